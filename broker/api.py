@@ -1,0 +1,96 @@
+"""How an API is declared, and what a handler gets and gives.
+
+A handler file holds one `Declaration`; ApiVersions, dispatch and the docs read it. Handlers run in the order in which
+requests arrive and never suspend: they return the response, a `Later` for a real wait, or None for no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from protocol.codec import Api, api
+from protocol.errors import Code
+from protocol.messages import APIS
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+class Later:
+    """A response that is not there yet. ``resolve`` may be called before or after ``on_ready``, the first time counts."""
+
+    __slots__ = ("_callback", "_done", "_response")
+
+    def __init__(self) -> None:
+        self._callback: Callable[[Any], None] | None = None
+        self._done = False
+        self._response: Any = None
+
+    @property
+    def is_done(self) -> bool:
+        return self._done
+
+    def resolve(self, response: Any) -> None:
+        if self._done:
+            return
+        self._done, self._response = True, response
+        if self._callback is not None:
+            self._callback(response)
+
+    def on_ready(self, callback: Callable[[Any], None]) -> None:
+        if self._done:
+            callback(self._response)
+        else:
+            self._callback = callback
+
+
+@dataclass(slots=True)
+class Context:
+    """Who asks, and in which version."""
+
+    broker: Broker
+    version: int
+    client_id: str
+    client_host: str
+    connection_id: int
+    listener: str
+
+
+Handler = Callable[[Context, Any], Any]
+
+
+@dataclass(slots=True, frozen=True)
+class Declaration:
+    """One API: its key, its handler, and the response that tells of a failure as a whole."""
+
+    key: int
+    handle: Handler
+    failed: Callable[[Any, int, Code], Any]
+
+    @property
+    def codec(self) -> Api:
+        return api(self.key)
+
+
+_SERVED_KEYS = (*range(4), *range(8, 17), *range(18, 29), 32, 33, 35, 37, 42, 44, 47, 60, 61, 65, 66, 74, 75)
+SERVED = {key: APIS[key].module for key in _SERVED_KEYS}
+"""API key -> module in broker/handlers, imported at first use."""
+
+OFFERED_FROM = {0: 0}
+"""Produce is offered from 0 because librdkafka asks so (KAFKA-18659); 0 to 2 are refused when they come."""
+
+
+@cache
+def declaration(key: int) -> Declaration:
+    """Raises KeyError for an API that is not served."""
+    found: Declaration = import_module(f"broker.handlers.{SERVED[key]}").API
+    return found
+
+
+def offered_versions() -> list[tuple[int, int, int]]:
+    """Key, lowest and highest version of each API, by key."""
+    return [(key, OFFERED_FROM.get(key, APIS[key].min_version), APIS[key].max_version) for key in sorted(SERVED)]

@@ -1,0 +1,170 @@
+"""Cluster metadata at work: the log behind it, topics made and removed, producer ids handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.config.topics import log_config
+from broker.partitions import Partition
+from broker.runtime import Runtime
+from coordinator.cluster import (
+    OFFSETS_TOPIC,
+    TOPIC_RESOURCE,
+    TRANSACTION_TOPIC,
+    ClusterState,
+    Topic,
+)
+from coordinator.result import LogRecord
+from protocol.errors import Code, KafkaError
+from storage.config import LogConfig
+from storage.recovery import Report
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+METADATA_TOPIC = "__cluster_metadata"
+
+DEFAULT_FEATURES = {
+    "eligible.leader.replicas.version": 1,
+    "group.version": 0,
+    "kraft.version": 1,
+    "metadata.version": 30,
+    "share.version": 0,
+    "streams.version": 0,
+    "transaction.version": 2,
+}
+"""Levels of a fresh directory; group.version is 0 because only the classic protocol is served."""
+
+SUPPORTED_FEATURES = {
+    "eligible.leader.replicas.version": (0, 1),
+    "group.version": (0, 0),
+    "kraft.version": (0, 1),
+    "metadata.version": (7, 30),
+    "share.version": (0, 0),
+    "streams.version": (0, 0),
+    "transaction.version": (0, 2),
+}
+
+log = structlog.get_logger("cluster")
+
+
+class Cluster:
+    """The metadata shard, its log, and the partitions that follow from it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.state = ClusterState(broker.settings.node_id)
+        config = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
+        storage, _ = broker.directory.open(METADATA_TOPIC, 0, config, broker.env.now_ms())
+        # Not among the partitions that clients can name.
+        self._runtime = Runtime(broker.env, Partition(broker.env, storage), self._replay)
+        self._producer_ids = (0, 0)
+
+    def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
+        self.state.replay(record)
+
+    def load(self, features: Mapping[str, int]) -> None:
+        """Replay the metadata, set feature levels of a fresh directory, open every partition."""
+        fresh = self._runtime.load() == 0
+        levels = {**DEFAULT_FEATURES, **features} if fresh else dict(features)
+        for name, level in levels.items():
+            if self.state.features.get(name) != level:
+                self._runtime.execute(self.state.set_feature(name, level))
+        on_disk = set(self._broker.directory.partitions_on_disk())
+        for topic in self.state.topics.values():
+            for index in range(topic.partition_count):
+                self._open(topic, index, exists=(topic.name, index) in on_disk)
+
+    def _open(self, topic: Topic, index: int, *, exists: bool) -> None:
+        broker = self._broker
+        config = self.log_config(topic.name)
+        if exists and broker.directory.topic_id_on_disk(topic.name, index) in (topic.topic_id, None):
+            storage, report = broker.directory.open(topic.name, index, config, broker.env.now_ms(), topic.topic_id)
+            self._tell(storage.directory, report)
+        else:
+            storage = broker.directory.create(topic.name, index, config, topic.topic_id)
+        storage.leader_epoch = topic.leader_epochs[index]
+        broker.partitions.add(storage)
+
+    @staticmethod
+    def _tell(directory: str, report: Report) -> None:
+        for loss in report.losses:
+            log.warning("log_cut", directory=directory, reason=loss)
+
+    def log_config(self, topic: str) -> LogConfig:
+        return log_config(self.state.config_of(TOPIC_RESOURCE, topic), self._broker.config)
+
+    # topics
+
+    def create_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
+        """Raises `KafkaError`."""
+        topic_id = self._broker.env.random_uuid()
+        self._runtime.execute(self.state.create_topic(name, topic_id, partition_count, configs))
+        topic = self.state.topics[name]
+        for index in range(partition_count):
+            self._open(topic, index, exists=False)
+        log.info("topic_created", topic=name, partitions=partition_count)
+        return topic
+
+    def ensure_internal(self, name: str) -> Topic:
+        """The coordinators' topics come into being when they are first needed."""
+        found = self.state.topics.get(name)
+        if found is not None:
+            return found
+        settings = self._broker.settings
+        if name == OFFSETS_TOPIC:
+            count, segment_bytes = settings.offsets_topic_num_partitions, settings.offsets_topic_segment_bytes
+            compression = "producer"
+        else:
+            count, segment_bytes = settings.transaction_state_log_num_partitions, settings.transaction_state_log_segment_bytes
+            compression = "uncompressed"
+        configs = {"cleanup.policy": "compact", "compression.type": compression, "segment.bytes": str(segment_bytes)}
+        if name == TRANSACTION_TOPIC:
+            configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+        return self.create_topic(name, count, configs)
+
+    def create_partitions(self, name: str, count: int) -> None:
+        topic = self.state.topic(name)
+        if topic.is_internal:
+            # Kafka takes it and loses the ids that hash elsewhere afterwards (scenario CRD-16): refused here.
+            raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} is fixed; ids are hashed by it")
+        before = topic.partition_count
+        self._runtime.execute(self.state.create_partitions(name, count))
+        for index in range(before, count):
+            self._open(topic, index, exists=False)
+
+    def delete_topic(self, name: str) -> None:
+        topic = self._runtime.execute(self.state.delete_topic(name))
+        for index in range(topic.partition_count):
+            self._broker.partitions.remove(name, index)
+        self._broker.groups.topics_deleted({name})
+        log.info("topic_deleted", topic=name)
+
+    def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
+        self._runtime.execute(self.state.set_configs(resource_type, name, changes))
+        if resource_type == TOPIC_RESOURCE and name in self.state.topics:
+            config = self.log_config(name)
+            for index in range(self.state.topics[name].partition_count):
+                self._broker.partitions.get(name, index).log.config = config
+
+    # features and ids
+
+    @property
+    def features_epoch(self) -> int:
+        """Grows with every change of a feature level: the metadata log's end."""
+        return self._runtime.partition.log.log_end_offset
+
+    @property
+    def transaction_version(self) -> int:
+        return self.state.features.get("transaction.version", 0)
+
+    def new_producer_id(self) -> int:
+        """A producer id that was never given out, also not before a crash: blocks are logged before they are used."""
+        following, end = self._producer_ids
+        if following == end:
+            following, end = self._runtime.execute(self.state.allocate_producer_ids())
+        self._producer_ids = (following + 1, end)
+        return following

@@ -1,0 +1,187 @@
+"""What one broker is set to: Kafka's defaults, ottla's few own, server.properties, ``KAFKA_*``, ``--set``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from broker.config.definitions import ConfigError, Value, broker_definitions, topic_definitions, unknown
+
+OWN_DEFAULTS: dict[str, str] = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": ".ottla/data",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "offsets.topic.replication.factor": "1",
+}
+"""Where a laptop wants something else than a data centre."""
+
+IMAGE_ONLY = {"KAFKA_HEAP_OPTS", "KAFKA_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_LOG4J_OPTS", "KAFKA_JMX_OPTS"}
+"""Variables of Kafka's own image that are no settings."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The settings this broker lives by; a field is Kafka's key with ``_`` for ``.``."""
+
+    node_id: int
+    listeners: tuple[str, ...]
+    advertised_listeners: tuple[str, ...] | None
+    listener_security_protocol_map: str
+    controller_listener_names: tuple[str, ...] | None
+    broker_rack: str | None
+    log_dirs: str
+    socket_request_max_bytes: int
+    connections_max_idle_ms: int
+    max_connections: int
+    message_max_bytes: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+    auto_create_topics_enable: bool
+    num_partitions: int
+    default_replication_factor: int
+    delete_topic_enable: bool
+    log_retention_check_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
+    transactional_id_expiration_ms: int
+    transaction_max_timeout_ms: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_two_phase_commit_enable: bool
+    transaction_state_log_num_partitions: int
+    transaction_state_log_segment_bytes: int
+    transaction_state_log_replication_factor: int
+    group_initial_rebalance_delay_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    offsets_topic_num_partitions: int
+    offsets_topic_segment_bytes: int
+    offsets_topic_replication_factor: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offset_metadata_max_bytes: int
+
+
+HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}
+
+
+class BrokerConfig:
+    """Texts by key, for DescribeConfigs, beside the typed `Settings`."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        known = broker_definitions()
+        self.given = dict(given)
+        if "node.id" not in self.given and "broker.id" in self.given:
+            self.given["node.id"] = self.given["broker.id"]
+        if "log.dirs" not in self.given and "log.dir" in self.given:
+            self.given["log.dirs"] = self.given["log.dir"]
+        for name in self.given:
+            if name not in known:
+                raise unknown(name, known)
+        values: dict[str, Any] = {name.replace(".", "_"): self.value(name) for name in HONOURED}
+        if isinstance(values["log_dirs"], tuple):
+            if len(values["log_dirs"]) != 1:
+                raise ConfigError("log.dirs: exactly one directory is supported")
+            values["log_dirs"] = values["log_dirs"][0]
+        self.settings = Settings(**values)
+
+    def text(self, name: str) -> str | None:
+        """The value in force, as text."""
+        if name in self.given:
+            return self.given[name]
+        return OWN_DEFAULTS.get(name, broker_definitions()[name].default)
+
+    def value(self, name: str) -> Value:
+        text = self.text(name)
+        return None if text is None else broker_definitions()[name].parse(text)
+
+    def without_effect(self) -> list[str]:
+        """Keys that were given, are known to Kafka, and change nothing here."""
+        return sorted(n for n in self.given if n not in HONOURED and n not in _topic_fallbacks() and n not in _ACCEPTED)
+
+
+_ACCEPTED = {
+    "broker.id",
+    "log.dir",
+    "process.roles",
+    "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers",
+    "inter.broker.listener.name",
+    "transaction.state.log.min.isr",
+    "min.insync.replicas",
+    "num.network.threads",
+    "num.io.threads",
+}
+"""Meaningful for a real cluster and rightly without effect for one broker: no warning."""
+
+
+def _topic_fallbacks() -> set[str]:
+    return {s for d in topic_definitions().values() for s in d.synonyms}
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """A Java properties file: ``key=value`` or ``key: value``, ``#`` and ``!`` comments, ``\\`` continues a line."""
+    found: dict[str, str] = {}
+    pending = ""
+    for raw in text.splitlines():
+        line = pending + raw.strip()
+        pending = ""
+        if not line or line[0] in "#!":
+            continue
+        if line.endswith("\\"):
+            pending = line[:-1]
+            continue
+        at = min((i for i in (line.find("="), line.find(":")) if i >= 0), default=-1)
+        key, value = (line, "") if at < 0 else (line[:at], line[at + 1 :])
+        found[key.strip()] = value.strip()
+    return found
+
+
+def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Settings from ``KAFKA_*`` by the rule of Kafka's image, and the names that are no setting."""
+    known = broker_definitions()
+    found: dict[str, str] = {}
+    ignored: list[str] = []
+    for name, value in environment.items():
+        if not name.startswith("KAFKA_") or name in IMAGE_ONLY:
+            continue
+        stem = name[6:].lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
+        if stem in known:
+            found[stem] = value
+        else:
+            ignored.append(name)
+    return found, ignored
+
+
+def load(
+    properties: Path | None, environment: Mapping[str, str], assignments: list[str], extra: Mapping[str, str]
+) -> tuple[BrokerConfig, list[str]]:
+    """File, then environment, then ``--set``, then flags. Raises `ConfigError`."""
+    given: dict[str, str] = {}
+    if properties is not None:
+        try:
+            given.update(read_properties(properties.read_text()))
+        except OSError as error:
+            raise ConfigError(f"cannot read {properties}: {error.strerror}") from None
+    from_env, ignored = from_environment(environment)
+    given.update(from_env)
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {assignment!r}: KEY=VALUE is wanted")
+        given[key.strip()] = value.strip()
+    given.update(extra)
+    return BrokerConfig(given), ignored

@@ -1,0 +1,95 @@
+"""The outside world: clock, randomness, files, timers and sockets come in here and nowhere else.
+
+A simulated world can take the place of `RealEnv`; a lint test keeps every other module from reaching past it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+from storage.filesystem import Filesystem
+from storage.real_filesystem import RealFilesystem
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Env(Protocol):
+    """What the broker asks of the world."""
+
+    fs: Filesystem
+
+    def now_ms(self) -> int:
+        """Wall clock, ms since 1970."""
+        ...
+
+    def monotonic_ms(self) -> float: ...
+
+    def random_uuid(self) -> bytes:
+        """Sixteen random bytes, a version-4 UUID."""
+        ...
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None: ...
+
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
+
+    def host_name(self) -> str: ...
+
+
+class Listening(Protocol):
+    """An open listener and the port it got."""
+
+    port: int
+
+    def close(self) -> None: ...
+
+
+class _RealListening:
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        self.port: int = server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        self._server.close()
+
+
+class RealEnv:
+    """This machine."""
+
+    def __init__(self) -> None:
+        self.fs: Filesystem = RealFilesystem()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> float:
+        return time.monotonic() * 1000
+
+    def random_uuid(self) -> bytes:
+        return uuid.uuid4().bytes
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
+
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
+        server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=1024, reuse_address=True)
+        return _RealListening(server)
+
+    def host_name(self) -> str:
+        return socket.gethostname()
+
+
+def process_id() -> int:
+    return os.getpid()

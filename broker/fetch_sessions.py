@@ -1,0 +1,100 @@
+"""Incremental fetch sessions (KIP-227): a consumer names only what changed, and is told only what changed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from protocol.errors import Code, KafkaError
+
+PartitionKey = tuple[bytes, str, int]
+"""Topic id (zeros before version 13), topic name, partition."""
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+NO_SESSION = 0
+
+
+class Asked(msgspec.Struct, gc=False):
+    """What a fetch asks of one partition, and what the session was last told of it."""
+
+    key: PartitionKey
+    fetch_offset: int
+    max_bytes: int
+    leader_epoch: int
+    told_high_watermark: int = -1
+    told_log_start: int = -1
+
+
+class Session:
+    """The partitions of one consumer, those served longest ago first."""
+
+    __slots__ = ("epoch", "last_used_ms", "partitions", "session_id")
+
+    def __init__(self, session_id: int, partitions: Iterable[Asked], now_ms: int) -> None:
+        self.session_id = session_id
+        self.epoch = 1
+        self.partitions: dict[PartitionKey, Asked] = {a.key: a for a in partitions}
+        self.last_used_ms = now_ms
+
+    def update(self, asked: Iterable[Asked], forgotten: Iterable[PartitionKey]) -> None:
+        for new in asked:
+            known = self.partitions.get(new.key)
+            if known is None:
+                self.partitions[new.key] = new
+            else:
+                known.fetch_offset, known.max_bytes, known.leader_epoch = new.fetch_offset, new.max_bytes, new.leader_epoch
+        for key in forgotten:
+            self.partitions.pop(key, None)
+
+    def served(self, key: PartitionKey) -> None:
+        """Move a partition behind the others, so that a busy one does not starve them."""
+        asked = self.partitions.pop(key, None)
+        if asked is not None:
+            self.partitions[key] = asked
+
+
+class FetchSessions:
+    """The sessions of a broker, at most ``slots``; a full cache answers without a session, as Kafka does."""
+
+    EVICTABLE_AFTER_MS = 120_000
+
+    def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
+        self._slots = slots
+        self._new_id = new_id
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, partitions: list[Asked], now_ms: int) -> Session | None:
+        """A new session, None when there is no room."""
+        if not partitions:
+            return None
+        if len(self._sessions) >= self._slots:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.last_used_ms < self.EVICTABLE_AFTER_MS:
+                return None
+            del self._sessions[oldest.session_id]
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = self._new_id()
+        session = self._sessions[session_id] = Session(session_id, partitions, now_ms)
+        return session
+
+    def resume(self, session_id: int, epoch: int, now_ms: int) -> Session:
+        """Raises FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise KafkaError(Code.INVALID_FETCH_SESSION_EPOCH)
+        session.epoch = 1 if session.epoch == 0x7FFFFFFF else session.epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)

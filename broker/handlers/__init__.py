@@ -1,0 +1,1 @@
+"""One file per API: what it serves per version, its declaration, its handler."""

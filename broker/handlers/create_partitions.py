@@ -1,0 +1,42 @@
+"""CreatePartitions, versions 0 to 3 (KIP-195)."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from protocol.errors import Code, KafkaError
+from protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def handle(context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(0, [_create(context, topic, request.validate_only) for topic in request.topics])
+
+
+def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
+    broker = context.broker
+    try:
+        if asked.assignments is not None:
+            topic = broker.cluster.state.topic(asked.name)
+            added = asked.count - topic.partition_count
+            if len(asked.assignments) != added or any(a.broker_ids != [broker.settings.node_id] for a in asked.assignments):
+                raise KafkaError(
+                    Code.INVALID_REPLICA_ASSIGNMENT, f"{added} assignments to broker {broker.settings.node_id} are wanted"
+                )
+        if validate_only:
+            broker.cluster.state.create_partitions(asked.name, asked.count)
+        else:
+            broker.cluster.create_partitions(asked.name, asked.count)
+    except KafkaError as error:
+        return CreatePartitionsTopicResult(asked.name, error.code, error.message)
+    return CreatePartitionsTopicResult(asked.name)
+
+
+def failed(request: CreatePartitionsRequest, version: int, code: Code) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(0, [CreatePartitionsTopicResult(t.name, code) for t in request.topics])
+
+
+API = Declaration(37, handle, failed)

@@ -1,0 +1,90 @@
+"""CreateTopics, versions 2 to 7 (KIP-195, KIP-464, KIP-525, KIP-516). One broker: any replication factor is one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.api import Context, Declaration
+from broker.config.definitions import ConfigError
+from broker.config.topics import validate
+from broker.handlers.configs import topic_entries
+from protocol.errors import Code, KafkaError
+from protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from protocol.primitives import NO_UUID
+
+
+def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    counts = Counter(topic.name for topic in request.topics)
+    results = []
+    for topic in {t.name: t for t in request.topics}.values():
+        try:
+            if counts[topic.name] > 1:
+                raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
+            results.append(_create(context, topic, request.validate_only))
+        except KafkaError as error:
+            results.append(CreatableTopicResult(topic.name, NO_UUID, error.code, error.message))
+    return CreateTopicsResponse(0, results)
+
+
+def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+    broker = context.broker
+    count = _partition_count(context, asked)
+    configs: dict[str, str] = {}
+    for config in asked.configs:
+        if config.value is None:
+            continue
+        try:
+            validate(config.name, config.value)
+        except ConfigError as error:
+            raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+        configs[config.name] = config.value
+    if validate_only:
+        broker.cluster.state.create_topic(asked.name, NO_UUID, count, configs)
+        topic_id = NO_UUID
+    else:
+        topic_id = broker.cluster.create_topic(asked.name, count, configs).topic_id
+    entries = [
+        CreatableTopicConfigs(e.name, e.value, False, e.source, False) for e in topic_entries(broker, asked.name, overrides=configs)
+    ]
+    return CreatableTopicResult(asked.name, topic_id, 0, None, 0, count, 1, entries)
+
+
+def _partition_count(context: Context, asked: CreatableTopic) -> int:
+    node_id = context.broker.settings.node_id
+    if asked.assignments:
+        if asked.num_partitions != -1 or asked.replication_factor != -1:
+            raise KafkaError(
+                Code.INVALID_REQUEST,
+                "A manual partition assignment was specified, but numPartitions or replicationFactor was not -1.",
+            )
+        indexes = sorted(a.partition_index for a in asked.assignments)
+        if indexes != list(range(len(indexes))):
+            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
+        if any(a.broker_ids != [node_id] for a in asked.assignments):
+            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}")
+        return len(indexes)
+    if asked.replication_factor < -1 or asked.replication_factor == 0:
+        raise KafkaError(
+            Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
+        )
+    if asked.replication_factor > 1:
+        raise KafkaError(
+            Code.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {asked.replication_factor} time(s): only 1 broker(s) are registered.",
+        )
+    if asked.num_partitions == -1:
+        return context.broker.settings.num_partitions
+    return asked.num_partitions
+
+
+def failed(request: CreateTopicsRequest, version: int, code: Code) -> CreateTopicsResponse:
+    return CreateTopicsResponse(0, [CreatableTopicResult(t.name, NO_UUID, code, None) for t in request.topics])
+
+
+API = Declaration(19, handle, failed)

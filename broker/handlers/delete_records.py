@@ -1,0 +1,49 @@
+"""DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start; -1 means up to the high watermark."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from protocol.errors import Code, KafkaError
+from protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+TO_THE_END = -1
+
+
+def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        0, [DeleteRecordsTopicResult(t.name, [_delete(context, t.name, p) for p in t.partitions]) for t in request.topics]
+    )
+
+
+def _delete(context: Context, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    broker = context.broker
+    try:
+        log = broker.partitions.get(topic, asked.partition_index).log
+        if "delete" not in log.config.cleanup_policy:
+            raise KafkaError(Code.POLICY_VIOLATION)
+        offset = log.high_watermark if asked.offset == TO_THE_END else asked.offset
+        if offset < 0 or offset > log.high_watermark:
+            raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+        broker.housekeeping.delete_records(log, offset)
+    except KafkaError as error:
+        return DeleteRecordsPartitionResult(asked.partition_index, -1, error.code)
+    return DeleteRecordsPartitionResult(asked.partition_index, log.log_start_offset)
+
+
+def failed(request: DeleteRecordsRequest, version: int, code: Code) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        0,
+        [
+            DeleteRecordsTopicResult(t.name, [DeleteRecordsPartitionResult(p.partition_index, -1, code) for p in t.partitions])
+            for t in request.topics
+        ],
+    )
+
+
+API = Declaration(21, handle, failed)

@@ -1,0 +1,44 @@
+"""DeleteTopics, versions 1 to 6 (KIP-4, KIP-516): by name, from version 6 on also by id."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from broker.handlers.common import topic_id, topic_name
+from protocol.errors import Code, KafkaError
+from protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from protocol.primitives import NO_UUID
+
+
+def handle(context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    asked = request.topics if context.version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    return DeleteTopicsResponse(0, [_delete(context, topic) for topic in asked])
+
+
+def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:
+    broker = context.broker
+    name, uuid = asked.name, asked.topic_id
+    try:
+        if name is None:
+            name = topic_name(broker, uuid)
+        elif uuid != NO_UUID:
+            raise KafkaError(Code.INVALID_REQUEST, "Topic name and topic ID can not both be specified.")
+        if not broker.settings.delete_topic_enable:
+            raise KafkaError(Code.TOPIC_DELETION_DISABLED)
+        uuid = topic_id(broker, name)
+        broker.cluster.delete_topic(name)
+    except KafkaError as error:
+        return DeletableTopicResult(name, uuid, error.code, error.message)
+    return DeletableTopicResult(name, uuid)
+
+
+def failed(request: DeleteTopicsRequest, version: int, code: Code) -> DeleteTopicsResponse:
+    named = [(t.name, t.topic_id) for t in request.topics] + [(name, NO_UUID) for name in request.topic_names]
+    return DeleteTopicsResponse(0, [DeletableTopicResult(name, uuid, code) for name, uuid in named])
+
+
+API = Declaration(20, handle, failed)

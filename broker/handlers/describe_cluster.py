@@ -1,0 +1,32 @@
+"""DescribeCluster, versions 0 to 2 (KIP-700, KIP-919, KIP-1073)."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED
+from protocol.errors import Code
+from protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS = 1
+MISMATCHED_ENDPOINT_TYPE = 114
+
+
+def handle(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    broker = context.broker
+    if request.endpoint_type != BROKERS:
+        return DescribeClusterResponse(0, MISMATCHED_ENDPOINT_TYPE, "this is a broker's endpoint", BROKERS)
+    host, port = broker.advertised(context.listener)
+    operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+    node = DescribeClusterBroker(broker.settings.node_id, host, port, broker.settings.broker_rack, False)
+    return DescribeClusterResponse(0, 0, None, BROKERS, broker.cluster_id, broker.settings.node_id, [node], operations)
+
+
+def failed(request: DescribeClusterRequest, version: int, code: Code) -> DescribeClusterResponse:
+    return DescribeClusterResponse(0, code)
+
+
+API = Declaration(60, handle, failed)

@@ -1,0 +1,35 @@
+"""DescribeLogDirs, versions 1 to 5 (KIP-113, KIP-827, KIP-1066): sizes of partitions in the one log directory."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from protocol.errors import Code
+from protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    broker = context.broker
+    wanted = None
+    if request.topics is not None:
+        wanted = {(t.topic, index) for t in request.topics for index in t.partitions}
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for partition in broker.partitions:
+        log = partition.log
+        if wanted is None or (log.topic, log.partition) in wanted:
+            topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(log.partition, log.size_bytes, 0, False))
+    total, usable = broker.env.fs.space(broker.directory.path)
+    found = [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()]
+    return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(0, broker.directory.absolute_path, found, total, usable)])
+
+
+def failed(request: DescribeLogDirsRequest, version: int, code: Code) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(0, code)
+
+
+API = Declaration(35, handle, failed)

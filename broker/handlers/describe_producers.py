@@ -1,0 +1,44 @@
+"""DescribeProducers, version 0 (KIP-664): who writes to a partition, and since where a transaction is open."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from protocol.errors import Code, KafkaError
+from protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        0, [TopicResponse(t.name, [_describe(context, t.name, i) for i in t.partition_indexes]) for t in request.topics]
+    )
+
+
+def _describe(context: Context, topic: str, index: int) -> PartitionResponse:
+    try:
+        entries = context.broker.partitions.get(topic, index).log.producers.entries
+    except KafkaError as error:
+        return PartitionResponse(index, error.code, error.message)
+    return PartitionResponse(
+        index,
+        0,
+        None,
+        [
+            ProducerState(e.producer_id, e.epoch, e.last_sequence, e.last_timestamp_ms, e.coordinator_epoch, e.txn_first_offset)
+            for e in entries.values()
+        ],
+    )
+
+
+def failed(request: DescribeProducersRequest, version: int, code: Code) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        0, [TopicResponse(t.name, [PartitionResponse(i, code) for i in t.partition_indexes]) for t in request.topics]
+    )
+
+
+API = Declaration(61, handle, failed)

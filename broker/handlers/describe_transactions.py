@@ -1,0 +1,44 @@
+"""DescribeTransactions, version 0 (KIP-664)."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from protocol.errors import Code
+from protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+def handle(context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(0, [_describe(context, i) for i in request.transactional_ids])
+
+
+def _describe(context: Context, transactional_id: str) -> TransactionState:
+    if not transactional_id:
+        return TransactionState(Code.INVALID_REQUEST, transactional_id)
+    found = context.broker.transactions.shard_of(transactional_id).ids.get(transactional_id)
+    if found is None:
+        return TransactionState(Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(found.partitions):
+        topics.setdefault(topic, []).append(index)
+    return TransactionState(
+        0,
+        transactional_id,
+        found.state.label,
+        found.timeout_ms,
+        found.start_ms,
+        found.producer_id,
+        found.producer_epoch,
+        [TopicData(name, indexes) for name, indexes in topics.items()],
+    )
+
+
+def failed(request: DescribeTransactionsRequest, version: int, code: Code) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(0, [TransactionState(code, i) for i in request.transactional_ids])
+
+
+API = Declaration(65, handle, failed)

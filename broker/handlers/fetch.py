@@ -1,0 +1,213 @@
+"""Fetch, versions 4 to 18 (KIP-98, KIP-227, KIP-320, KIP-516).
+
+Version 7 brought sessions, 9 leader epochs, 12 flexible fields, 13 topic ids. With isolation level 1 nothing at or
+above the last stable offset is returned, and the aborted transactions in the range are listed.
+"""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration, Later
+from broker.env import Timer
+from broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, PartitionKey, Session
+from broker.partitions import Partition, check_leader_epoch
+from protocol.errors import Code, KafkaError
+from protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from protocol.primitives import NO_UUID
+from storage.reading import read
+
+READ_COMMITTED = 1
+IDS_FROM = 13
+MAX_WAIT_MS = 0x7FFFFFFF
+
+
+def handle(context: Context, request: FetchRequest) -> FetchResponse | Later:
+    try:
+        fetch = Fetch(context, request)
+    except KafkaError as error:
+        return FetchResponse(0, error.code)
+    return fetch.start()
+
+
+class Fetch:
+    """One fetch: reads at once, and waits where there is too little."""
+
+    def __init__(self, context: Context, request: FetchRequest) -> None:
+        self._broker = context.broker
+        self._request = request
+        self._version = context.version
+        self._later: Later | None = None
+        self._partitions: list[Partition] = []
+        self._base_bytes = 0
+        self._timer: Timer | None = None
+        self._session: Session | None = None
+        self._full = True
+        self._answers: list[tuple[Asked, PartitionData]] = []
+        self._asked = self._resolve()
+
+    def _resolve(self) -> list[Asked]:
+        request, sessions = self._request, self._broker.fetch_sessions
+        asked = [
+            Asked((t.topic_id, t.topic, p.partition), p.fetch_offset, p.partition_max_bytes, p.current_leader_epoch)
+            for t in request.topics
+            for p in t.partitions
+        ]
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if request.session_id != NO_SESSION:
+                sessions.close(request.session_id)
+            if request.session_epoch == INITIAL_EPOCH:
+                self._session = sessions.open(asked, self._broker.env.now_ms())
+            return list({a.key: a for a in asked}.values())
+        session = sessions.resume(request.session_id, request.session_epoch, self._broker.env.now_ms())
+        forgotten: list[PartitionKey] = [
+            (t.topic_id, t.topic, index) for t in request.forgotten_topics_data for index in t.partitions
+        ]
+        session.update(asked, forgotten)
+        self._session, self._full = session, False
+        return list(session.partitions.values())
+
+    def start(self) -> FetchResponse | Later:
+        enough = self._read_all()
+        wait_ms = self._request.max_wait_ms
+        if enough or wait_ms <= 0 or not self._partitions:
+            return self._response()
+        self._later = Later()
+        self._wait()
+        self._timer = self._broker.env.call_later(min(wait_ms, MAX_WAIT_MS), self._timed_out)
+        return self._later
+
+    def _wait(self) -> None:
+        self._base_bytes = sum(p.appended_bytes for p in self._partitions) - self._bytes()
+        for partition in self._partitions:
+            partition.waiters.add(self._woken)
+
+    def _woken(self) -> None:
+        later = self._later
+        if later is None or later.is_done:
+            return
+        grown = sum(p.appended_bytes for p in self._partitions) - self._base_bytes
+        if grown < self._request.min_bytes and not any(p.log.is_failed for p in self._partitions):
+            for partition in self._partitions:
+                partition.waiters.add(self._woken)
+        elif self._read_all():
+            self._finish()
+        else:
+            self._wait()
+
+    def _timed_out(self) -> None:
+        if self._later is not None and not self._later.is_done:
+            self._read_all()
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for partition in self._partitions:
+            partition.waiters.discard(self._woken)
+        if self._later is not None:
+            self._later.resolve(self._response())
+
+    # reading
+
+    def _bytes(self) -> int:
+        return sum(len(a.records) for _, a in self._answers if a.records)
+
+    def _read_all(self) -> bool:
+        """Read every partition; whether the answer should go out now."""
+        request = self._request
+        budget = min(request.max_bytes, self._broker.settings.fetch_max_bytes)
+        self._answers = []
+        partitions: list[Partition] = []
+        urgent = False
+        found = 0
+        for asked in self._asked:
+            try:
+                partition = self._find(asked.key)
+                check_leader_epoch(partition, asked.leader_epoch)
+                committed = request.isolation_level == READ_COMMITTED
+                limit = max(0, min(asked.max_bytes, budget - found))
+                piece = read(partition.log, asked.fetch_offset, limit, committed=committed, min_one_batch=found == 0)
+            except KafkaError as error:
+                urgent = True
+                self._answers.append((asked, PartitionData(asked.key[2], error.code, -1, aborted_transactions=[], records=b"")))
+                continue
+            partitions.append(partition)
+            found += len(piece.data)
+            if committed and piece.last_stable_offset < asked.fetch_offset:
+                urgent = True
+            aborted = None if piece.aborted is None else [AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted]
+            self._answers.append(
+                (
+                    asked,
+                    PartitionData(
+                        asked.key[2],
+                        0,
+                        piece.high_watermark,
+                        piece.last_stable_offset,
+                        piece.log_start_offset,
+                        aborted_transactions=aborted,
+                        records=piece.data,
+                    ),
+                )
+            )
+        self._partitions = partitions
+        return urgent or found >= request.min_bytes
+
+    def _find(self, key: PartitionKey) -> Partition:
+        topic_id, name, index = key
+        if self._version >= IDS_FROM:
+            topic = self._broker.cluster.state.topics_by_id.get(topic_id)
+            if topic is None:
+                raise KafkaError(Code.UNKNOWN_TOPIC_ID)
+            name = topic.name
+        return self._broker.partitions.get(name, index)
+
+    # answering
+
+    def _response(self) -> FetchResponse:
+        session = self._session
+        answers = self._answers
+        if session is not None:
+            answers = [(a, data) for a, data in answers if self._full or _is_news(a, data)]
+            for asked, data in answers:
+                asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
+                if data.records:
+                    session.served(asked.key)
+        topics: dict[tuple[bytes, str], list[PartitionData]] = {}
+        for asked, data in answers:
+            topics.setdefault((asked.key[0], asked.key[1]), []).append(data)
+        return FetchResponse(
+            0,
+            0,
+            session.session_id if session is not None else NO_SESSION,
+            [FetchableTopicResponse(name, topic_id, data) for (topic_id, name), data in topics.items()],
+        )
+
+
+def _is_news(asked: Asked, data: PartitionData) -> bool:
+    return bool(
+        data.records
+        or data.error_code
+        or data.high_watermark != asked.told_high_watermark
+        or data.log_start_offset != asked.told_log_start
+    )
+
+
+def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
+    if version >= 7:
+        return FetchResponse(0, code)
+    topics = [
+        FetchableTopicResponse(
+            t.topic, NO_UUID, [PartitionData(p.partition, code, -1, aborted_transactions=[], records=b"") for p in t.partitions]
+        )
+        for t in request.topics
+    ]
+    return FetchResponse(0, 0, 0, topics)
+
+
+API = Declaration(1, handle, failed)

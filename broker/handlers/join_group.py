@@ -1,0 +1,57 @@
+"""JoinGroup, versions 0 to 9 (KIP-345, KIP-394, KIP-559, KIP-814): answered when the whole group has joined."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration, Later
+from coordinator.group.membership import JoinAnswer, JoinRequest
+from protocol.errors import Code, KafkaError
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+
+def handle(context: Context, request: JoinGroupRequest) -> JoinGroupResponse | Later:
+    broker, version = context.broker, context.version
+    later = Later()
+    try:
+        if not request.group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID)
+        shard, runtime = broker.groups.shard(request.group_id)
+        join = JoinRequest(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            context.client_id,
+            f"/{context.client_host}",
+            request.session_timeout_ms,
+            request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
+            request.protocol_type,
+            [(p.name, p.metadata) for p in request.protocols],
+            version >= 4,
+            lambda answer: later.resolve(_response(answer)),
+            version >= 9,
+        )
+        runtime.execute(shard.membership.join(join, broker.env.now_ms()))
+    except KafkaError as error:
+        return failed(request, version, error.code)
+    return later
+
+
+def _response(answer: JoinAnswer) -> JoinGroupResponse:
+    # Versions before 7 cannot say null; every version takes the empty string for "none".
+    return JoinGroupResponse(
+        0,
+        answer.code,
+        answer.generation,
+        answer.protocol_type,
+        answer.protocol or "",
+        answer.leader,
+        answer.skip_assignment,
+        answer.member_id,
+        [JoinGroupResponseMember(*member) for member in answer.members],
+    )
+
+
+def failed(request: JoinGroupRequest, version: int, code: Code) -> JoinGroupResponse:
+    return JoinGroupResponse(0, code, -1, None, None if version >= 7 else "", "", False, request.member_id)
+
+
+API = Declaration(11, handle, failed)

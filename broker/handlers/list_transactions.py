@@ -1,0 +1,51 @@
+"""ListTransactions, versions 0 to 2 (KIP-664, KIP-994, KIP-1152): filters by state, producer id, duration and pattern."""
+
+from __future__ import annotations
+
+import re
+
+from broker.api import Context, Declaration
+from coordinator.transaction.states import BY_LABEL, TxnState
+from protocol.errors import Code
+from protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+MAX_PATTERN_CHARACTERS = 1_000
+
+
+def handle(context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    unknown = [s for s in request.state_filters if s not in BY_LABEL]
+    states = {BY_LABEL[s] for s in request.state_filters if s in BY_LABEL}
+    if request.state_filters and not states:
+        return ListTransactionsResponse(0, 0, unknown)
+    pattern = None
+    if request.transactional_id_pattern:
+        try:
+            if len(request.transactional_id_pattern) > MAX_PATTERN_CHARACTERS:
+                raise re.error("too long")
+            pattern = re.compile(request.transactional_id_pattern)
+        except re.error:
+            return ListTransactionsResponse(0, Code.INVALID_REGULAR_EXPRESSION)
+    producers = set(request.producer_id_filters)
+    oldest_ms = context.broker.env.now_ms() - request.duration_filter if request.duration_filter >= 0 else None
+    found = []
+    for shard in context.broker.transactions.shards():
+        for m in shard.ids.values():
+            if m.state is TxnState.DEAD or (states and m.state not in states) or (producers and m.producer_id not in producers):
+                continue
+            if oldest_ms is not None and m.start_ms > oldest_ms:
+                continue
+            if pattern is not None and not pattern.fullmatch(m.transactional_id):
+                continue
+            found.append(TransactionState(m.transactional_id, m.producer_id, m.state.label))
+    return ListTransactionsResponse(0, 0, unknown, found)
+
+
+def failed(request: ListTransactionsRequest, version: int, code: Code) -> ListTransactionsResponse:
+    return ListTransactionsResponse(0, code)
+
+
+API = Declaration(66, handle, failed)

@@ -1,0 +1,83 @@
+"""Metadata, versions 0 to 13 (KIP-4, KIP-516): who leads what. Creates topics that are asked for, if it may."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from coordinator.cluster import INTERNAL_TOPICS, Topic, check_topic_name
+from protocol.errors import Code, KafkaError
+from protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.primitives import NO_UUID
+
+
+def handle(context: Context, request: MetadataRequest) -> MetadataResponse:
+    broker, version = context.broker, context.version
+    state = broker.cluster.state
+    asked = request.topics
+    if asked is None or (version == 0 and not asked):
+        topics = [_describe(context, request, topic) for topic in state.topics.values()]
+    else:
+        topics = [_answer(context, request, item) for item in asked]
+    host, port = broker.advertised(context.listener)
+    return MetadataResponse(
+        0,
+        [MetadataResponseBroker(broker.settings.node_id, host, port, broker.settings.broker_rack)],
+        broker.cluster_id,
+        broker.settings.node_id,
+        topics,
+        CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
+    )
+
+
+def _answer(context: Context, request: MetadataRequest, asked: MetadataRequestTopic) -> MetadataResponseTopic:
+    state = context.broker.cluster.state
+    if asked.name is None:
+        topic = state.topics_by_id.get(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(Code.UNKNOWN_TOPIC_ID, None if context.version >= 12 else "", asked.topic_id)
+        return _describe(context, request, topic)
+    name = asked.name
+    topic = state.topics.get(name)
+    if topic is None:
+        try:
+            topic = _auto_create(context, request, name)
+        except KafkaError as error:
+            return MetadataResponseTopic(error.code, name, NO_UUID, name in INTERNAL_TOPICS)
+    return _describe(context, request, topic)
+
+
+def _auto_create(context: Context, request: MetadataRequest, name: str) -> Topic:
+    broker = context.broker
+    allowed = broker.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
+    if not allowed:
+        check_topic_name(name)
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    if name in INTERNAL_TOPICS:
+        return broker.cluster.ensure_internal(name)
+    return broker.cluster.create_topic(name, broker.settings.num_partitions, {})
+
+
+def _describe(context: Context, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
+    node_id = context.broker.settings.node_id
+    node = [node_id]
+    partitions = [
+        MetadataResponsePartition(0, index, node_id, epoch, node, node, []) for index, epoch in enumerate(topic.leader_epochs)
+    ]
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    return MetadataResponseTopic(0, topic.name, topic.topic_id, topic.is_internal, partitions, operations)
+
+
+def failed(request: MetadataRequest, version: int, code: Code) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[MetadataResponseTopic(code, t.name or "", t.topic_id) for t in request.topics or []], error_code=code
+    )
+
+
+API = Declaration(3, handle, failed)

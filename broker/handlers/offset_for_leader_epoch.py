@@ -1,0 +1,40 @@
+"""OffsetForLeaderEpoch, versions 2 to 4 (KIP-101, KIP-320): where a leader epoch ends, so that a client sees truncation."""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from broker.partitions import check_leader_epoch
+from protocol.errors import Code, KafkaError
+from protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(context: Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        0, [OffsetForLeaderTopicResult(t.topic, [_look_up(context, t.topic, p) for p in t.partitions]) for t in request.topics]
+    )
+
+
+def _look_up(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = context.broker.partitions.get(topic, asked.partition)
+        check_leader_epoch(partition, asked.current_leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(error.code, asked.partition)
+    log = partition.log
+    epoch, end = log.epochs.end_offset_for(asked.leader_epoch, log.high_watermark)
+    return EpochEndOffset(0, asked.partition, epoch, end)
+
+
+def failed(request: OffsetForLeaderEpochRequest, version: int, code: Code) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        0, [OffsetForLeaderTopicResult(t.topic, [EpochEndOffset(code, p.partition) for p in t.partitions]) for t in request.topics]
+    )
+
+
+API = Declaration(23, handle, failed)

@@ -1,0 +1,123 @@
+"""TxnOffsetCommit, versions 0 to 5 (KIP-98, KIP-447, KIP-890).
+
+Version 3 fences by generation and member, 4 knows TRANSACTION_ABORTABLE, 5 adds the offsets partition by itself.
+"""
+
+from __future__ import annotations
+
+from broker.api import Context, Declaration
+from coordinator.cluster import OFFSETS_TOPIC
+from coordinator.group.offsets import TopicPartition
+from coordinator.group.records import CommittedOffset
+from coordinator.transaction.shard import ProducerIdAndEpoch
+from protocol.errors import Code, KafkaError
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+IMPLICIT_ADD_FROM = 5
+ABORTABLE_FROM = 4
+
+_CODES = {
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
+}
+
+
+def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    broker = context.broker
+    now_ms = broker.env.now_ms()
+    codes: dict[TopicPartition, Code] = {}
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    for topic in request.topics:
+        for p in topic.partitions:
+            if broker.partitions.find(topic.name, p.partition_index) is None:
+                codes[topic.name, p.partition_index] = Code.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                offsets[topic.name, p.partition_index] = CommittedOffset(
+                    p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms
+                )
+    try:
+        if not request.group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID)
+        if offsets:
+            codes |= _commit(context, request, offsets, now_ms)
+    except KafkaError as error:
+        code = _code(error.code, context.version)
+        codes |= dict.fromkeys(offsets, code)
+    return _response(request, codes, Code.NONE)
+
+
+def _commit(
+    context: Context, request: TxnOffsetCommitRequest, offsets: dict[TopicPartition, CommittedOffset], now_ms: int
+) -> dict[TopicPartition, Code]:
+    """Member and generation, verification, append: one synchronous stretch."""
+    broker = context.broker
+    shard, runtime = broker.groups.shard(request.group_id)
+    result = shard.commit(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        request.group_instance_id,
+        offsets,
+        now_ms,
+        transactional=True,
+    )
+    _verify(context, request, shard.partition)
+    return runtime.execute_transactional(result, request.producer_id, request.producer_epoch)
+
+
+def _verify(context: Context, request: TxnOffsetCommitRequest, index: int) -> None:
+    broker = context.broker
+    entry = broker.partitions.get(OFFSETS_TOPIC, index).log.producers.entries.get(request.producer_id)
+    if entry is not None:
+        if request.producer_epoch < entry.epoch:
+            raise KafkaError(Code.INVALID_PRODUCER_EPOCH)
+        if entry.txn_first_offset >= 0 and entry.epoch == request.producer_epoch:
+            return
+    key = (OFFSETS_TOPIC, index)
+    identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    if context.version >= IMPLICIT_ADD_FROM:
+        if broker.cluster.transaction_version == 0:
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        broker.transactions.add_partitions(request.transactional_id, identity, [key], client_version=2)
+    elif broker.settings.transaction_partition_verification_enable:
+        code = broker.transactions.verify(request.transactional_id, identity, [key])[key]
+        if code is not Code.NONE:
+            raise KafkaError(code)
+
+
+def _code(code: Code, version: int) -> Code:
+    if code is Code.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        return Code.INVALID_TXN_STATE
+    return _CODES.get(code, code)
+
+
+def _response(request: TxnOffsetCommitRequest, codes: dict[TopicPartition, Code], otherwise: Code) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        0,
+        [
+            TxnOffsetCommitResponseTopic(
+                t.name,
+                [
+                    TxnOffsetCommitResponsePartition(p.partition_index, codes.get((t.name, p.partition_index), otherwise))
+                    for p in t.partitions
+                ],
+            )
+            for t in request.topics
+        ],
+    )
+
+
+def failed(request: TxnOffsetCommitRequest, version: int, code: Code) -> TxnOffsetCommitResponse:
+    return _response(request, {}, code)
+
+
+API = Declaration(28, handle, failed)

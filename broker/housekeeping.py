@@ -1,0 +1,77 @@
+"""Work that time brings about: rebalances, time-outs, retention, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.env import Timer
+from storage.log import Log
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+GROUP_TICK_MS = 50
+TRASH_CHECK_MS = 1_000
+
+log = structlog.get_logger("housekeeping")
+
+
+class Housekeeping:
+    """Repeats each task at its interval; a task that fails is logged and comes again."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._timers: dict[str, Timer] = {}
+
+    def start(self) -> None:
+        broker, settings = self._broker, self._broker.settings
+        self._repeat("group_tick", GROUP_TICK_MS, broker.groups.tick)
+        self._repeat(
+            "transaction_time_outs",
+            settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            broker.transactions.abort_timed_out,
+        )
+        self._repeat(
+            "transactional_id_expiry",
+            settings.transaction_remove_expired_transaction_cleanup_interval_ms,
+            broker.transactions.expire_ids,
+        )
+        self._repeat("offset_expiry", settings.offsets_retention_check_interval_ms, broker.groups.expire_offsets)
+        self._repeat("retention", settings.log_retention_check_interval_ms, self.apply_retention)
+        self._repeat("producer_expiry", settings.producer_id_expiration_check_interval_ms, self._expire_producers)
+        self._repeat("checkpoints", settings.log_flush_offset_checkpoint_interval_ms, broker.directory.write_checkpoints)
+        self._repeat("trash", TRASH_CHECK_MS, lambda: broker.directory.empty_trash(broker.env.now_ms()))
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _repeat(self, name: str, interval_ms: int, task: Callable[[], object]) -> None:
+        def run() -> None:
+            try:
+                task()
+            except Exception:
+                log.exception("task_failed", task=name)
+                self._broker.unexpected_errors += 1
+            if not self._broker.is_stopping:
+                self._timers[name] = self._broker.env.call_later(interval_ms, run)
+
+        self._timers[name] = self._broker.env.call_later(interval_ms, run)
+
+    def apply_retention(self) -> None:
+        self._broker.directory.apply_retention(self._broker.env.now_ms())
+
+    def _expire_producers(self) -> None:
+        broker = self._broker
+        broker.directory.expire_producers(broker.env.now_ms(), broker.settings.producer_id_expiration_ms)
+
+    def delete_records(self, storage: Log, before_offset: int) -> None:
+        """Move a log's start, durably: a restart must not bring deleted records back."""
+        now_ms = self._broker.env.now_ms()
+        paths = storage.delete_records(before_offset, now_ms)
+        self._broker.directory.retire(paths, now_ms + storage.config.file_delete_delay_ms)
+        self._broker.directory.write_log_starts()

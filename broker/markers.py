@@ -1,0 +1,124 @@
+"""The second phase of a transaction: markers to every partition, then the outcome (TransactionMarkerChannelManager).
+
+One path whether the partition is here or elsewhere: a transport takes a WriteTxnMarkers request to a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from coordinator.transaction.metadata import TopicPartition, TxnMetadata
+from coordinator.transaction.shard import TransactionShard
+from coordinator.transaction.states import PREPARED, TxnState
+from protocol.errors import Code
+from protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+RETRY_MS = 100
+RETRIABLE = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.NOT_ENOUGH_REPLICAS,
+    Code.REQUEST_TIMED_OUT,
+    Code.KAFKA_STORAGE_ERROR,
+}
+
+log = structlog.get_logger("markers")
+
+
+class Transport(Protocol):
+    """Takes a request to a node; the answer comes through ``on_response``, perhaps before this returns."""
+
+    def write_txn_markers(
+        self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]
+    ) -> None: ...
+
+
+class LocalTransport:
+    """To this very broker: the same handler, without the bytes."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
+        from broker.handlers.write_txn_markers import write_markers
+
+        on_response(write_markers(self._broker, request))
+
+
+class MarkerSender:
+    """Carries prepared transactions to their end, as often as it takes."""
+
+    def __init__(self, broker: Broker, transport: Transport) -> None:
+        self._broker = broker
+        self._transport = transport
+
+    def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        """Send the markers of a prepared transaction; completes it when all are written."""
+        self._send(shard, metadata, metadata.partitions)
+
+    def _send(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
+        existing = {p for p in partitions if p[0] in self._broker.cluster.state.topics}
+        if not existing:
+            # Partitions of deleted topics owe no marker any more.
+            self._complete(shard, metadata)
+            return
+        topics: dict[str, list[int]] = {}
+        for topic, index in sorted(existing):
+            topics.setdefault(topic, []).append(index)
+        marker = WritableTxnMarker(
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            transaction_result=metadata.state is TxnState.PREPARE_COMMIT,
+            topics=[WritableTxnMarkerTopic(topic, indexes) for topic, indexes in topics.items()],
+            coordinator_epoch=shard.coordinator_epoch,
+            transaction_version=metadata.client_version,
+        )
+        request = WriteTxnMarkersRequest([marker])
+        self._transport.write_txn_markers(request, lambda response: self._answered(shard, metadata, response))
+
+    def _answered(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
+        again: set[TopicPartition] = set()
+        for topic in response.markers[0].topics:
+            for partition in topic.partitions:
+                code = Code(partition.error_code)
+                if code in RETRIABLE:
+                    again.add((topic.name, partition.partition_index))
+                elif code not in (Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT):
+                    # Fenced, or a bug: trying again cannot help, and completing would lose the marker.
+                    log.error("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
+                    return
+        if again:
+            partitions = frozenset(again)
+            self._broker.env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
+            return
+        self._complete(shard, metadata)
+
+    def _retry(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
+        if self._is_current(shard, metadata) and not self._broker.is_stopping:
+            self._send(shard, metadata, partitions)
+
+    @staticmethod
+    def _is_current(shard: TransactionShard, metadata: TxnMetadata) -> bool:
+        """Whether this very decision is still open: a late answer must not end a later transaction (KAFKA-16352)."""
+        current = shard.ids.get(metadata.transactional_id)
+        return (
+            current is not None
+            and current.state in PREPARED
+            and (current.producer_id, current.producer_epoch, current.start_ms)
+            == (metadata.producer_id, metadata.producer_epoch, metadata.start_ms)
+        )
+
+    def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        if self._is_current(shard, metadata):
+            self._broker.transactions.complete(shard, metadata.transactional_id)

@@ -1,0 +1,1 @@
+"""Connections: frames in, responses out in request order."""

@@ -1,0 +1,114 @@
+"""The partitions this broker leads: their logs, and the fetches that wait on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import structlog
+
+from broker.env import Env
+from protocol.errors import Code, KafkaError
+from protocol.records import BatchHeader, EndTxnMarker
+from storage.log import Appended, Log
+from storage.log_dir import LogDirectory, TopicPartition
+
+MARKER_COUNTS_BYTES = 1 << 40
+
+log = structlog.get_logger("partition")
+
+
+class Partition:
+    """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change."""
+
+    __slots__ = ("_env", "appended_bytes", "log", "waiters")
+
+    def __init__(self, env: Env, storage: Log) -> None:
+        self._env = env
+        self.log = storage
+        self.appended_bytes = 0
+        self.waiters: set[Callable[[], None]] = set()
+
+    def append(self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False) -> Appended:
+        """Append a checked batch of a client. Raises `KafkaError`."""
+        try:
+            appended = self.log.append_as_leader(batch, header, self._env.now_ms(), implicit_add=implicit_add)
+        except OSError as error:
+            raise self._disk_error(error) from error
+        self.appended_bytes += len(batch)
+        if self.waiters:
+            self._wake()
+        return appended
+
+    def append_own(self, batch: bytearray) -> Appended:
+        """Append a batch of the broker's own. Raises `KafkaError`."""
+        try:
+            appended = self.log.append_own(batch, self._env.now_ms())
+        except OSError as error:
+            raise self._disk_error(error) from error
+        self.appended_bytes += len(batch)
+        if self.waiters:
+            self._wake()
+        return appended
+
+    def append_marker(self, marker: EndTxnMarker, transaction_version: int) -> Appended:
+        try:
+            appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
+        except OSError as error:
+            raise self._disk_error(error) from error
+        # A marker may lay open any amount of data to a committed reader: whoever waits must look.
+        self.appended_bytes += MARKER_COUNTS_BYTES
+        if self.waiters:
+            self._wake()
+        return appended
+
+    def _wake(self) -> None:
+        waiters, self.waiters = self.waiters, set()
+        for waiter in waiters:
+            self._env.call_soon(waiter)
+
+    def _disk_error(self, error: OSError) -> KafkaError:
+        log.error("append_failed", partition=repr(self.log), error=str(error))
+        return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.log.topic}-{self.log.partition}: {error.strerror or error}")
+
+
+class Partitions:
+    """All partitions by topic and number."""
+
+    def __init__(self, env: Env, directory: LogDirectory) -> None:
+        self._env = env
+        self.directory = directory
+        self._by_name: dict[TopicPartition, Partition] = {}
+
+    def add(self, storage: Log) -> Partition:
+        partition = Partition(self._env, storage)
+        self._by_name[storage.topic, storage.partition] = partition
+        return partition
+
+    def remove(self, topic: str, index: int) -> None:
+        partition = self._by_name.pop((topic, index), None)
+        if partition is not None:
+            self.directory.delete(topic, index, self._env.random_uuid().hex(), self._env.now_ms())
+            partition._wake()
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        return self._by_name.get((topic, index))
+
+    def get(self, topic: str, index: int) -> Partition:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        partition = self._by_name.get((topic, index))
+        if partition is None:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
+def check_leader_epoch(partition: Partition, asked: int) -> None:
+    """Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; -1 asks for nothing (Partition.checkCurrentLeaderEpoch)."""
+    if asked < 0 or asked == partition.log.leader_epoch:
+        return
+    raise KafkaError(Code.FENCED_LEADER_EPOCH if asked < partition.log.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)

@@ -1,0 +1,98 @@
+"""Runs a coordinator's commands against its log: append, then replay (CoordinatorRuntime)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from broker.env import Env
+from broker.partitions import Partition
+from coordinator.result import LogRecord, Result
+from protocol.errors import Code, DecodeError, KafkaError
+from protocol.records import build_batch, read_header, read_marker, read_records
+
+T = TypeVar("T")
+
+Replay = Callable[[LogRecord, int, int], None]
+"""Record, its offset, and the producer id it was written under in a transaction, else -1."""
+
+log = structlog.get_logger("coordinator")
+
+
+class Runtime:
+    """One shard on one partition. Every append goes through `execute`."""
+
+    __slots__ = ("_env", "_replay", "partition")
+
+    def __init__(self, env: Env, partition: Partition, replay: Replay) -> None:
+        self._env = env
+        self._replay = replay
+        self.partition = partition
+
+    def execute(self, result: Result[T]) -> T:
+        """Append the records, replay them, answer who waits. Raises `KafkaError` with nothing changed."""
+        if result.records:
+            batch = build_batch(((r.key, r.value) for r in result.records), self._env.now_ms())
+            self._append(batch, result)
+        for waiter, answer in result.replies:
+            waiter(answer)
+        return result.response
+
+    def execute_transactional(self, result: Result[T], producer_id: int, producer_epoch: int) -> T:
+        """Append the records as part of a producer's transaction."""
+        if result.records:
+            batch = build_batch(
+                ((r.key, r.value) for r in result.records),
+                self._env.now_ms(),
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                transactional=True,
+            )
+            self._append(batch, result)
+        return result.response
+
+    def _append(self, batch: bytearray, result: Result[T]) -> None:
+        header = read_header(batch)
+        try:
+            appended = self.partition.append_own(batch)
+        except KafkaError as error:
+            for waiter, answer in result.failed_replies:
+                waiter(answer)
+            raise coordinator_code(error) from error
+        producer_id = header.producer_id if header.is_transactional else -1
+        for at, record in enumerate(result.records):
+            self._replay(record, appended.base_offset + at, producer_id)
+
+    def load(self, on_marker: Callable[[int, bool], None] | None = None) -> int:
+        """Replay the whole log at start; how many records. Unknown kinds of records are skipped with a line."""
+        count, skipped = 0, 0
+        storage = self.partition.log
+        for segment in storage.segments:
+            for _, header, raw in segment.scan():
+                if header.is_control:
+                    marker = read_marker(raw, header)
+                    if marker is not None and on_marker is not None:
+                        on_marker(marker.producer_id, marker.commit)
+                    continue
+                producer_id = header.producer_id if header.is_transactional else -1
+                for record in read_records(raw):
+                    try:
+                        self._replay(LogRecord(record.key, record.value), record.offset, producer_id)
+                        count += 1
+                    except DecodeError as error:
+                        skipped += 1
+                        log.warning("record_skipped", partition=repr(storage), offset=record.offset, reason=str(error))
+        return count
+
+
+def coordinator_code(error: KafkaError) -> KafkaError:
+    """What a client sees when a coordinator's append fails (TransactionStateManager.appendTransactionToLog)."""
+    if error.code in (Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT, Code.UNKNOWN_TOPIC_OR_PARTITION):
+        return KafkaError(Code.COORDINATOR_NOT_AVAILABLE, error.message)
+    if error.code in (Code.KAFKA_STORAGE_ERROR, Code.NOT_LEADER_OR_FOLLOWER):
+        return KafkaError(Code.NOT_COORDINATOR, error.message)
+    if error.code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
+        return KafkaError(Code.UNKNOWN_SERVER_ERROR, error.message)
+    return error

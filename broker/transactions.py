@@ -1,0 +1,154 @@
+"""The transaction coordinator at work: shards on the partitions of ``__transaction_state``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.markers import LocalTransport, MarkerSender
+from broker.runtime import Runtime
+from coordinator.cluster import TRANSACTION_TOPIC
+from coordinator.result import LogRecord, partition_for
+from coordinator.transaction.metadata import TopicPartition
+from coordinator.transaction.shard import Ended, Initialised, ProducerIdAndEpoch, TransactionShard, TxnConfig
+from protocol.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+RETRY_MS = 1_000
+EXPIRED_PER_BATCH = 1_000
+
+log = structlog.get_logger("transactions")
+
+
+class Transactions:
+    """Commands by transactional id; each is one synchronous stretch."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._markers = MarkerSender(broker, LocalTransport(broker))
+        self._shards: dict[int, tuple[TransactionShard, Runtime]] = {}
+        settings = broker.settings
+        self._config = TxnConfig(
+            max_timeout_ms=settings.transaction_max_timeout_ms,
+            id_expiration_ms=settings.transactional_id_expiration_ms,
+            two_phase_commit=settings.transaction_two_phase_commit_enable,
+        )
+
+    def load(self) -> None:
+        """Replay every partition that holds something."""
+        topic = self._broker.cluster.state.topics.get(TRANSACTION_TOPIC)
+        for index in range(topic.partition_count if topic is not None else 0):
+            if self._broker.partitions.get(TRANSACTION_TOPIC, index).log.log_end_offset:
+                self._open(index)
+
+    def resume(self) -> None:
+        """Drive what was decided before the last stop; nobody needs to ask (CRD-01)."""
+        for shard, _ in list(self._shards.values()):
+            for metadata in shard.prepared():
+                log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)
+                self._markers.drive(shard, metadata)
+
+    def _open(self, index: int) -> tuple[TransactionShard, Runtime]:
+        partition = self._broker.partitions.get(TRANSACTION_TOPIC, index)
+        shard = TransactionShard(index, self._config, self._broker.cluster.transaction_version, partition.log.leader_epoch)
+
+        def replay(record: LogRecord, offset: int, producer_id: int) -> None:
+            shard.replay(record)
+
+        runtime = Runtime(self._broker.env, partition, replay)
+        runtime.load()
+        self._shards[index] = (shard, runtime)
+        return shard, runtime
+
+    def partition_of(self, transactional_id: str) -> int:
+        topic = self._broker.cluster.ensure_internal(TRANSACTION_TOPIC)
+        return partition_for(transactional_id, topic.partition_count)
+
+    def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
+        index = self.partition_of(transactional_id)
+        return self._shards.get(index) or self._open(index)
+
+    def shards(self) -> list[TransactionShard]:
+        return [shard for shard, _ in self._shards.values()]
+
+    def shard_of(self, transactional_id: str) -> TransactionShard:
+        return self._shard(transactional_id)[0]
+
+    # commands
+
+    def init_producer_id(self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None) -> ProducerIdAndEpoch:
+        """Raises CONCURRENT_TRANSACTIONS while an older transaction of the id is being ended."""
+        shard, runtime = self._shard(transactional_id)
+        new_id = self._broker.cluster.new_producer_id
+        answer: Initialised = runtime.execute(
+            shard.init_producer_id(transactional_id, timeout_ms, expected, self._broker.env.now_ms(), new_id)
+        )
+        if answer.aborting:
+            self._drive(shard, transactional_id)
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+        return answer.identity
+
+    def add_partitions(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
+    ) -> None:
+        shard, runtime = self._shard(transactional_id)
+        runtime.execute(shard.add_partitions(transactional_id, identity, partitions, self._broker.env.now_ms(), client_version))
+
+    def verify(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Code]:
+        return self._shard(transactional_id)[0].verify_partitions(transactional_id, identity, partitions)
+
+    def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
+        """Commit or abort; the identity with which the client goes on."""
+        shard, runtime = self._shard(transactional_id)
+        answer: Ended = runtime.execute(
+            shard.end_txn(
+                transactional_id,
+                identity,
+                commit=commit,
+                client_version=client_version,
+                now_ms=self._broker.env.now_ms(),
+                new_producer_id=self._broker.cluster.new_producer_id,
+            )
+        )
+        if answer.prepared:
+            self._drive(shard, transactional_id)
+        return answer.identity
+
+    def _drive(self, shard: TransactionShard, transactional_id: str) -> None:
+        """From here on the outcome stands: what goes wrong with the markers is mended, not told to the client."""
+        try:
+            self._markers.drive(shard, shard.ids[transactional_id])
+        except KafkaError as error:
+            log.error("markers_delayed", transactional_id=transactional_id, error=str(error))
+            self._broker.env.call_later(RETRY_MS, self._resume_unless_stopping)
+
+    def _resume_unless_stopping(self) -> None:
+        if not self._broker.is_stopping:
+            self.resume()
+
+    def complete(self, shard: TransactionShard, transactional_id: str) -> None:
+        """All markers are written."""
+        _, runtime = self._shards[shard.partition]
+        runtime.execute(shard.complete(transactional_id, self._broker.env.now_ms()))
+
+    # time
+
+    def abort_timed_out(self) -> None:
+        now_ms = self._broker.env.now_ms()
+        for shard, runtime in list(self._shards.values()):
+            for transactional_id in shard.timed_out(now_ms):
+                log.info("transaction_timed_out", transactional_id=transactional_id)
+                runtime.execute(shard.abort_timed_out(transactional_id, now_ms, self._broker.cluster.new_producer_id))
+                self._drive(shard, transactional_id)
+
+    def expire_ids(self) -> None:
+        now_ms = self._broker.env.now_ms()
+        for shard, runtime in list(self._shards.values()):
+            while runtime.execute(shard.expire_ids(now_ms, EXPIRED_PER_BATCH)) == EXPIRED_PER_BATCH:
+                pass

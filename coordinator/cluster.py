@@ -1,0 +1,222 @@
+"""Cluster metadata: topics, configs, feature levels and producer-id blocks, in KRaft's record schemas.
+
+Replayed from ``__cluster_metadata-0`` (org.apache.kafka.controller ReplicationControlManager and friends).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator.result import LogRecord, Result
+from protocol.codec import decode_body
+from protocol.errors import Code, DecodeError, KafkaError
+from protocol.messages import (
+    config_record,
+    feature_level_record,
+    partition_record,
+    producer_ids_record,
+    remove_topic_record,
+    topic_record,
+)
+from protocol.primitives import read_uvarint, uvarint
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+PRODUCER_ID_BLOCK = 1_000
+MAX_TOPIC_NAME = 249
+MAX_PARTITIONS_PER_TOPIC = 10_000
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = {OFFSETS_TOPIC, TRANSACTION_TOPIC}
+
+_FRAME_VERSION = 1
+_RECORDS = {
+    m.RECORD_TYPE: m
+    for m in (config_record, feature_level_record, partition_record, producer_ids_record, remove_topic_record, topic_record)
+}
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(slots=True)
+class Topic:
+    """One topic. ``leader_epochs`` has one entry a partition."""
+
+    name: str
+    topic_id: bytes
+    leader_epochs: list[int] = field(default_factory=list)
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.leader_epochs)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+def check_topic_name(name: str) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION (org.apache.kafka.common.internals.Topic.validate)."""
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"it cannot be {name!r}"
+    elif len(name) > MAX_TOPIC_NAME:
+        reason = f"it is {len(name)} characters long, at most {MAX_TOPIC_NAME} are allowed"
+    elif not _LEGAL_NAME.fullmatch(name):
+        reason = "it may hold only ASCII letters, digits, '.', '_' and '-'"
+    else:
+        return
+    raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"topic name {name[:64]!r} is invalid: {reason}")
+
+
+def _record(module: Any, message: Any) -> LogRecord:
+    version = module.MAX_VERSION
+    parts: list[Any] = [uvarint(_FRAME_VERSION), uvarint(module.RECORD_TYPE), uvarint(version)]
+    module.encode(parts.append, message, version)
+    return LogRecord(None, b"".join(parts))
+
+
+class ClusterState:
+    """The one shard of cluster metadata."""
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+
+    # commands
+
+    def create_topic(self, name: str, topic_id: bytes, partition_count: int, configs: Mapping[str, str]) -> Result[Topic]:
+        """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION or INVALID_PARTITIONS."""
+        check_topic_name(name)
+        if name in self.topics:
+            raise KafkaError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        folded = name.replace(".", "_")
+        for other in self.topics:
+            # Metric names fold '.' to '_', so Kafka refuses a second topic that would share them.
+            if other.replace(".", "_") == folded:
+                raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+        self._check_partitions(partition_count)
+        records = [_record(topic_record, topic_record.TopicRecord(name, topic_id))]
+        records += [self._partition(topic_id, index) for index in range(partition_count)]
+        records += [self._config(TOPIC_RESOURCE, name, key, value) for key, value in configs.items()]
+        return Result(Topic(name, topic_id, [0] * partition_count), records)
+
+    def create_partitions(self, name: str, count: int) -> Result[None]:
+        topic = self.topic(name)
+        if count == topic.partition_count:
+            raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+        if count < topic.partition_count:
+            raise KafkaError(
+                Code.INVALID_PARTITIONS,
+                f"The topic {name} currently has {topic.partition_count} partition(s); {count} would not be an increase.",
+            )
+        self._check_partitions(count)
+        return Result(None, [self._partition(topic.topic_id, i) for i in range(topic.partition_count, count)])
+
+    def delete_topic(self, name: str) -> Result[Topic]:
+        topic = self.topic(name)
+        record = _record(remove_topic_record, remove_topic_record.RemoveTopicRecord(topic.topic_id))
+        return Result(topic, [record])
+
+    def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Result[None]:
+        """Set or, with None, remove configs of one resource."""
+        return Result(None, [self._config(resource_type, name, key, value) for key, value in changes.items()])
+
+    def set_feature(self, name: str, level: int) -> Result[None]:
+        return Result(None, [_record(feature_level_record, feature_level_record.FeatureLevelRecord(name, level))])
+
+    def allocate_producer_ids(self) -> Result[tuple[int, int]]:
+        """The next block of producer ids as (first, end)."""
+        first, end = self.next_producer_id, self.next_producer_id + PRODUCER_ID_BLOCK
+        message = producer_ids_record.ProducerIdsRecord(self.node_id, 0, end)
+        return Result((first, end), [_record(producer_ids_record, message)])
+
+    # look-ups
+
+    def topic(self, name: str) -> Topic:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        found = self.topics.get(name)
+        if found is None:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return found
+
+    def config_of(self, resource_type: int, name: str) -> dict[str, str]:
+        return self.configs.get((resource_type, name), {})
+
+    # replay
+
+    def replay(self, record: LogRecord) -> None:
+        raw = record.value or b""
+        frame, pos = read_uvarint(raw, 0)
+        kind, pos = read_uvarint(raw, pos)
+        version, pos = read_uvarint(raw, pos)
+        module = _RECORDS.get(kind)
+        if module is None or frame != _FRAME_VERSION:
+            raise DecodeError(f"metadata record of type {kind}, frame version {frame}")
+        _REPLAY[kind](self, decode_body(module.decode, raw, pos, version))
+
+    def _replay_topic(self, message: Any) -> None:
+        topic = Topic(message.name, message.topic_id)
+        self.topics[topic.name] = topic
+        self.topics_by_id[topic.topic_id] = topic
+
+    def _replay_partition(self, message: Any) -> None:
+        epochs = self.topics_by_id[message.topic_id].leader_epochs
+        if message.partition_id == len(epochs):
+            epochs.append(message.leader_epoch)
+        else:
+            epochs[message.partition_id] = message.leader_epoch
+
+    def _replay_remove_topic(self, message: Any) -> None:
+        topic = self.topics_by_id.pop(message.topic_id)
+        del self.topics[topic.name]
+        self.configs.pop((TOPIC_RESOURCE, topic.name), None)
+
+    def _replay_config(self, message: Any) -> None:
+        configs = self.configs.setdefault((message.resource_type, message.resource_name), {})
+        if message.value is None:
+            configs.pop(message.name, None)
+        else:
+            configs[message.name] = message.value
+
+    def _replay_feature(self, message: Any) -> None:
+        self.features[message.name] = message.feature_level
+
+    def _replay_producer_ids(self, message: Any) -> None:
+        self.next_producer_id = message.next_producer_id
+
+    # records
+
+    @staticmethod
+    def _check_partitions(count: int) -> None:
+        if not 0 < count <= MAX_PARTITIONS_PER_TOPIC:
+            raise KafkaError(Code.INVALID_PARTITIONS, f"Number of partitions was set to an invalid value: {count}")
+
+    def _partition(self, topic_id: bytes, index: int) -> LogRecord:
+        node = [self.node_id]
+        message = partition_record.PartitionRecord(
+            partition_id=index, topic_id=topic_id, replicas=node, isr=node, leader=self.node_id, leader_epoch=0, partition_epoch=0
+        )
+        return _record(partition_record, message)
+
+    @staticmethod
+    def _config(resource_type: int, resource: str, key: str, value: str | None) -> LogRecord:
+        return _record(config_record, config_record.ConfigRecord(resource_type, resource, key, value))
+
+
+_REPLAY: dict[int, Callable[[ClusterState, Any], None]] = {
+    topic_record.RECORD_TYPE: ClusterState._replay_topic,
+    partition_record.RECORD_TYPE: ClusterState._replay_partition,
+    remove_topic_record.RECORD_TYPE: ClusterState._replay_remove_topic,
+    config_record.RECORD_TYPE: ClusterState._replay_config,
+    feature_level_record.RECORD_TYPE: ClusterState._replay_feature,
+    producer_ids_record.RECORD_TYPE: ClusterState._replay_producer_ids,
+}

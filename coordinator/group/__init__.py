@@ -1,0 +1,1 @@
+"""The group coordinator: the classic rebalance protocol and committed offsets, one shard a partition."""

@@ -1,0 +1,1 @@
+"""The transaction coordinator: states, metadata, and one shard a partition of ``__transaction_state``."""

@@ -1,0 +1,52 @@
+"""The states of a transaction and the moves between them (org.apache.kafka.coordinator.transaction.TransactionState)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class TxnState(IntEnum):
+    """Values are those in the log."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """The name that Kafka's tools print, such as ``PrepareCommit``."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+
+S = TxnState
+
+VALID_PREVIOUS: dict[TxnState, frozenset[TxnState]] = {
+    S.EMPTY: frozenset({S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}),
+    S.ONGOING: frozenset({S.ONGOING, S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}),
+    S.PREPARE_COMMIT: frozenset({S.ONGOING}),
+    S.PREPARE_ABORT: frozenset({S.ONGOING, S.PREPARE_EPOCH_FENCE, S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}),
+    S.COMPLETE_COMMIT: frozenset({S.PREPARE_COMMIT}),
+    S.COMPLETE_ABORT: frozenset({S.PREPARE_ABORT}),
+    S.DEAD: frozenset({S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}),
+    # Never logged: the step between a fenced epoch and the abort that goes with it.
+    S.PREPARE_EPOCH_FENCE: frozenset({S.ONGOING}),
+}
+
+PREPARED = frozenset({S.PREPARE_COMMIT, S.PREPARE_ABORT})
+COMPLETED = frozenset({S.COMPLETE_COMMIT, S.COMPLETE_ABORT})
+AT_REST = COMPLETED | {S.EMPTY}
+BY_LABEL = {state.label: state for state in TxnState}
+
+
+class IllegalTransition(Exception):
+    """A bug: a move that the table does not have."""
+
+
+def check_transition(before: TxnState, after: TxnState) -> None:
+    if before not in VALID_PREVIOUS[after]:
+        raise IllegalTransition(f"{before.label} -> {after.label}")

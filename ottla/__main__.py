@@ -1,0 +1,3 @@
+from ottla.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,108 @@
+"""The command line: ``ottla serve``, ``ottla health``, ``ottla demo``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ottla import rooms
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ottla", description="A small broker that speaks Kafka.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    serve = commands.add_parser("serve", help="run a broker in the foreground until SIGTERM or Ctrl-C")
+    serve.add_argument("properties", nargs="?", type=Path, help="a server.properties file")
+    serve.add_argument("--listen", metavar="HOST:PORT", help="where to listen; port 0 picks a free one")
+    serve.add_argument("--data-dir", metavar="DIR", help="where the data lies (log.dirs)")
+    serve.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any server.properties key")
+    serve.add_argument(
+        "--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level, e.g. transaction.version=1"
+    )
+    serve.add_argument("--ready-file", type=Path, metavar="FILE", help="written once requests are answered")
+    serve.add_argument("--log-format", choices=("auto", "json", "console"), default="auto")
+    serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+
+    health = commands.add_parser("health", help="exit 0 if a broker answers, else 1")
+    health.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
+    health.add_argument("--timeout-s", type=float, default=5.0)
+
+    demo = commands.add_parser("demo", help="run the shop with injected failures and prove the result")
+    demo.add_argument("--port", type=int, default=9092)
+    demo.add_argument("--purchases", type=int, default=5_000)
+    demo.add_argument("--data-dir", metavar="DIR", help="kept after the demo; default is a temporary directory")
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> int:
+    rooms.enter()
+    from broker.config.definitions import ConfigError
+    from broker.config.settings import load
+    from broker.main import run
+
+    extra: dict[str, str] = {}
+    if options.listen:
+        extra["listeners"] = f"PLAINTEXT://{options.listen}"
+    if options.data_dir:
+        extra["log.dirs"] = options.data_dir
+    try:
+        config, ignored = load(options.properties, os.environ, options.set, extra)
+        features = _features(options.feature)
+    except (ConfigError, ValueError) as error:
+        print(f"ottla: {error}", file=sys.stderr)
+        return 1
+    as_json = None if options.log_format == "auto" else options.log_format == "json"
+    return run(
+        config,
+        features,
+        ready_file=options.ready_file,
+        as_json=as_json,
+        log_level=options.log_level,
+        warnings=[*config.without_effect(), *ignored],
+    )
+
+
+def _features(texts: list[str]) -> dict[str, int]:
+    from broker.cluster import SUPPORTED_FEATURES
+
+    levels: dict[str, int] = {}
+    for text in texts:
+        name, equals, level = text.partition("=")
+        if not equals or not level.isdigit():
+            raise ValueError(f"--feature {text!r}: NAME=LEVEL is wanted")
+        low, high = SUPPORTED_FEATURES.get(name, (0, -1))
+        if not low <= int(level) <= high:
+            known = ", ".join(f"{n} {a}-{b}" for n, (a, b) in sorted(SUPPORTED_FEATURES.items()))
+            raise ValueError(f"--feature {text!r} is not supported; there are {known}")
+        levels[name] = int(level)
+    return levels
+
+
+def _health(options: argparse.Namespace) -> int:
+    from ottla.health import answers
+
+    host, _, port = options.bootstrap.rpartition(":")
+    if answers(host, int(port), options.timeout_s):
+        print(f"{options.bootstrap} answers")
+        return 0
+    print(f"{options.bootstrap} does not answer", file=sys.stderr)
+    return 1
+
+
+def _demo(options: argparse.Namespace) -> int:
+    try:
+        from ottla.demo.run import run
+    except ImportError as error:
+        print(f"ottla: the demo needs {error.name}; install ottla[demo]", file=sys.stderr)
+        return 1
+    return run(port=options.port, purchases=options.purchases, data_dir=options.data_dir)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    commands: dict[str, Callable[[argparse.Namespace], int]] = {"serve": _serve, "health": _health, "demo": _demo}
+    return commands[options.command](options)

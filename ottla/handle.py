@@ -1,0 +1,191 @@
+"""A handle on a broker process: start, stop, kill, restart on the same directory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+KEPT_LOG_LINES = 10_000
+
+
+class BrokerFailed(Exception):
+    """The broker did not start or did not stop; the text ends with its last log lines."""
+
+
+class Broker:
+    """One broker in a process of its own, on a directory that outlives a restart.
+
+    ``settings`` are Kafka's ``server.properties`` keys, ``features`` feature levels. Without ``data_dir`` a temporary
+    directory is used and removed at the end. The port stays the same over restarts.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_dir: str | Path | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        settings: Mapping[str, str | int | bool] | None = None,
+        features: Mapping[str, int] | None = None,
+    ) -> None:
+        self._temporary = data_dir is None
+        self.data_dir = Path(data_dir) if data_dir is not None else Path(tempfile.mkdtemp(prefix="ottla-"))
+        self._host = host
+        self._port = port
+        self._settings = dict(settings or {})
+        self._features = dict(features or {})
+        self._process: subprocess.Popen[str] | None = None
+        self._readers: list[threading.Thread] = []
+        self._lines: deque[str] = deque(maxlen=KEPT_LOG_LINES)
+        self.ready: dict[str, Any] = {}
+
+    # state
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` for a client's ``bootstrap.servers``."""
+        return f"{self._host}:{self._port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def logs(self) -> list[str]:
+        """Lines the broker has logged, over all its starts, newest last."""
+        return list(self._lines)
+
+    # life
+
+    def start(self) -> Self:
+        """Raises `BrokerFailed`."""
+        if self.is_running:
+            return self
+        if self._port == 0:
+            self._port = _free_port(self._host)
+        command = [sys.executable, "-m", "ottla", "serve"]
+        command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+        for name, level in self._features.items():
+            command += ["--feature", f"{name}={level}"]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_")}
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        )
+        self._process = process
+        answered = threading.Event()
+        self._readers = [
+            threading.Thread(target=self._read_ready, args=(process, answered), daemon=True),
+            threading.Thread(target=self._read_logs, args=(process,), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+        if not answered.wait(START_TIMEOUT_S) or not self.ready:
+            self.kill()
+            raise BrokerFailed("the broker did not start:\n" + "\n".join(self.logs[-20:]))
+        return self
+
+    def _read_ready(self, process: subprocess.Popen[str], answered: threading.Event) -> None:
+        assert process.stdout is not None
+        self.ready = {}
+        for line in process.stdout:
+            with contextlib.suppress(ValueError):
+                message = json.loads(line)
+                if message.get("event") == "ready":
+                    self.ready = message
+                    answered.set()
+        answered.set()
+
+    def _read_logs(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self._lines.append(line.rstrip("\n"))
+
+    def _ended(self, process: subprocess.Popen[str]) -> None:
+        for reader in self._readers:
+            reader.join(STOP_TIMEOUT_S)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        self._readers = []
+        self._process = None
+
+    def stop(self) -> int:
+        """SIGTERM, and wait; the exit code. Raises `BrokerFailed` when it does not end."""
+        process = self._process
+        if process is None:
+            return 0
+        process.terminate()
+        try:
+            code = process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise BrokerFailed("the broker did not stop:\n" + "\n".join(self.logs[-20:])) from None
+        self._ended(process)
+        return code
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash does."""
+        process = self._process
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        self._ended(process)
+
+    def restart(self, *, kill: bool = False) -> Self:
+        """Stop (or kill) and start again on the same directory and port."""
+        if kill:
+            self.kill()
+        else:
+            self.stop()
+        return self.start()
+
+    def close(self) -> None:
+        """Stop and, if the directory was temporary, remove it."""
+        try:
+            self.stop()
+        finally:
+            if self._temporary:
+                shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.close)
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,124 @@
+"""Small text files beside the logs: offset checkpoints, the leader epoch checkpoint, partition.metadata."""
+
+from __future__ import annotations
+
+import base64
+from bisect import bisect_right
+
+from storage.filesystem import Filesystem
+
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+
+
+def _lines(raw: bytes | None) -> list[str] | None:
+    """The entry lines of a checkpoint (version, count, entries), None where it is missing or damaged."""
+    if raw is None:
+        return None
+    lines = raw.decode("utf-8", "replace").splitlines()
+    if len(lines) < 2 or lines[0] != "0" or not lines[1].isdigit() or len(lines) - 2 != int(lines[1]):
+        return None
+    return lines[2:]
+
+
+def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
+    """``(topic, partition) -> offset`` of an offset checkpoint; empty where it is missing or damaged."""
+    found: dict[tuple[str, int], int] = {}
+    for line in _lines(fs.read_file(path)) or []:
+        topic, partition, offset = line.split(" ")
+        found[topic, int(partition)] = int(offset)
+    return found
+
+
+def write_offsets(fs: Filesystem, path: str, offsets: dict[tuple[str, int], int]) -> None:
+    lines = ["0", str(len(offsets)), *(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())]
+    fs.write_file(path, ("\n".join(lines) + "\n").encode())
+
+
+class LeaderEpochs:
+    """Where each leader epoch starts (LeaderEpochFileCache); epochs and offsets both grow."""
+
+    __slots__ = ("_entries", "_fs", "_path")
+
+    def __init__(self, fs: Filesystem, directory: str) -> None:
+        self._fs = fs
+        self._path = f"{directory}/{LEADER_EPOCH_FILE}"
+        self._entries: list[tuple[int, int]] = []
+
+    def load(self) -> None:
+        for line in _lines(self._fs.read_file(self._path)) or []:
+            epoch, offset = line.split(" ")
+            self._entries.append((int(epoch), int(offset)))
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return self._entries
+
+    @property
+    def latest(self) -> int:
+        return self._entries[-1][0] if self._entries else -1
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """A batch of ``epoch`` is about to stand at ``start_offset``."""
+        if self._entries and epoch <= self._entries[-1][0]:
+            return
+        self._entries = [e for e in self._entries if e[1] < start_offset]
+        self._entries.append((epoch, start_offset))
+        self._write()
+
+    def truncate_end(self, log_end_offset: int) -> None:
+        kept = [e for e in self._entries if e[1] < log_end_offset]
+        if kept != self._entries:
+            self._entries = kept
+            self._write()
+
+    def truncate_start(self, log_start_offset: int) -> None:
+        """Forget epochs that end before the log starts; the one that covers the start then starts there."""
+        at = bisect_right([offset for _, offset in self._entries], log_start_offset) - 1
+        if at > 0 or (at == 0 and self._entries[0][1] < log_start_offset):
+            self._entries = [(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]]
+            self._write()
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Largest known epoch at or below ``epoch`` and where it ends; (-1, -1) where nothing is known."""
+        if not self._entries or epoch < 0:
+            return -1, -1
+        if epoch == self._entries[-1][0]:
+            return epoch, log_end_offset
+        at = bisect_right([e for e, _ in self._entries], epoch)
+        if at == len(self._entries):
+            return -1, -1
+        if at == 0:
+            return epoch, self._entries[0][1]
+        return self._entries[at - 1][0], self._entries[at][1]
+
+    def epoch_for(self, offset: int) -> int:
+        at = bisect_right([start for _, start in self._entries], offset) - 1
+        return self._entries[at][0] if at >= 0 else -1
+
+    def _write(self) -> None:
+        lines = ["0", str(len(self._entries)), *(f"{epoch} {offset}" for epoch, offset in self._entries)]
+        self._fs.write_file(self._path, ("\n".join(lines) + "\n").encode())
+
+
+def topic_id_text(topic_id: bytes) -> str:
+    """Kafka's spelling of a UUID: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+def parse_topic_id(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "==")
+
+
+def read_partition_metadata(fs: Filesystem, directory: str) -> bytes | None:
+    """The topic id a partition directory belongs to."""
+    for line in (fs.read_file(f"{directory}/{PARTITION_METADATA_FILE}") or b"").decode().splitlines():
+        name, _, value = line.partition(": ")
+        if name == "topic_id":
+            return parse_topic_id(value)
+    return None
+
+
+def write_partition_metadata(fs: Filesystem, directory: str, topic_id: bytes) -> None:
+    text = f"version: 0\ntopic_id: {topic_id_text(topic_id)}"
+    fs.write_file(f"{directory}/{PARTITION_METADATA_FILE}", text.encode())

@@ -1,0 +1,30 @@
+"""The settings one log lives by; names and defaults are those of Kafka's topic configs."""
+
+from __future__ import annotations
+
+import msgspec
+
+NEVER_MS = 9_223_372_036_854_775_807
+
+
+class LogConfig(msgspec.Struct, frozen=True):
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    file_delete_delay_ms: int = 60_000
+    max_message_bytes: int = 1_048_588
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = NEVER_MS
+    message_timestamp_after_max_ms: int = 3_600_000
+    cleanup_policy: tuple[str, ...] = ("delete",)
+
+    @property
+    def is_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy

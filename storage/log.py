@@ -1,0 +1,299 @@
+"""A partition's log: segments, producer state, offsets (org.apache.kafka.storage.internals.log.UnifiedLog).
+
+One append is one synchronous stretch: checks, file, indexes, producer state, last stable offset. A log has no
+directory until its first append.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import msgspec
+
+from protocol.errors import Code, KafkaError
+from protocol.primitives import NO_UUID, Buffer
+from protocol.records import NO_TIMESTAMP, BatchHeader, EndTxnMarker, assign, build_marker, read_header, stamp_append_time
+from storage import snapshot
+from storage.checkpoints import LeaderEpochs, write_partition_metadata
+from storage.config import LogConfig
+from storage.filesystem import Filesystem
+from storage.producer_state import ProducerState
+from storage.segment import Segment
+from storage.txn_index import AbortedTxn
+
+SNAPSHOTS_KEPT = 2
+"""Snapshots of the newest segments that are kept, besides the one at the log end."""
+
+
+class Appended(msgspec.Struct, gc=False, frozen=True):
+    """Where a batch stands. ``log_append_time_ms`` is -1 where the topic keeps the client's timestamps."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    is_duplicate: bool = False
+
+
+class Log:
+    """One partition. Raises `KafkaError` for what a client may see, OSError when the disk refuses."""
+
+    def __init__(
+        self, fs: Filesystem, directory: str, topic: str, partition: int, config: LogConfig, topic_id: bytes = NO_UUID
+    ) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.config = config
+        self.leader_epoch = 0
+        self.segments: list[Segment] = []
+        self.epochs = LeaderEpochs(fs, directory)
+        self.producers = ProducerState()
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.recovery_point = 0
+        self.is_failed = False
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic}-{self.partition})"
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset that is not decided yet, at most the high watermark."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None or unstable > self.high_watermark:
+            return self.high_watermark
+        return max(unstable, self.log_start_offset)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(s.size_bytes for s in self.segments)
+
+    # appending
+
+    def append_as_leader(
+        self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int, *, implicit_add: bool = False
+    ) -> Appended:
+        """Append a client's batch that passed `protocol.records.check_produced`; patches it in place.
+
+        A retry of one of the last five batches is answered with where the first stands.
+        """
+        if header.producer_id >= 0:
+            duplicate = self.producers.find_duplicate(header)
+            if duplicate is not None:
+                time_ms = duplicate.timestamp_ms
+                return Appended(duplicate.first_offset, duplicate.last_offset, time_ms, is_duplicate=True)
+        self._check_size(len(batch))
+        if not self.config.is_append_time:
+            self._check_timestamp(header, now_ms)
+        if header.producer_id >= 0:
+            self.producers.check_data(header, implicit_add=implicit_add)
+        return self._append(batch, header, now_ms)
+
+    def append_own(self, batch: bytearray, now_ms: int) -> Appended:
+        """Append a batch of the broker's own (coordinators, cluster metadata): no sequence, but an epoch to check."""
+        header = read_header(batch)
+        self._check_size(len(batch))
+        if header.producer_id >= 0:
+            self.producers.check_epoch(header)
+        return self._append(batch, header, now_ms)
+
+    def _check_size(self, size: int) -> None:
+        config = self.config
+        if size > config.max_message_bytes:
+            raise KafkaError(Code.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {config.max_message_bytes} are taken")
+        if size > config.segment_bytes:
+            raise KafkaError(Code.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes for segments of {config.segment_bytes}")
+
+    def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> Appended:
+        append_time = self.config.is_append_time
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp_ms = now_ms if append_time else header.max_timestamp_ms
+        segment = self._segment_for(len(batch), last_offset, max_timestamp_ms, now_ms)
+        assign(batch, base_offset, self.leader_epoch)
+        if append_time:
+            stamp_append_time(batch, now_ms)
+        if self.leader_epoch > self.epochs.latest:
+            self.epochs.assign(self.leader_epoch, base_offset)
+        self._write(segment, batch, last_offset, max_timestamp_ms)
+        if header.producer_id >= 0:
+            self.producers.apply_data(header, base_offset, last_offset, max_timestamp_ms)
+        self._advance(last_offset + 1)
+        return Appended(base_offset, last_offset, now_ms if append_time else NO_TIMESTAMP)
+
+    def append_marker(self, marker: EndTxnMarker, now_ms: int, transaction_version: int) -> Appended:
+        """Append the control batch that ends a transaction here, and its aborted-transaction entry.
+
+        Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker from the past.
+        """
+        self.producers.check_marker(marker, transaction_version)
+        batch = build_marker(marker, now_ms)
+        offset = self.log_end_offset
+        segment = self._segment_for(len(batch), offset, now_ms, now_ms)
+        assign(batch, offset, self.leader_epoch)
+        if self.leader_epoch > self.epochs.latest:
+            self.epochs.assign(self.leader_epoch, offset)
+        completed = self.producers.completed_by(marker, offset)
+        self._write(segment, batch, offset, now_ms)
+        self.log_end_offset = offset + 1
+        if completed is not None and completed.is_aborted:
+            entry = AbortedTxn(
+                completed.producer_id, completed.first_offset, offset, self.producers.last_stable_offset_after(completed)
+            )
+            try:
+                segment.txn_index.append(entry)
+            except OSError:
+                # The marker is in the log without its entry: only a restart, which rebuilds the index, may go on (KAFKA-7866).
+                self.is_failed = True
+                raise
+        self.producers.apply_marker(marker, now_ms)
+        self._advance(offset + 1)
+        return Appended(offset, offset, now_ms)
+
+    def _check_timestamp(self, header: BatchHeader, now_ms: int) -> None:
+        timestamp = header.max_timestamp_ms
+        config = self.config
+        if timestamp < 0:
+            return
+        if (
+            timestamp - now_ms > config.message_timestamp_after_max_ms
+            or now_ms - timestamp > config.message_timestamp_before_max_ms
+        ):
+            raise KafkaError(Code.INVALID_TIMESTAMP, f"timestamp {timestamp} is too far from the broker's {now_ms}")
+
+    def _segment_for(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int) -> Segment:
+        if self.is_failed:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} has failed")
+        if not self.segments:
+            self._create(now_ms)
+        elif self.active.should_roll(size, last_offset, timestamp_ms, now_ms, self.config):
+            self.roll(now_ms)
+        return self.segments[-1]
+
+    def _create(self, now_ms: int) -> None:
+        self.fs.make_dir(self.directory)
+        if self.topic_id != NO_UUID:
+            write_partition_metadata(self.fs, self.directory, self.topic_id)
+        self.segments.append(Segment(self.fs, self.directory, self.log_end_offset, now_ms))
+
+    def _write(self, segment: Segment, batch: Buffer, last_offset: int, timestamp_ms: int) -> None:
+        segment.append(batch, last_offset, timestamp_ms, self.config.index_interval_bytes)
+
+    def _advance(self, log_end_offset: int) -> None:
+        # One replica: what is in the log is committed. With several, followers' fetches move the high watermark.
+        self.log_end_offset = log_end_offset
+        self.high_watermark = log_end_offset
+        self.producers.map_end_offset = log_end_offset
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log end; a snapshot at its base makes recovery start there."""
+        self.active.flush_indexes()
+        self.segments.append(Segment(self.fs, self.directory, self.log_end_offset, now_ms))
+        snapshot.write(self.fs, self.directory, self.producers, self.log_end_offset)
+        self._drop_old_snapshots()
+
+    def _drop_old_snapshots(self) -> None:
+        wanted = {s.base_offset for s in self.segments[-SNAPSHOTS_KEPT:]} | {self.log_end_offset}
+        for offset in snapshot.offsets(self.fs, self.directory):
+            if offset not in wanted:
+                self.fs.unlink(snapshot.path_of(self.directory, offset))
+
+    # removing
+
+    def segment_at(self, offset: int) -> int:
+        """Index of the segment that holds ``offset``."""
+        return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset) - 1, 0)
+
+    def delete_records(self, before_offset: int, now_ms: int) -> list[str]:
+        """Raise the log start offset; files of segments that lie wholly below, renamed to ``*.deleted``."""
+        if before_offset <= self.log_start_offset:
+            return []
+        self.log_start_offset = before_offset
+        self.producers.drop_open_before(before_offset)
+        self.epochs.truncate_start(before_offset)
+        return self.delete_old(now_ms)
+
+    def delete_old(self, now_ms: int) -> list[str]:
+        """Apply retention by time, by size and by log start; the renamed files, to be unlinked later."""
+        if not self.segments:
+            return []
+        gone = 0
+        if "delete" in self.config.cleanup_policy:
+            gone = max(self._by_time(now_ms), self._by_size())
+        while gone < len(self.segments) - 1 and self.segments[gone + 1].base_offset <= self.log_start_offset:
+            gone += 1
+        if gone == 0:
+            return []
+        if gone == len(self.segments):
+            if self.active.size_bytes == 0:
+                gone -= 1
+            else:
+                self.roll(now_ms)
+        if gone == 0:
+            return []
+        doomed, self.segments = self.segments[:gone], self.segments[gone:]
+        if self.segments[0].base_offset > self.log_start_offset:
+            self.log_start_offset = self.segments[0].base_offset
+            self.producers.drop_open_before(self.log_start_offset)
+            self.epochs.truncate_start(self.log_start_offset)
+        self._drop_old_snapshots()
+        return [path for segment in doomed for path in segment.mark_deleted()]
+
+    def _deletable(self) -> int:
+        """Segments whose every record lies below the high watermark."""
+        count = sum(1 for s in self.segments[1:] if s.base_offset <= self.high_watermark)
+        return count + (1 if self.log_end_offset <= self.high_watermark else 0)
+
+    def _by_time(self, now_ms: int) -> int:
+        if self.config.retention_ms < 0:
+            return 0
+        gone = 0
+        for segment in self.segments[: self._deletable()]:
+            largest = segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else segment.created_ms
+            if now_ms - largest <= self.config.retention_ms:
+                break
+            gone += 1
+        return gone
+
+    def _by_size(self) -> int:
+        if self.config.retention_bytes < 0:
+            return 0
+        surplus, gone = self.size_bytes - self.config.retention_bytes, 0
+        for segment in self.segments[: self._deletable()]:
+            if surplus < segment.size_bytes:
+                break
+            surplus -= segment.size_bytes
+            gone += 1
+        return gone
+
+    # end
+
+    def flush(self) -> None:
+        """Bring every file up to date and to the disk; moves the recovery point."""
+        for segment in self.segments[self.segment_at(self.recovery_point) :]:
+            segment.flush_indexes()
+            segment.sync()
+        self.recovery_point = self.log_end_offset
+
+    def close(self) -> None:
+        """A clean end: snapshot at the log end, indexes written, everything synced."""
+        if not self.segments:
+            return
+        if not self.is_failed:
+            snapshot.write(self.fs, self.directory, self.producers, self.log_end_offset)
+            self._drop_old_snapshots()
+            self.flush()
+        for segment in self.segments:
+            segment.close()
+
+    def abandon(self) -> None:
+        """Close the descriptors and write nothing."""
+        for segment in self.segments:
+            segment.close()

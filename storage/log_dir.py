@@ -1,0 +1,211 @@
+"""A log directory: the lock, meta.properties, the checkpoints, and the logs in it (org.apache.kafka.storage LogManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from protocol.primitives import NO_UUID
+from storage.checkpoints import read_offsets, read_partition_metadata, write_offsets
+from storage.config import LogConfig
+from storage.filesystem import Filesystem
+from storage.log import Log
+from storage.recovery import Report, open_log
+
+META_FILE = "meta.properties"
+LOCK_FILE = ".lock"
+CLEAN_FILE = ".kafka_cleanshutdown"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+DELETE_SUFFIX = "-delete"
+
+TopicPartition = tuple[str, int]
+
+
+class DirectoryError(Exception):
+    """The directory cannot be used; the text is one line for a person."""
+
+
+@dataclass(slots=True)
+class Identity:
+    """What meta.properties says."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    topic, dash, number = name.rpartition("-")
+    return (topic, int(number)) if dash and topic and number.isdigit() else None
+
+
+def read_identity(fs: Filesystem, path: str) -> Identity | None:
+    raw = fs.read_file(f"{path}/{META_FILE}")
+    if raw is None:
+        return None
+    found = dict(line.split("=", 1) for line in raw.decode().splitlines() if "=" in line and not line.startswith("#"))
+    try:
+        return Identity(found["cluster.id"], int(found["node.id"]), found.get("directory.id", ""))
+    except (KeyError, ValueError) as error:
+        raise DirectoryError(f"{path}/{META_FILE} is damaged ({error}); restore it or start with another directory") from None
+
+
+def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
+    lines = [
+        "#",
+        f"cluster.id={identity.cluster_id}",
+        f"directory.id={identity.directory_id}",
+        f"node.id={identity.node_id}",
+        "version=1",
+    ]
+    fs.write_file(f"{path}/{META_FILE}", ("\n".join(lines) + "\n").encode())
+
+
+class LogDirectory:
+    """All logs of one broker. ``config_for`` gives a topic's settings, also at start."""
+
+    def __init__(self, fs: Filesystem, path: str) -> None:
+        self.fs = fs
+        self.path = path
+        self.logs: dict[TopicPartition, Log] = {}
+        self._lock: object | None = None
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self.was_clean = True
+        self._trash: list[tuple[int, str, bool]] = []
+
+    @property
+    def absolute_path(self) -> str:
+        return self.fs.absolute(self.path)
+
+    def acquire(self) -> None:
+        """Lock the directory and read its checkpoints. Raises `DirectoryError`."""
+        try:
+            self.fs.make_dir(self.path)
+            self._lock = self.fs.lock(f"{self.path}/{LOCK_FILE}")
+        except OSError as error:
+            raise DirectoryError(f"cannot use {self.path}: {error.strerror or error}") from error
+        if self._lock is None:
+            raise DirectoryError(f"{self.path} is in use by another broker; stop it or give another --data-dir")
+        clean = f"{self.path}/{CLEAN_FILE}"
+        self.was_clean = self.fs.read_file(clean) is not None
+        # Gone before anything is loaded: a crash while loading must count as unclean (KAFKA-10471).
+        self.fs.unlink(clean)
+        self._recovery_points = read_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}")
+        self._log_starts = read_offsets(self.fs, f"{self.path}/{LOG_STARTS}")
+
+    def partitions_on_disk(self) -> Iterator[TopicPartition]:
+        for name in self.fs.list_dir(self.path):
+            if name.endswith(DELETE_SUFFIX):
+                self.fs.remove_dir(f"{self.path}/{name}")
+                continue
+            parsed = parse_directory_name(name)
+            if parsed is not None:
+                yield parsed
+
+    def directory_of(self, topic: str, partition: int) -> str:
+        return f"{self.path}/{topic}-{partition}"
+
+    def open(self, topic: str, partition: int, config: LogConfig, now_ms: int, topic_id: bytes = NO_UUID) -> tuple[Log, Report]:
+        """Open a log that is on disk, or make one that will be at its first append."""
+        key = (topic, partition)
+        log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
+        report = open_log(
+            log,
+            now_ms,
+            clean=self.was_clean,
+            recovery_point=self._recovery_points.get(key, 0),
+            log_start_offset=self._log_starts.get(key),
+        )
+        self.logs[key] = log
+        return log, report
+
+    def create(self, topic: str, partition: int, config: LogConfig, topic_id: bytes) -> Log:
+        """A log that did not exist before."""
+        log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
+        self.logs[topic, partition] = log
+        return log
+
+    def topic_id_on_disk(self, topic: str, partition: int) -> bytes | None:
+        return read_partition_metadata(self.fs, self.directory_of(topic, partition))
+
+    def delete(self, topic: str, partition: int, unique: str, now_ms: int) -> None:
+        """Take a log out of service; its directory is renamed now and removed later."""
+        log = self.logs.pop((topic, partition), None)
+        if log is None:
+            return
+        log.abandon()
+        log.is_failed = True
+        if log.segments:
+            renamed = f"{self.path}/{topic[:200]}-{partition}.{unique}{DELETE_SUFFIX}"
+            self.fs.rename(log.directory, renamed)
+            self._trash.append((now_ms + log.config.file_delete_delay_ms, renamed, True))
+
+    def retire(self, paths: list[str], due_ms: int) -> None:
+        """Unlink renamed segment files once ``due_ms`` has come."""
+        self._trash += [(due_ms, path, False) for path in paths]
+
+    def empty_trash(self, now_ms: int) -> None:
+        kept = []
+        for due_ms, path, is_dir in self._trash:
+            if due_ms > now_ms:
+                kept.append((due_ms, path, is_dir))
+            elif is_dir:
+                self.fs.remove_dir(path)
+            else:
+                self.fs.unlink(path)
+        self._trash = kept
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete what the logs' settings let go; how many segments' files were retired."""
+        count = 0
+        for log in self.logs.values():
+            paths = log.delete_old(now_ms)
+            self.retire(paths, now_ms + log.config.file_delete_delay_ms)
+            count += len(paths)
+        if count:
+            self.write_log_starts()
+        return count
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        for log in self.logs.values():
+            if log.producers.entries:
+                log.producers.remove_expired(now_ms, expiration_ms)
+
+    # checkpoints
+
+    def _written(self, value: Callable[[Log], int]) -> dict[TopicPartition, int]:
+        return {key: value(log) for key, log in self.logs.items() if log.segments}
+
+    def write_checkpoints(self) -> None:
+        self.write_log_starts()
+        write_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}", self._written(lambda log: log.recovery_point))
+        write_offsets(self.fs, f"{self.path}/{HIGH_WATERMARKS}", self._written(lambda log: log.high_watermark))
+
+    def write_log_starts(self) -> None:
+        starts = {
+            key: log.log_start_offset
+            for key, log in self.logs.items()
+            if log.segments and log.log_start_offset > log.segments[0].base_offset
+        }
+        write_offsets(self.fs, f"{self.path}/{LOG_STARTS}", starts)
+
+    def abandon(self) -> None:
+        """Give the directory up as it is: what a start that fails does."""
+        for log in self.logs.values():
+            log.abandon()
+        self.fs.unlock(self._lock)
+
+    def close(self) -> None:
+        """A clean stop; the clean-shutdown file is the very last that is written."""
+        failed = False
+        for log in self.logs.values():
+            log.close()
+            failed = failed or log.is_failed
+        self.empty_trash(1 << 62)
+        self.write_checkpoints()
+        if not failed:
+            self.fs.write_file(f"{self.path}/{CLEAN_FILE}", b'{"version":0,"brokerEpoch":0}')
+        self.fs.unlock(self._lock)

@@ -1,0 +1,222 @@
+"""What a partition knows of its producers: duplicates, sequences, epochs, open transactions.
+
+ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka in one: ``check_*`` only looks, ``apply_*``
+only changes, and nothing runs between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from protocol.errors import Code, KafkaError
+from protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, EndTxnMarker
+
+DUPLICATE_WINDOW_BATCHES = 5
+TV2 = 2
+
+
+class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
+    """One of the last batches of a producer, as far as a retry must be recognised."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        first = self.last_sequence - self.offset_delta
+        return first if first >= 0 else first + 0x7FFFFFFF + 1
+
+
+class ProducerEntry(msgspec.Struct, gc=False):
+    """One producer id. ``batches`` are the last five, oldest first; ``txn_first_offset`` is -1 outside a transaction."""
+
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    coordinator_epoch: int = -1
+    last_timestamp_ms: int = -1
+    txn_first_offset: int = -1
+    batches: list[BatchMetadata] = []
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+
+class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerState:
+    """All producers of one partition. ``open_txns`` is ordered by first offset, for offsets only grow."""
+
+    __slots__ = ("entries", "map_end_offset", "open_txns")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self.open_txns: dict[int, int] = {}
+        self.map_end_offset = 0
+
+    def replace(self, entries: Iterable[ProducerEntry], map_end_offset: int) -> None:
+        """Become the state that a snapshot holds."""
+        self.entries = {e.producer_id: e for e in entries}
+        ongoing = sorted((e for e in self.entries.values() if e.txn_first_offset >= 0), key=lambda e: e.txn_first_offset)
+        self.open_txns = {e.producer_id: e.txn_first_offset for e in ongoing}
+        self.map_end_offset = map_end_offset
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the oldest open transaction."""
+        for offset in self.open_txns.values():
+            return offset
+        return None
+
+    # data
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The stored batch that ``header`` is a retry of."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.epoch != header.producer_epoch:
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        for batch in entry.batches:
+            if batch.last_sequence == last and batch.first_sequence == first:
+                return batch
+        return None
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        """Raises INVALID_PRODUCER_EPOCH for a batch of a fenced producer."""
+        entry = self.entries.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.epoch:
+            raise KafkaError(
+                Code.INVALID_PRODUCER_EPOCH,
+                f"epoch {header.producer_epoch} of producer {header.producer_id}, last seen {entry.epoch}",
+            )
+
+    def check_data(self, header: BatchHeader, *, implicit_add: bool) -> None:
+        """Raise what a client must see when its batch may not be appended.
+
+        ``implicit_add``: the batch came by transaction version 2, whose producers always begin at sequence 0.
+        """
+        self.check_epoch(header)
+        entry = self.entries.get(header.producer_id)
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
+            if sequence != 0 and implicit_add and header.is_transactional:
+                raise _out_of_order(header, NO_SEQUENCE)
+            return
+        if epoch > entry.epoch:
+            if sequence != 0:
+                raise _out_of_order(header, entry.last_sequence)
+        elif not _in_sequence(entry.last_sequence, sequence):
+            raise _out_of_order(header, entry.last_sequence)
+        if entry.txn_first_offset >= 0 and not header.is_transactional:
+            raise KafkaError(
+                Code.INVALID_TXN_STATE, f"producer {header.producer_id} has an open transaction and sent a batch outside it"
+            )
+
+    def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int) -> None:
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        if entry.epoch != header.producer_epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches = []
+        batches = entry.batches
+        if len(batches) >= DUPLICATE_WINDOW_BATCHES:
+            del batches[0]
+        batches.append(BatchMetadata(header.last_sequence, last_offset, last_offset - first_offset, timestamp_ms))
+        entry.last_timestamp_ms = timestamp_ms
+        if header.is_transactional and entry.txn_first_offset < 0:
+            entry.txn_first_offset = first_offset
+            self.open_txns[producer_id] = first_offset
+
+    # markers
+
+    def check_marker(self, marker: EndTxnMarker, transaction_version: int) -> None:
+        """ProducerAppendInfo.checkProducerEpoch and checkCoordinatorEpoch for a marker of this transaction version."""
+        entry = self.entries.get(marker.producer_id)
+        if entry is None:
+            return
+        stale = marker.producer_epoch < entry.epoch
+        if transaction_version >= TV2 and entry.txn_first_offset >= 0:
+            # KIP-1228: a TV2 marker carries a bumped epoch; an equal one is only a repeat when nothing is open.
+            stale = marker.producer_epoch <= entry.epoch
+        if stale:
+            raise KafkaError(
+                Code.INVALID_PRODUCER_EPOCH,
+                f"marker epoch {marker.producer_epoch} of producer {marker.producer_id}, last seen {entry.epoch}",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                Code.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {marker.coordinator_epoch}, last seen {entry.coordinator_epoch}",
+            )
+
+    def completed_by(self, marker: EndTxnMarker, offset: int) -> CompletedTxn | None:
+        """The transaction that a marker at ``offset`` would end; None for a marker without data before it."""
+        first = self.open_txns.get(marker.producer_id)
+        return None if first is None else CompletedTxn(marker.producer_id, first, offset, not marker.commit)
+
+    def last_stable_offset_after(self, completed: CompletedTxn) -> int:
+        """The LSO once ``completed`` is decided (ProducerStateManager.lastStableOffset)."""
+        for producer_id, offset in self.open_txns.items():
+            if producer_id != completed.producer_id:
+                return offset
+        return completed.last_offset + 1
+
+    def apply_marker(self, marker: EndTxnMarker, timestamp_ms: int) -> None:
+        entry = self.entries.get(marker.producer_id)
+        if entry is None:
+            entry = self.entries[marker.producer_id] = ProducerEntry(marker.producer_id)
+        if entry.epoch != marker.producer_epoch:
+            entry.epoch = marker.producer_epoch
+            entry.batches = []
+        entry.txn_first_offset = -1
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp_ms = timestamp_ms
+        self.open_txns.pop(marker.producer_id, None)
+
+    # housekeeping
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget idle producers without an open transaction; how many."""
+        expired = [
+            e.producer_id for e in self.entries.values() if e.txn_first_offset < 0 and now_ms - e.last_timestamp_ms >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.entries[producer_id]
+        return len(expired)
+
+    def drop_open_before(self, log_start_offset: int) -> None:
+        """The log now starts later: transactions that began before begin at its start (STO-24)."""
+        for producer_id, first in list(self.open_txns.items()):
+            if first < log_start_offset:
+                self.open_txns[producer_id] = log_start_offset
+                self.entries[producer_id].txn_first_offset = log_start_offset
+
+
+def _in_sequence(last: int, following: int) -> bool:
+    return following == last + 1 or (following == 0 and last == 0x7FFFFFFF)
+
+
+def _out_of_order(header: BatchHeader, last_sequence: int) -> KafkaError:
+    return KafkaError(
+        Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {header.producer_id} epoch {header.producer_epoch}: sequence {header.base_sequence} after {last_sequence}",
+    )

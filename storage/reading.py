@@ -1,0 +1,119 @@
+"""Reads of a log: slices for Fetch with the aborted list, and look-ups by timestamp."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.errors import Code, KafkaError
+from protocol.primitives import Buffer
+from protocol.records import read_records
+from storage.log import Log
+from storage.segment import Segment
+from storage.txn_index import AbortedTxn
+
+
+class Slice(msgspec.Struct, gc=False):
+    """Whole batches from the one that holds the fetch offset; ``aborted`` is None for read_uncommitted."""
+
+    data: Buffer
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[AbortedTxn] | None = None
+
+
+EMPTY = b""
+
+
+def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool = True) -> Slice:
+    """Batches from ``fetch_offset`` up to the high watermark or, ``committed``, the last stable offset.
+
+    The bound is taken once, for data and aborted list alike (KAFKA-9807). Raises OFFSET_OUT_OF_RANGE.
+    """
+    lso = log.last_stable_offset
+    if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {fetch_offset} outside [{log.log_start_offset}, {log.log_end_offset}]")
+    bound = lso if committed else log.high_watermark
+    found = Slice(EMPTY, log.high_watermark, lso, log.log_start_offset, [] if committed else None)
+    if fetch_offset >= bound:
+        return found
+    at = log.segment_at(fetch_offset)
+    while at < len(log.segments):
+        segment = log.segments[at]
+        start = segment.position_of(fetch_offset)
+        if start is not None:
+            position, header = start
+            if header.base_offset >= bound:
+                break
+            end = _end_position(log, at, bound)
+            size = min(max_bytes, end - position)
+            if size < header.size_bytes:
+                if not min_one_batch:
+                    break
+                size = header.size_bytes
+            found.data = segment.log.read(size, position)
+            if committed:
+                found.aborted = _aborted(log, at, fetch_offset, position + size, bound)
+            break
+        at += 1
+    return found
+
+
+def _end_position(log: Log, at: int, bound: int) -> int:
+    """Where in segment ``at`` the first batch at or above ``bound`` begins."""
+    segment = log.segments[at]
+    if bound >= log.log_end_offset or (at + 1 < len(log.segments) and log.segments[at + 1].base_offset <= bound):
+        return segment.size_bytes
+    found = segment.position_of(bound)
+    return found[0] if found is not None else segment.size_bytes
+
+
+def _aborted(log: Log, at: int, fetch_offset: int, end_position: int, bound: int) -> list[AbortedTxn]:
+    upper = log.segments[at].offset_index.offset_at_or_after(end_position)
+    if upper is None:
+        upper = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.log_end_offset
+    upper = min(upper, bound)
+    entries: list[AbortedTxn] = []
+    for segment in log.segments[at:]:
+        if segment.txn_index.collect(fetch_offset, upper, entries):
+            break
+    return entries
+
+
+class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int
+
+
+def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> TimestampedOffset | None:
+    """The first record at or after a timestamp and below ``bound``."""
+    for segment in log.segments:
+        if segment.max_timestamp_ms < timestamp_ms:
+            continue
+        start = max(segment.time_index.lookup(timestamp_ms), log.log_start_offset)
+        for _, header, raw in segment.scan(segment.offset_index.lookup(start)):
+            if header.base_offset >= bound:
+                return None
+            if header.max_timestamp_ms < timestamp_ms or header.last_offset < log.log_start_offset:
+                continue
+            for record in read_records(raw):
+                if record.timestamp_ms >= timestamp_ms and log.log_start_offset <= record.offset < bound:
+                    return TimestampedOffset(record.timestamp_ms, record.offset, header.leader_epoch)
+    return None
+
+
+def offset_of_max_timestamp(log: Log, bound: int) -> TimestampedOffset | None:
+    """The first record that carries the largest timestamp of the log, None where it is not below ``bound``."""
+    best: Segment | None = None
+    for segment in log.segments:
+        if segment.size_bytes and (best is None or segment.max_timestamp_ms > best.max_timestamp_ms):
+            best = segment
+    if best is None or best.max_timestamp_ms < 0:
+        return None
+    found = offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
+    return found if found is not None and found.offset < bound else None
+
+
+def leader_epoch_at_start(log: Log) -> int:
+    return log.epochs.epoch_for(log.log_start_offset)

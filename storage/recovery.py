@@ -1,0 +1,139 @@
+"""Opening a log: after a clean stop by its files, after a crash by reading what may be torn (LogLoader)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from protocol.records import read_marker
+from storage import snapshot
+from storage.filesystem import Filesystem
+from storage.log import Log
+from storage.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Segment,
+)
+from storage.txn_index import AbortedTxn
+
+_LEFTOVERS = (DELETED_SUFFIX, ".cleaned", ".tmp")
+_INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+
+@dataclass(slots=True)
+class Report:
+    """What opening a log found: segments checked, and what was cut or removed, in words."""
+
+    segments_recovered: int = 0
+    losses: list[str] = field(default_factory=list)
+
+
+def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log_start_offset: int | None = None) -> Report:
+    """Fill a fresh `Log` from its directory. Raises OSError."""
+    report = Report()
+    names = _tidy(log.fs, log.directory)
+    bases = [int(n[: -len(LOG_SUFFIX)]) for n in names if n.endswith(LOG_SUFFIX) and n[: -len(LOG_SUFFIX)].isdigit()]
+    if not bases:
+        log.log_start_offset = log.log_end_offset = log.high_watermark = log_start_offset or 0
+        return report
+    log.epochs.load()
+    log.segments = [Segment(log.fs, log.directory, base, now_ms) for base in bases]
+    first_recovered = _load_segments(log, report, clean=clean, recovery_point=recovery_point)
+    log.log_end_offset = log.high_watermark = log.active.last_next_offset()
+    log.log_start_offset = max(log_start_offset or 0, log.segments[0].base_offset)
+    if log.log_start_offset > log.log_end_offset:
+        report.losses.append(f"log start {log.log_start_offset} after log end {log.log_end_offset}: all segments removed")
+        _restart_at(log, log.log_start_offset, now_ms)
+    log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
+    log.epochs.truncate_end(log.log_end_offset)
+    _rebuild_producers(log, first_recovered)
+    return report
+
+
+def _tidy(fs: Filesystem, directory: str) -> list[str]:
+    """Remove what an interrupted step left behind; the names that remain."""
+    names = fs.list_dir(directory)
+    logs = {n[: -len(LOG_SUFFIX)] for n in names if n.endswith(LOG_SUFFIX)}
+    kept = []
+    for name in names:
+        stem, dot, suffix = name.rpartition(".")
+        orphan = dot + suffix in _INDEX_SUFFIXES and stem not in logs
+        if name.endswith(_LEFTOVERS) or orphan:
+            fs.unlink(f"{directory}/{name}")
+        else:
+            kept.append(name)
+    return kept
+
+
+def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int) -> int:
+    """Load or recover each segment; the index of the first whose transaction index must be made again."""
+    first_recovered = len(log.segments)
+    for at, segment in enumerate(log.segments):
+        is_last = at == len(log.segments) - 1
+        below_point = not is_last and log.segments[at + 1].base_offset <= recovery_point
+        if (clean or below_point) and segment.load():
+            continue
+        first_recovered = min(first_recovered, at)
+        report.segments_recovered += 1
+        segment.txn_index.clear()
+        next_offset, reason = segment.recover(log.config.index_interval_bytes)
+        if reason is not None:
+            _cut_after(log, at, next_offset, reason, report)
+            break
+    return first_recovered
+
+
+def _cut_after(log: Log, at: int, next_offset: int, reason: str, report: Report) -> None:
+    """Nothing behind a bad batch can be trusted: later segments go (UnifiedLog.deleteProducerSnapshots, LogLoader.recoverLog)."""
+    doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
+    report.losses.append(reason if not doomed else f"{reason}; {len(doomed)} later segments removed")
+    for segment in doomed:
+        for path in segment.mark_deleted():
+            log.fs.unlink(path)
+    for offset in snapshot.offsets(log.fs, log.directory):
+        if offset > next_offset:
+            log.fs.unlink(snapshot.path_of(log.directory, offset))
+
+
+def _restart_at(log: Log, offset: int, now_ms: int) -> None:
+    for segment in log.segments:
+        for path in segment.mark_deleted():
+            log.fs.unlink(path)
+    log.segments = [Segment(log.fs, log.directory, offset, now_ms)]
+    log.log_end_offset = log.high_watermark = offset
+
+
+def _rebuild_producers(log: Log, first_recovered: int) -> None:
+    """Newest snapshot that the recovered part does not need rebuilt, then every batch after it."""
+    at_most = log.log_end_offset
+    if first_recovered < len(log.segments):
+        at_most = log.segments[first_recovered].base_offset
+    start = snapshot.load_newest(log.fs, log.directory, log.producers, at_most)
+    position = log.log_start_offset if start is None else start
+    producers = log.producers
+    for at in range(log.segment_at(position), len(log.segments)):
+        segment = log.segments[at]
+        if position >= log.log_end_offset:
+            break
+        for _, header, raw in segment.scan(segment.offset_index.lookup(position)):
+            if header.last_offset < position:
+                continue
+            if header.leader_epoch > log.epochs.latest:
+                log.epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id < 0:
+                continue
+            if not header.is_control:
+                producers.apply_data(header, header.base_offset, header.last_offset, header.max_timestamp_ms)
+                continue
+            marker = read_marker(raw, header)
+            if marker is None:
+                continue
+            completed = producers.completed_by(marker, header.base_offset)
+            if completed is not None and completed.is_aborted and at >= first_recovered:
+                lso = producers.last_stable_offset_after(completed)
+                segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
+            producers.apply_marker(marker, header.max_timestamp_ms)
+    producers.map_end_offset = log.log_end_offset
+    producers.drop_open_before(log.log_start_offset)

@@ -1,0 +1,227 @@
+"""One segment: ``.log`` with its indexes (org.apache.kafka.storage.internals.log.LogSegment)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from protocol.primitives import Buffer
+from protocol.records import HEADER_BYTES, MIN_BATCH_LENGTH, BatchHeader, crc_is_valid, read_header
+from storage.config import LogConfig
+from storage.filesystem import File, Filesystem
+from storage.indexes import OffsetIndex, TimeIndex
+from storage.txn_index import TxnIndex
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
+SCAN_BYTES = 1 << 20
+LOOKUP_BYTES = 1 << 15
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """Batches from ``base_offset`` on. Appends go to the log at once, to the indexes behind it."""
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_directory",
+        "_fs",
+        "base_offset",
+        "created_ms",
+        "first_timestamp_ms",
+        "log",
+        "max_timestamp_ms",
+        "max_timestamp_offset",
+        "offset_index",
+        "time_index",
+        "txn_index",
+    )
+
+    def __init__(self, fs: Filesystem, directory: str, base_offset: int, now_ms: int) -> None:
+        self._fs = fs
+        self._directory = directory
+        self.base_offset = base_offset
+        self.created_ms = now_ms
+        self.first_timestamp_ms = -1
+        self.max_timestamp_ms = -1
+        self.max_timestamp_offset = base_offset
+        self._bytes_since_index = 0
+        self.log: File = fs.open(self.path(LOG_SUFFIX))
+        self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(fs, self.path(TIME_INDEX_SUFFIX), base_offset)
+        self.txn_index = TxnIndex(fs, self.path(TXN_INDEX_SUFFIX))
+
+    def path(self, suffix: str) -> str:
+        return f"{self._directory}/{file_name(self.base_offset, suffix)}"
+
+    @property
+    def size_bytes(self) -> int:
+        return self.log.size
+
+    # writing
+
+    def append(self, batch: Buffer, last_offset: int, max_timestamp_ms: int, index_interval_bytes: int) -> None:
+        position = self.log.size
+        self.log.append(batch)
+        self._note(position, len(batch), last_offset, max_timestamp_ms, index_interval_bytes)
+
+    def _note(self, position: int, size: int, last_offset: int, max_timestamp_ms: int, interval: int) -> None:
+        if self.first_timestamp_ms < 0:
+            self.first_timestamp_ms = max_timestamp_ms
+        if max_timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = max_timestamp_ms
+            self.max_timestamp_offset = last_offset
+        if self._bytes_since_index > interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
+            self._bytes_since_index = 0
+        self._bytes_since_index += size
+
+    def should_roll(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int, config: LogConfig) -> bool:
+        """LogSegment.shouldRoll: size, age, full indexes, or an offset too far from the base for four bytes."""
+        if self.log.size == 0:
+            return last_offset - self.base_offset > 0x7FFFFFFF
+        if self.log.size > config.segment_bytes - size:
+            return True
+        since = timestamp_ms - self.first_timestamp_ms if self.first_timestamp_ms >= 0 else now_ms - self.created_ms
+        if since > config.segment_ms:
+            return True
+        full = config.segment_index_bytes
+        if self.offset_index.size_bytes + 8 > full or self.time_index.size_bytes + 12 > full:
+            return True
+        return last_offset - self.base_offset > 0x7FFFFFFF
+
+    def flush_indexes(self) -> None:
+        """Bring the index files up to the log, the last time entry included (onBecomeInactiveSegment)."""
+        if self.log.size:
+            self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
+        self.offset_index.flush()
+        self.time_index.flush()
+
+    def sync(self) -> None:
+        self.log.sync()
+        self.offset_index.file.sync()
+        self.time_index.file.sync()
+        self.txn_index.file.sync()
+
+    # reading
+
+    def scan(
+        self, position: int = 0, end: int | None = None, chunk: int = SCAN_BYTES
+    ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """Position, header and bytes of each batch from a file position on; ends at the first that is not whole."""
+        end = self.log.size if end is None else end
+        while position < end:
+            raw = memoryview(self.log.read(min(chunk, end - position), position))
+            at = 0
+            while len(raw) - at >= HEADER_BYTES:
+                header = read_header(raw, at)
+                if header.batch_length < MIN_BATCH_LENGTH or header.magic != 2:
+                    return
+                size = header.size_bytes
+                if at + size > len(raw):
+                    break
+                yield position + at, header, raw[at : at + size]
+                at += size
+            if at == 0:
+                if len(raw) < HEADER_BYTES:
+                    return
+                size = read_header(raw).size_bytes
+                if size > end - position:
+                    return
+                chunk = max(chunk, size)
+                continue
+            position += at
+
+    def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """File position and header of the first batch whose last offset is at or above ``offset``."""
+        for position, header in self._headers(self.offset_index.lookup(offset)):
+            if header.last_offset >= offset:
+                return position, header
+        return None
+
+    def _headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Headers only: reads a window, and jumps over large batches."""
+        end = self.log.size
+        while end - position >= HEADER_BYTES:
+            raw = self.log.read(min(LOOKUP_BYTES, end - position), position)
+            at = 0
+            while len(raw) - at >= HEADER_BYTES:
+                header = read_header(raw, at)
+                if header.batch_length < MIN_BATCH_LENGTH:
+                    return
+                yield position + at, header
+                at += header.size_bytes
+            position += at
+
+    # start
+
+    def load(self) -> bool:
+        """Take over the indexes after a clean stop; False when they must be rebuilt."""
+        sound = self.offset_index.load() and self.time_index.load() and self.txn_index.load(self.base_offset)
+        if self.log.size and not sound:
+            return False
+        self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last
+        for _, header in self._headers(0):
+            self.first_timestamp_ms = header.max_timestamp_ms
+            break
+        if len(self.time_index) == 0 and self.log.size:
+            return False
+        return True
+
+    def recover(self, index_interval_bytes: int) -> tuple[int, str | None]:
+        """Check every batch, cut the log at the first bad one, rebuild the indexes.
+
+        Returns the next offset and, where something was cut, what was wrong.
+        """
+        self.offset_index.clear()
+        self.time_index.clear()
+        self.max_timestamp_ms, self.max_timestamp_offset = -1, self.base_offset
+        self.first_timestamp_ms = -1
+        self._bytes_since_index = 0
+        valid, next_offset, reason = 0, self.base_offset, None
+        for position, header, raw in self.scan():
+            if not crc_is_valid(raw, header):
+                reason = "wrong CRC"
+                break
+            if header.base_offset < next_offset or header.last_offset_delta < 0:
+                reason = f"offset {header.base_offset} after {next_offset - 1}"
+                break
+            self._note(position, header.size_bytes, header.last_offset, header.max_timestamp_ms, index_interval_bytes)
+            valid, next_offset = position + header.size_bytes, header.next_offset
+        if valid < self.log.size:
+            reason = f"{reason or 'no whole batch'} at byte {valid} of {self.log.path}"
+            self.log.truncate(valid)
+        return next_offset, reason
+
+    def last_next_offset(self) -> int:
+        """The offset after the last batch, found from the last index entry."""
+        following = self.base_offset
+        for _, header in self._headers(self.offset_index.lookup(self.base_offset + 0x7FFFFFFF)):
+            following = header.next_offset
+        return following
+
+    # end
+
+    def files(self) -> list[File]:
+        return [self.log, self.offset_index.file, self.time_index.file, self.txn_index.file]
+
+    def close(self) -> None:
+        for file in self.files():
+            file.close()
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files to ``*.deleted``, so that a crash never brings them back; the new paths."""
+        self.close()
+        present = set(self._fs.list_dir(self._directory))
+        paths = []
+        for file in self.files():
+            if file.path.rpartition("/")[2] in present:
+                self._fs.rename(file.path, file.path + DELETED_SUFFIX)
+                paths.append(file.path + DELETED_SUFFIX)
+        return paths

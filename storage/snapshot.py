@@ -1,0 +1,82 @@
+"""Producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log."""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+
+from crc32c import crc32c
+
+from storage.filesystem import Filesystem
+from storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
+
+SUFFIX = ".snapshot"
+VERSION = 1
+_HEAD = Struct(">hIi")
+_COUNT = Struct(">i")
+_ENTRY = Struct(">qhiqiqiq")
+_CRC_START = 6
+
+
+def path_of(directory: str, offset: int) -> str:
+    return f"{directory}/{offset:020d}{SUFFIX}"
+
+
+def encode(state: ProducerState) -> bytes:
+    body: bytes = _COUNT.pack(len(state.entries)) + b"".join(
+        _ENTRY.pack(
+            e.producer_id,
+            e.epoch,
+            e.last_sequence,
+            e.last_offset,
+            e.batches[-1].offset_delta if e.batches else 0,
+            e.last_timestamp_ms,
+            e.coordinator_epoch,
+            e.txn_first_offset,
+        )
+        for e in state.entries.values()
+    )
+    return VERSION.to_bytes(2, "big") + int(crc32c(body)).to_bytes(4, "big") + body
+
+
+def decode(raw: bytes) -> list[ProducerEntry] | None:
+    """The entries, None when the file is not a sound snapshot of a known version."""
+    try:
+        version, crc, count = _HEAD.unpack_from(raw)
+        if version != VERSION or crc32c(memoryview(raw)[_CRC_START:]) != crc:
+            return None
+        if len(raw) != _HEAD.size + count * _ENTRY.size:
+            return None
+    except StructError:
+        return None
+    entries = []
+    for at in range(_HEAD.size, len(raw), _ENTRY.size):
+        pid, epoch, sequence, offset, delta, timestamp, coordinator_epoch, first = _ENTRY.unpack_from(raw, at)
+        batches = [BatchMetadata(sequence, offset, delta, timestamp)] if offset >= 0 else []
+        entries.append(ProducerEntry(pid, epoch, coordinator_epoch, timestamp, first, batches))
+    return entries
+
+
+def offsets(fs: Filesystem, directory: str) -> list[int]:
+    """Offsets of the snapshots in a directory, ascending."""
+    return [int(n[: -len(SUFFIX)]) for n in fs.list_dir(directory) if n.endswith(SUFFIX) and n[: -len(SUFFIX)].isdigit()]
+
+
+def write(fs: Filesystem, directory: str, state: ProducerState, offset: int) -> None:
+    fs.write_file(path_of(directory, offset), encode(state))
+
+
+def load_newest(fs: Filesystem, directory: str, state: ProducerState, at_most: int) -> int | None:
+    """Fill ``state`` from the newest sound snapshot at or below an offset; that offset, None without one.
+
+    Unsound ones are deleted on the way, as Kafka does.
+    """
+    for offset in reversed(offsets(fs, directory)):
+        if offset > at_most:
+            continue
+        entries = decode(fs.read_file(path_of(directory, offset)) or b"")
+        if entries is not None:
+            state.replace(entries, offset)
+            return offset
+        fs.unlink(path_of(directory, offset))
+    return None
