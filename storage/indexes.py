@@ -73,7 +73,9 @@ class OffsetIndex:
             self._file.truncate(0)
 
     def flush(self) -> None:
-        """Write what is not in the file yet."""
+        """Write what is not in the file yet; an empty index is an empty file, never none."""
+        if not self._offsets:
+            self._file.append(b"")
         if self._written < len(self._offsets):
             new = zip(self._offsets[self._written :], self._positions[self._written :], strict=True)
             self._file.append(b"".join(_OFFSET_ENTRY.pack(o, p) for o, p in new))

@@ -14,21 +14,67 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-APIS = """
-    Produce Fetch ListOffsets Metadata OffsetCommit OffsetFetch FindCoordinator JoinGroup SyncGroup Heartbeat
-    LeaveGroup DescribeGroups ListGroups DeleteGroups OffsetDelete ApiVersions CreateTopics DeleteTopics
-    CreatePartitions DeleteRecords InitProducerId OffsetForLeaderEpoch AddPartitionsToTxn AddOffsetsToTxn
-    EndTxn WriteTxnMarkers TxnOffsetCommit DescribeConfigs AlterConfigs IncrementalAlterConfigs
-    ListConfigResources DescribeCluster DescribeTopicPartitions DescribeLogDirs DescribeProducers
-    DescribeTransactions ListTransactions UpdateFeatures
-""".split()
+APIS = [
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "DescribeGroups",
+    "ListGroups",
+    "DeleteGroups",
+    "OffsetDelete",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",
+    "CreatePartitions",
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "WriteTxnMarkers",
+    "TxnOffsetCommit",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "IncrementalAlterConfigs",
+    "ListConfigResources",
+    "DescribeCluster",
+    "DescribeTopicPartitions",
+    "DescribeLogDirs",
+    "DescribeProducers",
+    "DescribeTransactions",
+    "ListTransactions",
+    "UpdateFeatures",
+]
 
-RECORDS = """
-    TransactionLogKey TransactionLogValue OffsetCommitKey OffsetCommitValue GroupMetadataKey
-    GroupMetadataValue TopicRecord PartitionRecord RemoveTopicRecord ConfigRecord FeatureLevelRecord
-    ProducerIdsRecord PartitionChangeRecord RegisterBrokerRecord ConsumerProtocolSubscription
-    ConsumerProtocolAssignment EndTxnMarker LeaderChangeMessage
-""".split()
+RECORDS = [
+    "TransactionLogKey",
+    "TransactionLogValue",
+    "OffsetCommitKey",
+    "OffsetCommitValue",
+    "GroupMetadataKey",
+    "GroupMetadataValue",
+    "TopicRecord",
+    "PartitionRecord",
+    "RemoveTopicRecord",
+    "ConfigRecord",
+    "FeatureLevelRecord",
+    "ProducerIdsRecord",
+    "PartitionChangeRecord",
+    "RegisterBrokerRecord",
+    "ConsumerProtocolSubscription",
+    "ConsumerProtocolAssignment",
+    "EndTxnMarker",
+    "LeaderChangeMessage",
+]
 
 Json = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""The shop: purchases become invoices and shipments, exactly once, whatever breaks."""

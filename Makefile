@@ -1,0 +1,51 @@
+# make run: the shop with failures, proven.  make test: everything that a change must pass.
+PYTHON ?= python3
+PORT ?= 9092
+PURCHASES ?= 5000
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: run serve test test-fast test-all lint generate benchmark clean
+
+run: $(VENV)/.demo
+	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
+
+serve: $(VENV)/.demo
+	$(BIN)/ottla serve --listen 127.0.0.1:$(PORT)
+
+test: $(VENV)/.test lint
+	$(PYTEST) -q -rs -m "not slow"
+
+test-fast: $(VENV)/.test
+	$(PYTEST) -q -m "not wire and not slow"
+
+test-all: $(VENV)/.test
+	$(PYTEST) -q -rs -m slow
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+generate: $(VENV)/.test
+	$(BIN)/python -m protocol.codegen
+
+benchmark: $(VENV)/.test
+	$(BIN)/python -m benchmarks.compare
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("ottla needs Python 3.11 or newer; name one by PYTHON=") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[demo]'
+	touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) .ottla .cache build *.egg-info

@@ -1,0 +1,77 @@
+"""One small face for four stock clients, so that one scenario file runs through all of them.
+
+Each client library does the work with its own code; an adapter only names things alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+TopicPartition = tuple[str, int]
+
+
+class Fenced(Exception):
+    """The client library said that another producer has taken over."""
+
+
+@dataclass(slots=True, frozen=True)
+class Message:
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class WireConsumer(Protocol):
+    def poll(self, timeout_s: float) -> list[Message]: ...
+
+    def assignment(self) -> set[TopicPartition]: ...
+
+    def positions(self) -> dict[TopicPartition, int]: ...
+
+    def commit(self) -> None: ...
+
+    def committed(self, topic: str, partition: int) -> int | None: ...
+
+    def close(self) -> None: ...
+
+
+class WireProducer(Protocol):
+    def init(self) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, value: bytes, key: bytes | None = None, partition: int | None = None) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def send_offsets(self, consumer: WireConsumer) -> None:
+        """The consumer's positions, with its group's metadata."""
+        ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Client(Protocol):
+    """A client library."""
+
+    name: str
+
+    def producer(
+        self,
+        bootstrap: str,
+        *,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        compression: str | None = None,
+        idempotent: bool = True,
+        request_timeout_ms: int = 10_000,
+    ) -> WireProducer: ...
+
+    def consumer(self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True) -> WireConsumer: ...

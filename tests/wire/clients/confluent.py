@@ -1,0 +1,144 @@
+"""confluent-kafka (librdkafka)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Consumer as CConsumer
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Producer as CProducer
+from confluent_kafka import TopicPartition as CTopicPartition
+
+from tests.wire.clients import Fenced, Message, TopicPartition
+
+CALL_TIMEOUT_S = 30
+_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+
+
+class Consumer:
+    def __init__(self, bootstrap: str, topics: list[str], group: str, committed: bool) -> None:
+        self.raw = CConsumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "isolation.level": "read_committed" if committed else "read_uncommitted",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": 6_000,
+                "heartbeat.interval.ms": 500,
+                "fetch.wait.max.ms": 100,
+                "topic.metadata.refresh.interval.ms": 1_000,
+                "log_level": 0,
+            }
+        )
+        self.raw.subscribe(topics)
+
+    def poll(self, timeout_s: float) -> list[Message]:
+        found = []
+        for m in self.raw.consume(500, timeout_s):
+            if m.error() is None:
+                found.append(Message(m.topic(), m.partition(), m.offset(), m.key(), m.value()))
+        return found
+
+    def assignment(self) -> set[TopicPartition]:
+        return {(p.topic, p.partition) for p in self.raw.assignment()}
+
+    def positions(self) -> dict[TopicPartition, int]:
+        found = self.raw.position(self.raw.assignment())
+        return {(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    def commit(self) -> None:
+        self.raw.commit(asynchronous=False)
+
+    def committed(self, topic: str, partition: int) -> int | None:
+        (found,) = self.raw.committed([CTopicPartition(topic, partition)], CALL_TIMEOUT_S)
+        return int(found.offset) if found.offset >= 0 else None
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+class Producer:
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.raw = CProducer(settings)
+        self._errors: list[KafkaError] = []
+
+    def init(self) -> None:
+        self._guard(lambda: self.raw.init_transactions(CALL_TIMEOUT_S))
+
+    def begin(self) -> None:
+        self._guard(self.raw.begin_transaction)
+
+    def send(self, topic: str, value: bytes, key: bytes | None = None, partition: int | None = None) -> None:
+        def delivered(error: KafkaError | None, _: Any) -> None:
+            if error is not None:
+                self._errors.append(error)
+
+        where = {} if partition is None else {"partition": partition}
+        self._guard(lambda: self.raw.produce(topic, value, key, on_delivery=delivered, **where))
+
+    def flush(self) -> None:
+        left = self._guard(lambda: self.raw.flush(CALL_TIMEOUT_S))
+        errors, self._errors = self._errors, []
+        if errors:
+            self._guard(lambda: _raise(errors[0]))
+        if left:
+            raise TimeoutError(f"{left} messages not delivered")
+
+    def send_offsets(self, consumer: Consumer) -> None:
+        offsets = [CTopicPartition(t, p, o) for (t, p), o in consumer.positions().items()]
+        metadata = consumer.raw.consumer_group_metadata()
+        self._guard(lambda: self.raw.send_offsets_to_transaction(offsets, metadata, CALL_TIMEOUT_S))
+
+    def commit(self) -> None:
+        self._guard(lambda: self.raw.commit_transaction(CALL_TIMEOUT_S))
+
+    def abort(self) -> None:
+        self._guard(lambda: self.raw.abort_transaction(CALL_TIMEOUT_S))
+
+    def close(self) -> None:
+        self.raw.purge()
+        self.raw.flush(1)
+
+    @staticmethod
+    def _guard(call: Any) -> Any:
+        try:
+            return call()
+        except KafkaException as error:
+            if error.args[0].code() in _FENCED:
+                raise Fenced(str(error)) from error
+            raise
+
+
+def _raise(error: KafkaError) -> None:
+    raise KafkaException(error)
+
+
+class Confluent:
+    name = "confluent-kafka"
+
+    def producer(
+        self,
+        bootstrap: str,
+        *,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        compression: str | None = None,
+        idempotent: bool = True,
+        request_timeout_ms: int = 10_000,
+    ) -> Producer:
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "compression.type": compression or "none",
+            "enable.idempotence": idempotent,
+            "socket.timeout.ms": request_timeout_ms,
+            "linger.ms": 5,
+            "log_level": 0,
+        }
+        if transactional_id is not None:
+            settings |= {"transactional.id": transactional_id, "transaction.timeout.ms": transaction_timeout_ms}
+            settings["socket.timeout.ms"] = min(request_timeout_ms, transaction_timeout_ms)
+        return Producer(settings)
+
+    def consumer(self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True) -> Consumer:
+        return Consumer(bootstrap, topics, group, committed)

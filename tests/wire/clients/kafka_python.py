@@ -1,0 +1,121 @@
+"""kafka-python."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as KTopicPartition
+from kafka.errors import InvalidProducerEpochError, ProducerFencedError
+from kafka.structs import OffsetAndMetadata
+
+from tests.wire.clients import Fenced, Message, TopicPartition
+
+SEND_TIMEOUT_S = 30
+
+
+class Consumer:
+    def __init__(self, bootstrap: str, topics: list[str], group: str, committed: bool) -> None:
+        self.raw = KafkaConsumer(
+            *topics,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            isolation_level="read_committed" if committed else "read_uncommitted",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=500,
+            metadata_max_age_ms=1_000,
+        )
+
+    def poll(self, timeout_s: float) -> list[Message]:
+        found = self.raw.poll(timeout_ms=int(timeout_s * 1000))
+        return [Message(m.topic, m.partition, m.offset, m.key, m.value) for messages in found.values() for m in messages]
+
+    def assignment(self) -> set[TopicPartition]:
+        return {(p.topic, p.partition) for p in self.raw.assignment()}
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {(p.topic, p.partition): self.raw.position(p) for p in self.raw.assignment()}
+
+    def commit(self) -> None:
+        self.raw.commit()
+
+    def committed(self, topic: str, partition: int) -> int | None:
+        found = self.raw.committed(KTopicPartition(topic, partition))
+        return None if found is None else int(found)
+
+    def close(self) -> None:
+        self.raw.close(autocommit=False)
+
+
+class Producer:
+    def __init__(self, **settings: Any) -> None:
+        self.raw = KafkaProducer(**settings)
+        self._pending: list[Any] = []
+
+    def init(self) -> None:
+        self.raw.init_transactions()
+
+    def begin(self) -> None:
+        self._pending = []
+        self._guard(self.raw.begin_transaction)
+
+    def send(self, topic: str, value: bytes, key: bytes | None = None, partition: int | None = None) -> None:
+        self._pending.append(self._guard(lambda: self.raw.send(topic, value, key=key, partition=partition)))
+
+    def flush(self) -> None:
+        self._guard(self.raw.flush)
+        pending, self._pending = self._pending, []
+        for future in pending:
+            self._guard(lambda future=future: future.get(SEND_TIMEOUT_S))
+
+    def send_offsets(self, consumer: Any) -> None:
+        offsets = {KTopicPartition(*p): OffsetAndMetadata(offset, "", -1) for p, offset in consumer.positions().items()}
+        self._guard(lambda: self.raw.send_offsets_to_transaction(offsets, consumer.raw.group_metadata()))
+
+    def commit(self) -> None:
+        self._guard(self.raw.commit_transaction)
+
+    def abort(self) -> None:
+        self._guard(self.raw.abort_transaction)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self.raw.close(timeout=2)
+
+    @staticmethod
+    def _guard(call: Any) -> Any:
+        try:
+            return call()
+        except (ProducerFencedError, InvalidProducerEpochError) as error:
+            raise Fenced(str(error)) from error
+
+
+class KafkaPython:
+    name = "kafka-python"
+
+    def producer(
+        self,
+        bootstrap: str,
+        *,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        compression: str | None = None,
+        idempotent: bool = True,
+        request_timeout_ms: int = 10_000,
+    ) -> Producer:
+        settings: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "compression_type": compression,
+            "enable_idempotence": idempotent,
+            "request_timeout_ms": request_timeout_ms,
+            "linger_ms": 5,
+        }
+        if transactional_id is not None:
+            settings |= {"transactional_id": transactional_id, "transaction_timeout_ms": transaction_timeout_ms}
+        return Producer(**settings)
+
+    def consumer(self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True) -> Consumer:
+        return Consumer(bootstrap, topics, group, committed)

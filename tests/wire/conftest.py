@@ -1,0 +1,88 @@
+"""Clients and brokers for the wire tests."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla import Broker
+from tests.wire.clients import Client, Message, WireConsumer
+from tools.kafka import Unavailable
+
+CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka", "java")
+
+
+def _client(name: str) -> Client:
+    if name == "kafka-python":
+        from tests.wire.clients.kafka_python import KafkaPython
+
+        return KafkaPython()
+    if name == "aiokafka":
+        from tests.wire.clients.aio import AioKafka
+
+        return AioKafka()
+    if name == "confluent-kafka":
+        from tests.wire.clients.confluent import Confluent
+
+        return Confluent()
+    from tests.wire.clients.java import Java, gateway
+
+    try:
+        gateway()
+    except Unavailable as missing:
+        pytest.skip(f"Java clients: {missing}")
+    return Java()
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest) -> Client:
+    return _client(request.param)
+
+
+@pytest.fixture(scope="session")
+def shared_broker() -> Iterator[Broker]:
+    """One broker for the tests that leave it running."""
+    with Broker(settings={"group.min.session.timeout.ms": 100}) as broker:
+        yield broker
+        assert not [line for line in broker.logs if '"level": "error"' in line]
+
+
+@pytest.fixture
+def bootstrap(shared_broker: Broker) -> str:
+    return shared_broker.bootstrap
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """Names that no other test uses."""
+    return lambda stem: f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def closing() -> Iterator[Callable[[Any], Any]]:
+    """Registers what must be closed at the end of a test; returns it."""
+    opened: list[Any] = []
+
+    def register(thing: Any) -> Any:
+        opened.append(thing)
+        return thing
+
+    yield register
+    for thing in reversed(opened):
+        thing.close()
+
+
+def read(consumer: WireConsumer, count: int, *, timeout_s: float = 30, settle_s: float = 0.3) -> list[Message]:
+    """At least ``count`` messages within the time, and whatever else arrives right after them."""
+    import time
+
+    found: list[Message] = []
+    deadline = time.monotonic() + timeout_s
+    while len(found) < count and time.monotonic() < deadline:
+        found += consumer.poll(0.2)
+    if settle_s:
+        found += consumer.poll(settle_s)
+    return found

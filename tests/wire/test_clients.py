@@ -1,0 +1,186 @@
+"""The same scenarios through all four stock clients."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla import Broker
+from tests.wire.clients import Client, Fenced
+from tests.wire.conftest import read
+
+pytestmark = pytest.mark.wire
+
+Unique = Callable[[str], str]
+Closing = Callable[[Any], Any]
+
+
+def values(messages: list[Any]) -> list[bytes]:
+    return [m.value for m in messages]
+
+
+@pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
+def test_produced_records_come_back(client: Client, bootstrap: str, unique: Unique, closing: Closing, codec: str | None) -> None:
+    topic = unique("plain")
+    sent = [b"%d " % i + b"x" * 100 for i in range(50)]
+    producer = closing(client.producer(bootstrap, compression=codec))
+    for value in sent:
+        producer.send(topic, value, key=b"k")
+    producer.flush()
+    consumer = closing(client.consumer(bootstrap, [topic], group=unique("g")))
+    assert values(read(consumer, 50)) == sent
+
+
+def test_committed_is_seen_and_aborted_is_not(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+    topic = unique("txn")
+    producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
+    producer.init()
+    for n, end in enumerate(("commit", "abort", "commit", "abort")):
+        producer.begin()
+        for i in range(5):
+            producer.send(topic, b"%s-%d-%d" % (end.encode(), n, i))
+        producer.flush()
+        getattr(producer, end)()
+    committed = closing(client.consumer(bootstrap, [topic], group=unique("g")))
+    everything = closing(client.consumer(bootstrap, [topic], group=unique("g"), committed=False))
+    assert values(read(committed, 10)) == [b"commit-%d-%d" % (n, i) for n in (0, 2) for i in range(5)]
+    assert len(read(everything, 20)) == 20
+
+
+def test_open_transaction_hides_what_follows(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+    topic = unique("lso")
+    producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
+    producer.init()
+    producer.begin()
+    producer.send(topic, b"open", partition=0)
+    producer.flush()
+    plain = closing(client.producer(bootstrap))
+    plain.send(topic, b"behind", partition=0)
+    plain.flush()
+    consumer = closing(client.consumer(bootstrap, [topic], group=unique("g")))
+    assert read(consumer, 1, timeout_s=1.5) == []
+    producer.commit()
+    assert values(read(consumer, 2)) == [b"open", b"behind"]
+
+
+def test_offsets_move_with_the_transaction_only(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+    source, target, group = unique("in"), unique("out"), unique("g")
+    feeder = closing(client.producer(bootstrap))
+    for i in range(6):
+        feeder.send(source, b"%d" % i, partition=0)
+    feeder.flush()
+    consumer = closing(client.consumer(bootstrap, [source], group=group))
+    producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
+    producer.init()
+    got = read(consumer, 6)
+    assert len(got) == 6
+    producer.begin()
+    producer.send(target, b"aborted")
+    producer.send_offsets(consumer)
+    producer.abort()
+    assert consumer.committed(source, 0) is None
+    producer.begin()
+    producer.send(target, b"committed")
+    producer.send_offsets(consumer)
+    producer.commit()
+    assert consumer.committed(source, 0) == 6
+    out = closing(client.consumer(bootstrap, [target], group=unique("g")))
+    assert values(read(out, 1)) == [b"committed"]
+
+
+def test_zombie_is_fenced(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+    topic, name = unique("zombie"), unique("id")
+    zombie = closing(client.producer(bootstrap, transactional_id=name))
+    zombie.init()
+    zombie.begin()
+    zombie.send(topic, b"zombie")
+    zombie.flush()
+    heir = closing(client.producer(bootstrap, transactional_id=name))
+    heir.init()
+    heir.begin()
+    heir.send(topic, b"heir")
+    heir.commit()
+    with pytest.raises(Fenced):
+        zombie.send(topic, b"zombie again")
+        zombie.flush()
+        zombie.commit()
+    consumer = closing(client.consumer(bootstrap, [topic], group=unique("g")))
+    assert values(read(consumer, 1)) == [b"heir"]
+
+
+def test_group_shares_partitions_and_rebalances(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+    from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+    topic, group = unique("shared"), unique("g")
+    _create(AIOKafkaAdminClient, NewTopic, bootstrap, topic, partitions=4)
+    everything = {(topic, i) for i in range(4)}
+    first = closing(client.consumer(bootstrap, [topic], group=group))
+    assert _settle([first], lambda parts: parts[0] == everything)
+    second = client.consumer(bootstrap, [topic], group=group)
+    assert _settle([first, second], lambda parts: [len(p) for p in parts] == [2, 2] and set.union(*parts) == everything)
+    second.close()
+    assert _settle([first], lambda parts: parts[0] == everything)
+
+
+def _create(admin_class: Any, new_topic: Any, bootstrap: str, topic: str, *, partitions: int) -> None:
+    import asyncio
+
+    async def make() -> None:
+        admin = admin_class(bootstrap_servers=bootstrap)
+        await admin.start()
+        try:
+            await admin.create_topics([new_topic(topic, partitions, 1)])
+        finally:
+            await admin.close()
+
+    asyncio.run(make())
+
+
+def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool], timeout_s: float = 30) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        for consumer in consumers:
+            consumer.poll(0.1)
+        if done([c.assignment() for c in consumers]):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
+def test_restart_in_mid_transaction(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
+    topic = unique("restart")
+    with Broker() as broker:
+        producer = closing(client.producer(broker.bootstrap, transactional_id="restarted"))
+        producer.init()
+        producer.begin()
+        producer.send(topic, b"first", partition=0)
+        producer.commit()
+        producer.begin()
+        producer.send(topic, b"before", partition=0)
+        producer.flush()
+        broker.restart(kill=kill)
+        consumer = closing(client.consumer(broker.bootstrap, [topic], group="g"))
+        assert values(read(consumer, 2, timeout_s=3)) == [b"first"], "the open transaction stays open over a restart"
+        producer.send(topic, b"after", partition=0)
+        producer.commit()
+        assert values(read(consumer, 2)) == [b"before", b"after"]
+        producer.close()
+        consumer.close()
+        assert broker.stop() == 0
+
+
+def test_abandoned_transaction_times_out(client: Client, unique: Unique, closing: Closing, bootstrap: str) -> None:
+    topic = unique("timeout")
+    producer = closing(client.producer(bootstrap, transactional_id=unique("id"), transaction_timeout_ms=1_000))
+    producer.init()
+    producer.begin()
+    producer.send(topic, b"abandoned", partition=0)
+    producer.flush()
+    plain = closing(client.producer(bootstrap))
+    plain.send(topic, b"behind", partition=0)
+    plain.flush()
+    consumer = closing(client.consumer(bootstrap, [topic], group=unique("g")))
+    assert values(read(consumer, 1, timeout_s=20)) == [b"behind"]
