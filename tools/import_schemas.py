@@ -14,67 +14,20 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-APIS = [
-    "Produce",
-    "Fetch",
-    "ListOffsets",
-    "Metadata",
-    "OffsetCommit",
-    "OffsetFetch",
-    "FindCoordinator",
-    "JoinGroup",
-    "SyncGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "DescribeGroups",
-    "ListGroups",
-    "DeleteGroups",
-    "OffsetDelete",
-    "ApiVersions",
-    "CreateTopics",
-    "DeleteTopics",
-    "CreatePartitions",
-    "DeleteRecords",
-    "InitProducerId",
-    "OffsetForLeaderEpoch",
-    "AddPartitionsToTxn",
-    "AddOffsetsToTxn",
-    "EndTxn",
-    "WriteTxnMarkers",
-    "TxnOffsetCommit",
-    "DescribeConfigs",
-    "AlterConfigs",
-    "IncrementalAlterConfigs",
-    "ListConfigResources",
-    "DescribeCluster",
-    "DescribeTopicPartitions",
-    "DescribeLogDirs",
-    "DescribeProducers",
-    "DescribeTransactions",
-    "ListTransactions",
-    "UpdateFeatures",
-]
+APIS = """
+    Produce Fetch ListOffsets Metadata OffsetCommit OffsetFetch FindCoordinator JoinGroup SyncGroup Heartbeat
+    LeaveGroup DescribeGroups ListGroups DeleteGroups OffsetDelete ApiVersions CreateTopics DeleteTopics
+    CreatePartitions DeleteRecords InitProducerId OffsetForLeaderEpoch AddPartitionsToTxn AddOffsetsToTxn
+    EndTxn WriteTxnMarkers TxnOffsetCommit DescribeConfigs AlterConfigs IncrementalAlterConfigs
+    ListConfigResources DescribeCluster DescribeTopicPartitions DescribeLogDirs DescribeProducers
+    DescribeTransactions ListTransactions UpdateFeatures
+""".split()
 
-RECORDS = [
-    "TransactionLogKey",
-    "TransactionLogValue",
-    "OffsetCommitKey",
-    "OffsetCommitValue",
-    "GroupMetadataKey",
-    "GroupMetadataValue",
-    "TopicRecord",
-    "PartitionRecord",
-    "RemoveTopicRecord",
-    "ConfigRecord",
-    "FeatureLevelRecord",
-    "ProducerIdsRecord",
-    "PartitionChangeRecord",
-    "RegisterBrokerRecord",
-    "ConsumerProtocolSubscription",
-    "ConsumerProtocolAssignment",
-    "EndTxnMarker",
-    "LeaderChangeMessage",
-]
+RECORDS = """
+    TransactionLogKey TransactionLogValue OffsetCommitKey OffsetCommitValue GroupMetadataKey
+    GroupMetadataValue TopicRecord PartitionRecord RemoveTopicRecord ConfigRecord FeatureLevelRecord
+    ProducerIdsRecord ConsumerProtocolSubscription ConsumerProtocolAssignment
+""".split()
 
 Json = dict[str, Any]
 

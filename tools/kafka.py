@@ -129,7 +129,8 @@ def _by_ivy(artifacts: list[tuple[str, str, str]], target: Path) -> None:
         ivy = next(home.glob("ivy-*.jar"))
     dependencies = "".join(f'<dependency org="{g}" name="{a}" rev="{v}" conf="default->default"/>' for g, a, v in artifacts)
     (target / "ivy.xml").write_text(
-        '<ivy-module version="2.0"><info organisation="local" module="kafka"/><configurations><conf name="default"/></configurations>'
+        '<ivy-module version="2.0"><info organisation="local" module="kafka"/>'
+        '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
     retrieve = [

@@ -47,9 +47,10 @@ def sources() -> dict[str, str]:
 def main() -> None:
     target = ROOT / "messages"
     target.mkdir(exist_ok=True)
+    new = sources()
     for old in target.glob("*.py"):
         old.unlink()
-    for name, text in sources().items():
+    for name, text in new.items():
         (target / name).write_text(text)
 
 

@@ -131,6 +131,9 @@ class Emitter:
         }.get(item.type, "0")
 
     def _class(self, shape: Shape) -> None:
+        taken = {"buf", "flex", "m", "pos", "put", "version"} & {item.name for item in shape.fields}
+        if taken:
+            raise ValueError(f"{shape.name}: the generated code uses {taken} itself")
         self.lines.append(f"class {shape.name}(msgspec.Struct, gc=False):")
         for item in shape.fields:
             self.lines.append(f"    {item.name}: {self._annotation(item)} = {self._default(item)}")
@@ -225,21 +228,21 @@ class Emitter:
         nullable = "nullable_" if item.nullable else ""
         if item.array:
             fn = self._choose(flex, f"read_compact_{nullable}length", f"read_{nullable}length")
-            out.append(f"{indent}count, pos = {fn}(buf, pos)")
+            out.append(f"{indent}_count, pos = {fn}(buf, pos)")
             if item.nullable:
                 if annotate:
                     out.append(f"{indent}{item.name}{note} = None")
                 else:
                     out.append(f"{indent}{item.name} = None")
-                out.append(f"{indent}if count >= 0:")
+                out.append(f"{indent}if _count >= 0:")
                 indent, note = indent + "    ", ""
             self._read_array(item, flex, indent, note)
         elif item.is_struct:
             if item.nullable:
                 out.append(f"{indent}{item.name}{note} = None")
-                out.append(f"{indent}present = buf[pos]")
+                out.append(f"{indent}_present = buf[pos]")
                 out.append(f"{indent}pos += 1")
-                out.append(f"{indent}if present == 1:")
+                out.append(f"{indent}if _present == 1:")
                 out.append(f"{indent}    {item.name}, pos = _read_{snake(item.type)}(buf, pos, version)")
             else:
                 out.append(f"{indent}{item.name}, pos = _read_{snake(item.type)}(buf, pos, version)")
@@ -253,14 +256,14 @@ class Emitter:
         if item.type in FIXED:
             fmt = FIXED[item.type]
             if item.type == "uuid":
-                out.append(f"{indent}{item.name}{note} = [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]")
-                out.append(f"{indent}pos += 16 * count")
+                out.append(f"{indent}{item.name}{note} = [bytes(buf[_at : _at + 16]) for _at in range(pos, pos + 16 * _count, 16)]")
+                out.append(f"{indent}pos += 16 * _count")
                 return
-            out.append(f'{indent}{item.name}{note} = list(unpack_from(f">{{count}}{fmt}", buf, pos))')
-            out.append(f"{indent}pos += {calcsize('>' + fmt)} * count")
+            out.append(f'{indent}{item.name}{note} = list(unpack_from(f">{{_count}}{fmt}", buf, pos))')
+            out.append(f"{indent}pos += {calcsize('>' + fmt)} * _count")
             return
         out.append(f"{indent}{item.name}{note} = []")
-        out.append(f"{indent}for _ in range(count):")
+        out.append(f"{indent}for _ in range(_count):")
         variable = f"_{item.name}_item"
         if item.is_struct:
             out.append(f"{indent}    {variable}, pos = _read_{snake(item.type)}(buf, pos, version)")
@@ -285,13 +288,13 @@ class Emitter:
             out.append(f"{indent}else:")
             out.append(f"{indent}    pos += 1")
             return
-        out.append(f"{indent}tags, pos = read_tag_count(buf, pos)")
-        out.append(f"{indent}for _ in range(tags):")
-        out.append(f"{indent}    tag, at, end = read_tag(buf, pos)")
-        out.append(f"{indent}    pos = at")
+        out.append(f"{indent}_tags, pos = read_tag_count(buf, pos)")
+        out.append(f"{indent}for _ in range(_tags):")
+        out.append(f"{indent}    _tag, _at, _end = read_tag(buf, pos)")
+        out.append(f"{indent}    pos = _at")
         word = "if"
         for item in tagged:
-            out.append(f"{indent}    {word} tag == {item.tag}:")
+            out.append(f"{indent}    {word} _tag == {item.tag}:")
             if item.type in FIXED and not item.array:
                 self._read_fixed([item], indent + "        ")
             else:
@@ -299,8 +302,8 @@ class Emitter:
                 self._read_one(item, "", indent + "        ", annotate=False)
             word = "elif"
         out.append(f"{indent}    else:")
-        out.append(f"{indent}        pos = end")
-        out.append(f"{indent}    if pos != end:")
+        out.append(f"{indent}        pos = _end")
+        out.append(f"{indent}    if pos != _end:")
         out.append(f'{indent}        raise DecodeError("a tagged field of another size than declared")')
 
     # writers
@@ -383,8 +386,8 @@ class Emitter:
         if not tagged:
             out.append(f'{indent}put(b"\\0")')
             return
-        out.append(f"{indent}tags: list[tuple[int, list[Buffer]]] = []")
-        out.append(f"{indent}parts: list[Buffer]")
+        out.append(f"{indent}_tags: list[tuple[int, list[Buffer]]] = []")
+        out.append(f"{indent}_parts: list[Buffer]")
         for item in tagged:
             default = self._default(item)
             test = (
@@ -398,13 +401,13 @@ class Emitter:
             if shape.section.flexible >= item.low:
                 guard = "" if item.high >= shape.section.high else guard
             out.append(f"{indent}if {guard + ' and ' if guard else ''}{test}:")
-            out.append(f"{indent}    parts = []")
+            out.append(f"{indent}    _parts = []")
             if item.type in FIXED and not item.array:
-                self._write_fixed([item], indent + "    ", "parts.append")
+                self._write_fixed([item], indent + "    ", "_parts.append")
             else:
-                self._write_one(item, "", indent + "    ", "parts.append")
-            out.append(f"{indent}    tags.append(({item.tag}, parts))")
-        out.append(f"{indent}put_tags(put, tags)")
+                self._write_one(item, "", indent + "    ", "_parts.append")
+            out.append(f"{indent}    _tags.append(({item.tag}, _parts))")
+        out.append(f"{indent}put_tags(put, _tags)")
 
     def _entry(self, section: Section) -> None:
         if not self.schema.is_api:

@@ -36,9 +36,9 @@ class AddPartitionsToTxnTopic(msgspec.Struct, gc=False):
 def _read_add_partitions_to_txn_topic(buf: Buffer, pos: int, version: int) -> tuple[AddPartitionsToTxnTopic, int]:
     flex = version >= 3
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
-    partitions: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    partitions: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -77,9 +77,9 @@ def _read_add_partitions_to_txn_transaction(buf: Buffer, pos: int, version: int)
         pos += 11
     topics: list[AddPartitionsToTxnTopic] = []
     if version >= 4:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         topics = []
-        for _ in range(count):
+        for _ in range(_count):
             _topics_item, pos = _read_add_partitions_to_txn_topic(buf, pos, version)
             topics.append(_topics_item)
     if flex:
@@ -116,9 +116,9 @@ def _read_add_partitions_to_txn_request(buf: Buffer, pos: int, version: int) -> 
     flex = version >= 3
     transactions: list[AddPartitionsToTxnTransaction] = []
     if version >= 4:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         transactions = []
-        for _ in range(count):
+        for _ in range(_count):
             _transactions_item, pos = _read_add_partitions_to_txn_transaction(buf, pos, version)
             transactions.append(_transactions_item)
     v3_and_below_transactional_id: str = ""
@@ -131,9 +131,9 @@ def _read_add_partitions_to_txn_request(buf: Buffer, pos: int, version: int) -> 
         pos += 10
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = []
     if version <= 3:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         v3_and_below_topics = []
-        for _ in range(count):
+        for _ in range(_count):
             _v3_and_below_topics_item, pos = _read_add_partitions_to_txn_topic(buf, pos, version)
             v3_and_below_topics.append(_v3_and_below_topics_item)
     if flex:
@@ -170,9 +170,9 @@ class AddPartitionsToTxnTopicResult(msgspec.Struct, gc=False):
 def _read_add_partitions_to_txn_topic_result(buf: Buffer, pos: int, version: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
     flex = version >= 3
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _results_by_partition_item, pos = _read_add_partitions_to_txn_partition_result(buf, pos, version)
         results_by_partition.append(_results_by_partition_item)
     if flex:
@@ -229,9 +229,9 @@ def _read_add_partitions_to_txn_result(buf: Buffer, pos: int, version: int) -> t
         transactional_id, pos = (read_compact_string if flex else read_string)(buf, pos)
     topic_results: list[AddPartitionsToTxnTopicResult] = []
     if version >= 4:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         topic_results = []
-        for _ in range(count):
+        for _ in range(_count):
             _topic_results_item, pos = _read_add_partitions_to_txn_topic_result(buf, pos, version)
             topic_results.append(_topic_results_item)
     if flex:
@@ -271,16 +271,16 @@ def _read_add_partitions_to_txn_response(buf: Buffer, pos: int, version: int) ->
         pos += 2
     results_by_transaction: list[AddPartitionsToTxnResult] = []
     if version >= 4:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         results_by_transaction = []
-        for _ in range(count):
+        for _ in range(_count):
             _results_by_transaction_item, pos = _read_add_partitions_to_txn_result(buf, pos, version)
             results_by_transaction.append(_results_by_transaction_item)
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = []
     if version <= 3:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         results_by_topic_v3_and_below = []
-        for _ in range(count):
+        for _ in range(_count):
             _results_by_topic_v3_and_below_item, pos = _read_add_partitions_to_txn_topic_result(buf, pos, version)
             results_by_topic_v3_and_below.append(_results_by_topic_v3_and_below_item)
     if flex:

@@ -65,9 +65,9 @@ def _read_alter_configs_resource(buf: Buffer, pos: int, version: int) -> tuple[A
     (resource_type,) = _fmt_b.unpack_from(buf, pos)
     pos += 1
     resource_name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     configs: list[AlterableConfig] = []
-    for _ in range(count):
+    for _ in range(_count):
         _configs_item, pos = _read_alterable_config(buf, pos, version)
         configs.append(_configs_item)
     if flex:
@@ -96,9 +96,9 @@ class AlterConfigsRequest(msgspec.Struct, gc=False):
 
 def _read_alter_configs_request(buf: Buffer, pos: int, version: int) -> tuple[AlterConfigsRequest, int]:
     flex = version >= 2
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     resources: list[AlterConfigsResource] = []
-    for _ in range(count):
+    for _ in range(_count):
         _resources_item, pos = _read_alter_configs_resource(buf, pos, version)
         resources.append(_resources_item)
     (validate_only,) = _fmt_B_.unpack_from(buf, pos)
@@ -163,9 +163,9 @@ def _read_alter_configs_response(buf: Buffer, pos: int, version: int) -> tuple[A
     flex = version >= 2
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     responses: list[AlterConfigsResourceResponse] = []
-    for _ in range(count):
+    for _ in range(_count):
         _responses_item, pos = _read_alter_configs_resource_response(buf, pos, version)
         responses.append(_responses_item)
     if flex:

@@ -171,9 +171,9 @@ def _read_api_versions_response(buf: Buffer, pos: int, version: int) -> tuple[Ap
     flex = version >= 3
     (error_code,) = _fmt_h.unpack_from(buf, pos)
     pos += 2
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     api_keys: list[ApiVersion] = []
-    for _ in range(count):
+    for _ in range(_count):
         _api_keys_item, pos = _read_api_version(buf, pos, version)
         api_keys.append(_api_keys_item)
     throttle_time_ms: int = 0
@@ -185,31 +185,31 @@ def _read_api_versions_response(buf: Buffer, pos: int, version: int) -> tuple[Ap
     finalized_features: list[FinalizedFeatureKey] = []
     zk_migration_ready: bool = False
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
-                count, pos = read_compact_length(buf, pos)
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
+                _count, pos = read_compact_length(buf, pos)
                 supported_features = []
-                for _ in range(count):
+                for _ in range(_count):
                     _supported_features_item, pos = _read_supported_feature_key(buf, pos, version)
                     supported_features.append(_supported_features_item)
-            elif tag == 1:
+            elif _tag == 1:
                 (finalized_features_epoch,) = _fmt_q.unpack_from(buf, pos)
                 pos += 8
-            elif tag == 2:
-                count, pos = read_compact_length(buf, pos)
+            elif _tag == 2:
+                _count, pos = read_compact_length(buf, pos)
                 finalized_features = []
-                for _ in range(count):
+                for _ in range(_count):
                     _finalized_features_item, pos = _read_finalized_feature_key(buf, pos, version)
                     finalized_features.append(_finalized_features_item)
-            elif tag == 3:
+            elif _tag == 3:
                 (zk_migration_ready,) = _fmt_B_.unpack_from(buf, pos)
                 pos += 1
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, supported_features, finalized_features_epoch, finalized_features, zk_migration_ready), pos
 
@@ -223,29 +223,29 @@ def _write_api_versions_response(put: Put, m: ApiVersionsResponse, version: int)
     if version >= 1:
         put(_fmt_i.pack(m.throttle_time_ms))
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if m.supported_features:
-            parts = []
-            parts.append(uvarint(len(m.supported_features) + 1))
+            _parts = []
+            _parts.append(uvarint(len(m.supported_features) + 1))
             for item_supported_features in m.supported_features:
-                _write_supported_feature_key(parts.append, item_supported_features, version)
-            tags.append((0, parts))
+                _write_supported_feature_key(_parts.append, item_supported_features, version)
+            _tags.append((0, _parts))
         if m.finalized_features_epoch != -1:
-            parts = []
-            parts.append(_fmt_q.pack(m.finalized_features_epoch))
-            tags.append((1, parts))
+            _parts = []
+            _parts.append(_fmt_q.pack(m.finalized_features_epoch))
+            _tags.append((1, _parts))
         if m.finalized_features:
-            parts = []
-            parts.append(uvarint(len(m.finalized_features) + 1))
+            _parts = []
+            _parts.append(uvarint(len(m.finalized_features) + 1))
             for item_finalized_features in m.finalized_features:
-                _write_finalized_feature_key(parts.append, item_finalized_features, version)
-            tags.append((2, parts))
+                _write_finalized_feature_key(_parts.append, item_finalized_features, version)
+            _tags.append((2, _parts))
         if m.zk_migration_ready:
-            parts = []
-            parts.append(_fmt_B_.pack(m.zk_migration_ready))
-            tags.append((3, parts))
-        put_tags(put, tags)
+            _parts = []
+            _parts.append(_fmt_B_.pack(m.zk_migration_ready))
+            _tags.append((3, _parts))
+        put_tags(put, _tags)
 
 
 decode_request = _read_api_versions_request

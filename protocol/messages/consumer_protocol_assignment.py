@@ -29,9 +29,9 @@ class TopicPartition(msgspec.Struct, gc=False):
 
 def _read_topic_partition(buf: Buffer, pos: int, version: int) -> tuple[TopicPartition, int]:
     topic, pos = read_string(buf, pos)
-    count, pos = read_length(buf, pos)
-    partitions: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = read_length(buf, pos)
+    partitions: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     return TopicPartition(topic, partitions), pos
 
 
@@ -47,9 +47,9 @@ class ConsumerProtocolAssignment(msgspec.Struct, gc=False):
 
 
 def _read_consumer_protocol_assignment(buf: Buffer, pos: int, version: int) -> tuple[ConsumerProtocolAssignment, int]:
-    count, pos = read_length(buf, pos)
+    _count, pos = read_length(buf, pos)
     assigned_partitions: list[TopicPartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _assigned_partitions_item, pos = _read_topic_partition(buf, pos, version)
         assigned_partitions.append(_assigned_partitions_item)
     user_data, pos = read_nullable_bytes(buf, pos)

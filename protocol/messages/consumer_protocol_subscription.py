@@ -35,9 +35,9 @@ def _read_topic_partition(buf: Buffer, pos: int, version: int) -> tuple[TopicPar
         topic, pos = read_string(buf, pos)
     partitions: list[int] = []
     if version >= 1:
-        count, pos = read_length(buf, pos)
-        partitions = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        _count, pos = read_length(buf, pos)
+        partitions = list(unpack_from(f">{_count}i", buf, pos))
+        pos += 4 * _count
     return TopicPartition(topic, partitions), pos
 
 
@@ -58,17 +58,17 @@ class ConsumerProtocolSubscription(msgspec.Struct, gc=False):
 
 
 def _read_consumer_protocol_subscription(buf: Buffer, pos: int, version: int) -> tuple[ConsumerProtocolSubscription, int]:
-    count, pos = read_length(buf, pos)
+    _count, pos = read_length(buf, pos)
     topics: list[str] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = read_string(buf, pos)
         topics.append(_topics_item)
     user_data, pos = read_nullable_bytes(buf, pos)
     owned_partitions: list[TopicPartition] = []
     if version >= 1:
-        count, pos = read_length(buf, pos)
+        _count, pos = read_length(buf, pos)
         owned_partitions = []
-        for _ in range(count):
+        for _ in range(_count):
             _owned_partitions_item, pos = _read_topic_partition(buf, pos, version)
             owned_partitions.append(_owned_partitions_item)
     generation_id: int = -1

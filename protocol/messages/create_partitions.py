@@ -36,9 +36,9 @@ class CreatePartitionsAssignment(msgspec.Struct, gc=False):
 
 def _read_create_partitions_assignment(buf: Buffer, pos: int, version: int) -> tuple[CreatePartitionsAssignment, int]:
     flex = version >= 2
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
-    broker_ids: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    broker_ids: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -66,11 +66,11 @@ def _read_create_partitions_topic(buf: Buffer, pos: int, version: int) -> tuple[
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
     (count,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
+    _count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
     assignments: list[CreatePartitionsAssignment] | None = None
-    if count >= 0:
+    if _count >= 0:
         assignments = []
-        for _ in range(count):
+        for _ in range(_count):
             _assignments_item, pos = _read_create_partitions_assignment(buf, pos, version)
             assignments.append(_assignments_item)
     if flex:
@@ -103,9 +103,9 @@ class CreatePartitionsRequest(msgspec.Struct, gc=False):
 
 def _read_create_partitions_request(buf: Buffer, pos: int, version: int) -> tuple[CreatePartitionsRequest, int]:
     flex = version >= 2
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[CreatePartitionsTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_create_partitions_topic(buf, pos, version)
         topics.append(_topics_item)
     timeout_ms, validate_only = _fmt_iB_.unpack_from(buf, pos)
@@ -166,9 +166,9 @@ def _read_create_partitions_response(buf: Buffer, pos: int, version: int) -> tup
     flex = version >= 2
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     results: list[CreatePartitionsTopicResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _results_item, pos = _read_create_partitions_topic_result(buf, pos, version)
         results.append(_results_item)
     if flex:

@@ -47,9 +47,9 @@ def _read_creatable_replica_assignment(buf: Buffer, pos: int, version: int) -> t
     flex = version >= 5
     (partition_index,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
-    broker_ids: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    broker_ids: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -105,14 +105,14 @@ def _read_creatable_topic(buf: Buffer, pos: int, version: int) -> tuple[Creatabl
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
     num_partitions, replication_factor = _fmt_ih.unpack_from(buf, pos)
     pos += 6
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     assignments: list[CreatableReplicaAssignment] = []
-    for _ in range(count):
+    for _ in range(_count):
         _assignments_item, pos = _read_creatable_replica_assignment(buf, pos, version)
         assignments.append(_assignments_item)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     configs: list[CreatableTopicConfig] = []
-    for _ in range(count):
+    for _ in range(_count):
         _configs_item, pos = _read_creatable_topic_config(buf, pos, version)
         configs.append(_configs_item)
     if flex:
@@ -145,9 +145,9 @@ class CreateTopicsRequest(msgspec.Struct, gc=False):
 
 def _read_create_topics_request(buf: Buffer, pos: int, version: int) -> tuple[CreateTopicsRequest, int]:
     flex = version >= 5
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[CreatableTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_creatable_topic(buf, pos, version)
         topics.append(_topics_item)
     timeout_ms, validate_only = _fmt_iB_.unpack_from(buf, pos)
@@ -240,25 +240,25 @@ def _read_creatable_topic_result(buf: Buffer, pos: int, version: int) -> tuple[C
         pos += 6
     configs: list[CreatableTopicConfigs] | None = []
     if version >= 5:
-        count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
+        _count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
         configs = None
-        if count >= 0:
+        if _count >= 0:
             configs = []
-            for _ in range(count):
+            for _ in range(_count):
                 _configs_item, pos = _read_creatable_topic_configs(buf, pos, version)
                 configs.append(_configs_item)
     topic_config_error_code: int = 0
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
                 (topic_config_error_code,) = _fmt_h.unpack_from(buf, pos)
                 pos += 2
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return CreatableTopicResult(name, topic_id, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs), pos
 
@@ -280,13 +280,13 @@ def _write_creatable_topic_result(put: Put, m: CreatableTopicResult, version: in
             for item_configs in m.configs:
                 _write_creatable_topic_configs(put, item_configs, version)
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if m.topic_config_error_code != 0:
-            parts = []
-            parts.append(_fmt_h.pack(m.topic_config_error_code))
-            tags.append((0, parts))
-        put_tags(put, tags)
+            _parts = []
+            _parts.append(_fmt_h.pack(m.topic_config_error_code))
+            _tags.append((0, _parts))
+        put_tags(put, _tags)
 
 
 class CreateTopicsResponse(msgspec.Struct, gc=False):
@@ -298,9 +298,9 @@ def _read_create_topics_response(buf: Buffer, pos: int, version: int) -> tuple[C
     flex = version >= 5
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[CreatableTopicResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_creatable_topic_result(buf, pos, version)
         topics.append(_topics_item)
     if flex:

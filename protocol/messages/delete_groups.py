@@ -31,9 +31,9 @@ class DeleteGroupsRequest(msgspec.Struct, gc=False):
 
 def _read_delete_groups_request(buf: Buffer, pos: int, version: int) -> tuple[DeleteGroupsRequest, int]:
     flex = version >= 2
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     groups_names: list[str] = []
-    for _ in range(count):
+    for _ in range(_count):
         _groups_names_item, pos = (read_compact_string if flex else read_string)(buf, pos)
         groups_names.append(_groups_names_item)
     if flex:
@@ -88,9 +88,9 @@ def _read_delete_groups_response(buf: Buffer, pos: int, version: int) -> tuple[D
     flex = version >= 2
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     results: list[DeletableGroupResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _results_item, pos = _read_deletable_group_result(buf, pos, version)
         results.append(_results_item)
     if flex:

@@ -58,9 +58,9 @@ class DeleteRecordsTopic(msgspec.Struct, gc=False):
 def _read_delete_records_topic(buf: Buffer, pos: int, version: int) -> tuple[DeleteRecordsTopic, int]:
     flex = version >= 2
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[DeleteRecordsPartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_delete_records_partition(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -88,9 +88,9 @@ class DeleteRecordsRequest(msgspec.Struct, gc=False):
 
 def _read_delete_records_request(buf: Buffer, pos: int, version: int) -> tuple[DeleteRecordsRequest, int]:
     flex = version >= 2
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[DeleteRecordsTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_delete_records_topic(buf, pos, version)
         topics.append(_topics_item)
     (timeout_ms,) = _fmt_i.unpack_from(buf, pos)
@@ -146,9 +146,9 @@ class DeleteRecordsTopicResult(msgspec.Struct, gc=False):
 def _read_delete_records_topic_result(buf: Buffer, pos: int, version: int) -> tuple[DeleteRecordsTopicResult, int]:
     flex = version >= 2
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[DeleteRecordsPartitionResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_delete_records_partition_result(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -178,9 +178,9 @@ def _read_delete_records_response(buf: Buffer, pos: int, version: int) -> tuple[
     flex = version >= 2
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[DeleteRecordsTopicResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_delete_records_topic_result(buf, pos, version)
         topics.append(_topics_item)
     if flex:

@@ -71,16 +71,16 @@ def _read_delete_topics_request(buf: Buffer, pos: int, version: int) -> tuple[De
     flex = version >= 4
     topics: list[DeleteTopicState] = []
     if version >= 6:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         topics = []
-        for _ in range(count):
+        for _ in range(_count):
             _topics_item, pos = _read_delete_topic_state(buf, pos, version)
             topics.append(_topics_item)
     topic_names: list[str] = []
     if version <= 5:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         topic_names = []
-        for _ in range(count):
+        for _ in range(_count):
             _topic_names_item, pos = (read_compact_string if flex else read_string)(buf, pos)
             topic_names.append(_topic_names_item)
     (timeout_ms,) = _fmt_i.unpack_from(buf, pos)
@@ -156,9 +156,9 @@ def _read_delete_topics_response(buf: Buffer, pos: int, version: int) -> tuple[D
     flex = version >= 4
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     responses: list[DeletableTopicResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _responses_item, pos = _read_deletable_topic_result(buf, pos, version)
         responses.append(_responses_item)
     if flex:

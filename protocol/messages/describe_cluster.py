@@ -115,9 +115,9 @@ def _read_describe_cluster_response(buf: Buffer, pos: int, version: int) -> tupl
     cluster_id, pos = read_compact_string(buf, pos)
     (controller_id,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     brokers: list[DescribeClusterBroker] = []
-    for _ in range(count):
+    for _ in range(_count):
         _brokers_item, pos = _read_describe_cluster_broker(buf, pos, version)
         brokers.append(_brokers_item)
     (cluster_authorized_operations,) = _fmt_i.unpack_from(buf, pos)

@@ -43,11 +43,11 @@ def _read_describe_configs_resource(buf: Buffer, pos: int, version: int) -> tupl
     (resource_type,) = _fmt_b.unpack_from(buf, pos)
     pos += 1
     resource_name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
+    _count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
     configuration_keys: list[str] | None = None
-    if count >= 0:
+    if _count >= 0:
         configuration_keys = []
-        for _ in range(count):
+        for _ in range(_count):
             _configuration_keys_item, pos = (read_compact_string if flex else read_string)(buf, pos)
             configuration_keys.append(_configuration_keys_item)
     if flex:
@@ -80,9 +80,9 @@ class DescribeConfigsRequest(msgspec.Struct, gc=False):
 
 def _read_describe_configs_request(buf: Buffer, pos: int, version: int) -> tuple[DescribeConfigsRequest, int]:
     flex = version >= 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     resources: list[DescribeConfigsResource] = []
-    for _ in range(count):
+    for _ in range(_count):
         _resources_item, pos = _read_describe_configs_resource(buf, pos, version)
         resources.append(_resources_item)
     (include_synonyms,) = _fmt_B_.unpack_from(buf, pos)
@@ -157,9 +157,9 @@ def _read_describe_configs_resource_result(buf: Buffer, pos: int, version: int) 
     value, pos = (read_compact_nullable_string if flex else read_nullable_string)(buf, pos)
     read_only, config_source, is_sensitive = _fmt_B_bB_.unpack_from(buf, pos)
     pos += 3
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     synonyms: list[DescribeConfigsSynonym] = []
-    for _ in range(count):
+    for _ in range(_count):
         _synonyms_item, pos = _read_describe_configs_synonym(buf, pos, version)
         synonyms.append(_synonyms_item)
     config_type: int = 0
@@ -209,9 +209,9 @@ def _read_describe_configs_result(buf: Buffer, pos: int, version: int) -> tuple[
     (resource_type,) = _fmt_b.unpack_from(buf, pos)
     pos += 1
     resource_name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     configs: list[DescribeConfigsResourceResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _configs_item, pos = _read_describe_configs_resource_result(buf, pos, version)
         configs.append(_configs_item)
     if flex:
@@ -244,9 +244,9 @@ def _read_describe_configs_response(buf: Buffer, pos: int, version: int) -> tupl
     flex = version >= 4
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     results: list[DescribeConfigsResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _results_item, pos = _read_describe_configs_result(buf, pos, version)
         results.append(_results_item)
     if flex:

@@ -39,9 +39,9 @@ class DescribeGroupsRequest(msgspec.Struct, gc=False):
 
 def _read_describe_groups_request(buf: Buffer, pos: int, version: int) -> tuple[DescribeGroupsRequest, int]:
     flex = version >= 5
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     groups: list[str] = []
-    for _ in range(count):
+    for _ in range(_count):
         _groups_item, pos = (read_compact_string if flex else read_string)(buf, pos)
         groups.append(_groups_item)
     include_authorized_operations: bool = False
@@ -131,9 +131,9 @@ def _read_described_group(buf: Buffer, pos: int, version: int) -> tuple[Describe
     group_state, pos = (read_compact_string if flex else read_string)(buf, pos)
     protocol_type, pos = (read_compact_string if flex else read_string)(buf, pos)
     protocol_data, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     members: list[DescribedGroupMember] = []
-    for _ in range(count):
+    for _ in range(_count):
         _members_item, pos = _read_described_group_member(buf, pos, version)
         members.append(_members_item)
     authorized_operations: int = -2147483648
@@ -177,9 +177,9 @@ def _read_describe_groups_response(buf: Buffer, pos: int, version: int) -> tuple
     if version >= 1:
         (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
         pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     groups: list[DescribedGroup] = []
-    for _ in range(count):
+    for _ in range(_count):
         _groups_item, pos = _read_described_group(buf, pos, version)
         groups.append(_groups_item)
     if flex:

@@ -38,9 +38,9 @@ class DescribableLogDirTopic(msgspec.Struct, gc=False):
 def _read_describable_log_dir_topic(buf: Buffer, pos: int, version: int) -> tuple[DescribableLogDirTopic, int]:
     flex = version >= 2
     topic, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
-    partitions: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    partitions: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -64,11 +64,11 @@ class DescribeLogDirsRequest(msgspec.Struct, gc=False):
 
 def _read_describe_log_dirs_request(buf: Buffer, pos: int, version: int) -> tuple[DescribeLogDirsRequest, int]:
     flex = version >= 2
-    count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
+    _count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
     topics: list[DescribableLogDirTopic] | None = None
-    if count >= 0:
+    if _count >= 0:
         topics = []
-        for _ in range(count):
+        for _ in range(_count):
             _topics_item, pos = _read_describable_log_dir_topic(buf, pos, version)
             topics.append(_topics_item)
     if flex:
@@ -125,9 +125,9 @@ class DescribeLogDirsTopic(msgspec.Struct, gc=False):
 def _read_describe_log_dirs_topic(buf: Buffer, pos: int, version: int) -> tuple[DescribeLogDirsTopic, int]:
     flex = version >= 2
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[DescribeLogDirsPartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_describe_log_dirs_partition(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -162,9 +162,9 @@ def _read_describe_log_dirs_result(buf: Buffer, pos: int, version: int) -> tuple
     (error_code,) = _fmt_h.unpack_from(buf, pos)
     pos += 2
     log_dir, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[DescribeLogDirsTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_describe_log_dirs_topic(buf, pos, version)
         topics.append(_topics_item)
     total_bytes: int = -1
@@ -213,9 +213,9 @@ def _read_describe_log_dirs_response(buf: Buffer, pos: int, version: int) -> tup
     if version >= 3:
         (error_code,) = _fmt_h.unpack_from(buf, pos)
         pos += 2
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     results: list[DescribeLogDirsResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _results_item, pos = _read_describe_log_dirs_result(buf, pos, version)
         results.append(_results_item)
     if flex:

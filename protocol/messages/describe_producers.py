@@ -30,9 +30,9 @@ class TopicRequest(msgspec.Struct, gc=False):
 
 def _read_topic_request(buf: Buffer, pos: int, version: int) -> tuple[TopicRequest, int]:
     name, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_length(buf, pos)
-    partition_indexes: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = read_compact_length(buf, pos)
+    partition_indexes: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:
@@ -52,9 +52,9 @@ class DescribeProducersRequest(msgspec.Struct, gc=False):
 
 
 def _read_describe_producers_request(buf: Buffer, pos: int, version: int) -> tuple[DescribeProducersRequest, int]:
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     topics: list[TopicRequest] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_topic_request(buf, pos, version)
         topics.append(_topics_item)
     if buf[pos]:
@@ -106,9 +106,9 @@ def _read_partition_response(buf: Buffer, pos: int, version: int) -> tuple[Parti
     partition_index, error_code = _fmt_ih.unpack_from(buf, pos)
     pos += 6
     error_message, pos = read_compact_nullable_string(buf, pos)
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     active_producers: list[ProducerState] = []
-    for _ in range(count):
+    for _ in range(_count):
         _active_producers_item, pos = _read_producer_state(buf, pos, version)
         active_producers.append(_active_producers_item)
     if buf[pos]:
@@ -134,9 +134,9 @@ class TopicResponse(msgspec.Struct, gc=False):
 
 def _read_topic_response(buf: Buffer, pos: int, version: int) -> tuple[TopicResponse, int]:
     name, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     partitions: list[PartitionResponse] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_partition_response(buf, pos, version)
         partitions.append(_partitions_item)
     if buf[pos]:
@@ -162,9 +162,9 @@ class DescribeProducersResponse(msgspec.Struct, gc=False):
 def _read_describe_producers_response(buf: Buffer, pos: int, version: int) -> tuple[DescribeProducersResponse, int]:
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     topics: list[TopicResponse] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_topic_response(buf, pos, version)
         topics.append(_topics_item)
     if buf[pos]:

@@ -73,17 +73,17 @@ class DescribeTopicPartitionsRequest(msgspec.Struct, gc=False):
 
 
 def _read_describe_topic_partitions_request(buf: Buffer, pos: int, version: int) -> tuple[DescribeTopicPartitionsRequest, int]:
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     topics: list[TopicRequest] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_topic_request(buf, pos, version)
         topics.append(_topics_item)
     (response_partition_limit,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
     cursor: Cursor | None = None
-    present = buf[pos]
+    _present = buf[pos]
     pos += 1
-    if present == 1:
+    if _present == 1:
         cursor, pos = _read_cursor(buf, pos, version)
     if buf[pos]:
         pos = skip_tags(buf, pos)
@@ -120,25 +120,25 @@ class DescribeTopicPartitionsResponsePartition(msgspec.Struct, gc=False):
 def _read_describe_topic_partitions_response_partition(buf: Buffer, pos: int, version: int) -> tuple[DescribeTopicPartitionsResponsePartition, int]:
     error_code, partition_index, leader_id, leader_epoch = _fmt_hiii.unpack_from(buf, pos)
     pos += 14
-    count, pos = read_compact_length(buf, pos)
-    replica_nodes: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
-    count, pos = read_compact_length(buf, pos)
-    isr_nodes: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
-    count, pos = read_compact_nullable_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
+    replica_nodes: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
+    _count, pos = read_compact_length(buf, pos)
+    isr_nodes: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
+    _count, pos = read_compact_nullable_length(buf, pos)
     eligible_leader_replicas: list[int] | None = None
-    if count >= 0:
-        eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
-    count, pos = read_compact_nullable_length(buf, pos)
+    if _count >= 0:
+        eligible_leader_replicas = list(unpack_from(f">{_count}i", buf, pos))
+        pos += 4 * _count
+    _count, pos = read_compact_nullable_length(buf, pos)
     last_known_elr: list[int] | None = None
-    if count >= 0:
-        last_known_elr = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
-    count, pos = read_compact_length(buf, pos)
-    offline_replicas: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    if _count >= 0:
+        last_known_elr = list(unpack_from(f">{_count}i", buf, pos))
+        pos += 4 * _count
+    _count, pos = read_compact_length(buf, pos)
+    offline_replicas: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:
@@ -182,9 +182,9 @@ def _read_describe_topic_partitions_response_topic(buf: Buffer, pos: int, versio
     name, pos = read_compact_nullable_string(buf, pos)
     topic_id, is_internal = _fmt_U_B_.unpack_from(buf, pos)
     pos += 17
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     partitions: list[DescribeTopicPartitionsResponsePartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_describe_topic_partitions_response_partition(buf, pos, version)
         partitions.append(_partitions_item)
     (topic_authorized_operations,) = _fmt_i.unpack_from(buf, pos)
@@ -216,15 +216,15 @@ class DescribeTopicPartitionsResponse(msgspec.Struct, gc=False):
 def _read_describe_topic_partitions_response(buf: Buffer, pos: int, version: int) -> tuple[DescribeTopicPartitionsResponse, int]:
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_describe_topic_partitions_response_topic(buf, pos, version)
         topics.append(_topics_item)
     next_cursor: Cursor | None = None
-    present = buf[pos]
+    _present = buf[pos]
     pos += 1
-    if present == 1:
+    if _present == 1:
         next_cursor, pos = _read_cursor(buf, pos, version)
     if buf[pos]:
         pos = skip_tags(buf, pos)

@@ -27,9 +27,9 @@ class DescribeTransactionsRequest(msgspec.Struct, gc=False):
 
 
 def _read_describe_transactions_request(buf: Buffer, pos: int, version: int) -> tuple[DescribeTransactionsRequest, int]:
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     transactional_ids: list[str] = []
-    for _ in range(count):
+    for _ in range(_count):
         _transactional_ids_item, pos = read_compact_string(buf, pos)
         transactional_ids.append(_transactional_ids_item)
     if buf[pos]:
@@ -53,9 +53,9 @@ class TopicData(msgspec.Struct, gc=False):
 
 def _read_topic_data(buf: Buffer, pos: int, version: int) -> tuple[TopicData, int]:
     topic, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_length(buf, pos)
-    partitions: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = read_compact_length(buf, pos)
+    partitions: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:
@@ -88,9 +88,9 @@ def _read_transaction_state(buf: Buffer, pos: int, version: int) -> tuple[Transa
     transaction_state, pos = read_compact_string(buf, pos)
     transaction_timeout_ms, transaction_start_time_ms, producer_id, producer_epoch = _fmt_iqqh.unpack_from(buf, pos)
     pos += 22
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     topics: list[TopicData] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_topic_data(buf, pos, version)
         topics.append(_topics_item)
     if buf[pos]:
@@ -119,9 +119,9 @@ class DescribeTransactionsResponse(msgspec.Struct, gc=False):
 def _read_describe_transactions_response(buf: Buffer, pos: int, version: int) -> tuple[DescribeTransactionsResponse, int]:
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     transaction_states: list[TransactionState] = []
-    for _ in range(count):
+    for _ in range(_count):
         _transaction_states_item, pos = _read_transaction_state(buf, pos, version)
         transaction_states.append(_transaction_states_item)
     if buf[pos]:

@@ -108,19 +108,19 @@ def _read_fetch_partition(buf: Buffer, pos: int, version: int) -> tuple[FetchPar
     replica_directory_id: bytes = NO_UUID
     high_watermark: int = 9223372036854775807
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
                 (replica_directory_id,) = _fmt_U_.unpack_from(buf, pos)
                 pos += 16
-            elif tag == 1:
+            elif _tag == 1:
                 (high_watermark,) = _fmt_q.unpack_from(buf, pos)
                 pos += 8
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, high_watermark), pos
 
@@ -137,17 +137,17 @@ def _write_fetch_partition(put: Put, m: FetchPartition, version: int) -> None:
         put(_fmt_q.pack(m.log_start_offset))
     put(_fmt_i.pack(m.partition_max_bytes))
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if version >= 17 and m.replica_directory_id != NO_UUID:
-            parts = []
-            parts.append(_fmt_U_.pack(m.replica_directory_id))
-            tags.append((0, parts))
+            _parts = []
+            _parts.append(_fmt_U_.pack(m.replica_directory_id))
+            _tags.append((0, _parts))
         if version >= 18 and m.high_watermark != 9223372036854775807:
-            parts = []
-            parts.append(_fmt_q.pack(m.high_watermark))
-            tags.append((1, parts))
-        put_tags(put, tags)
+            _parts = []
+            _parts.append(_fmt_q.pack(m.high_watermark))
+            _tags.append((1, _parts))
+        put_tags(put, _tags)
 
 
 class FetchTopic(msgspec.Struct, gc=False):
@@ -165,9 +165,9 @@ def _read_fetch_topic(buf: Buffer, pos: int, version: int) -> tuple[FetchTopic, 
     if version >= 13:
         (topic_id,) = _fmt_U_.unpack_from(buf, pos)
         pos += 16
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[FetchPartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_fetch_partition(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -208,9 +208,9 @@ def _read_forgotten_topic(buf: Buffer, pos: int, version: int) -> tuple[Forgotte
         pos += 16
     partitions: list[int] = []
     if version >= 7:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
-        partitions = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        partitions = list(unpack_from(f">{_count}i", buf, pos))
+        pos += 4 * _count
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -260,16 +260,16 @@ def _read_fetch_request(buf: Buffer, pos: int, version: int) -> tuple[FetchReque
     if version >= 7:
         session_id, session_epoch = _fmt_ii.unpack_from(buf, pos)
         pos += 8
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[FetchTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_fetch_topic(buf, pos, version)
         topics.append(_topics_item)
     forgotten_topics_data: list[ForgottenTopic] = []
     if version >= 7:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         forgotten_topics_data = []
-        for _ in range(count):
+        for _ in range(_count):
             _forgotten_topics_data_item, pos = _read_forgotten_topic(buf, pos, version)
             forgotten_topics_data.append(_forgotten_topics_data_item)
     rack_id: str = ""
@@ -278,17 +278,17 @@ def _read_fetch_request(buf: Buffer, pos: int, version: int) -> tuple[FetchReque
     cluster_id: str | None = None
     replica_state: ReplicaState | None = None
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
                 cluster_id, pos = read_compact_nullable_string(buf, pos)
-            elif tag == 1:
+            elif _tag == 1:
                 replica_state, pos = _read_replica_state(buf, pos, version)
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return FetchRequest(cluster_id, replica_id, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id), pos
 
@@ -310,17 +310,17 @@ def _write_fetch_request(put: Put, m: FetchRequest, version: int) -> None:
     if version >= 11:
         put((compact_string if flex else string)(m.rack_id))
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if m.cluster_id is not None:
-            parts = []
-            parts.append(compact_string(m.cluster_id))
-            tags.append((0, parts))
+            _parts = []
+            _parts.append(compact_string(m.cluster_id))
+            _tags.append((0, _parts))
         if version >= 15 and m.replica_state is not None:
-            parts = []
-            _write_replica_state(parts.append, m.replica_state, version)
-            tags.append((1, parts))
-        put_tags(put, tags)
+            _parts = []
+            _write_replica_state(_parts.append, m.replica_state, version)
+            _tags.append((1, _parts))
+        put_tags(put, _tags)
 
 
 class EpochEndOffset(msgspec.Struct, gc=False):
@@ -453,11 +453,11 @@ def _read_partition_data(buf: Buffer, pos: int, version: int) -> tuple[Partition
     if version >= 5:
         (log_start_offset,) = _fmt_q.unpack_from(buf, pos)
         pos += 8
-    count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
+    _count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
     aborted_transactions: list[AbortedTransaction] | None = None
-    if count >= 0:
+    if _count >= 0:
         aborted_transactions = []
-        for _ in range(count):
+        for _ in range(_count):
             _aborted_transactions_item, pos = _read_aborted_transaction(buf, pos, version)
             aborted_transactions.append(_aborted_transactions_item)
     preferred_read_replica: int = -1
@@ -469,19 +469,19 @@ def _read_partition_data(buf: Buffer, pos: int, version: int) -> tuple[Partition
     current_leader: LeaderIdAndEpoch | None = None
     snapshot_id: SnapshotId | None = None
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
                 diverging_epoch, pos = _read_epoch_end_offset(buf, pos, version)
-            elif tag == 1:
+            elif _tag == 1:
                 current_leader, pos = _read_leader_id_and_epoch(buf, pos, version)
-            elif tag == 2:
+            elif _tag == 2:
                 snapshot_id, pos = _read_snapshot_id(buf, pos, version)
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return PartitionData(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records), pos
 
@@ -503,21 +503,21 @@ def _write_partition_data(put: Put, m: PartitionData, version: int) -> None:
     if m.records is not None:
         put(m.records)
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if m.diverging_epoch is not None:
-            parts = []
-            _write_epoch_end_offset(parts.append, m.diverging_epoch, version)
-            tags.append((0, parts))
+            _parts = []
+            _write_epoch_end_offset(_parts.append, m.diverging_epoch, version)
+            _tags.append((0, _parts))
         if m.current_leader is not None:
-            parts = []
-            _write_leader_id_and_epoch(parts.append, m.current_leader, version)
-            tags.append((1, parts))
+            _parts = []
+            _write_leader_id_and_epoch(_parts.append, m.current_leader, version)
+            _tags.append((1, _parts))
         if m.snapshot_id is not None:
-            parts = []
-            _write_snapshot_id(parts.append, m.snapshot_id, version)
-            tags.append((2, parts))
-        put_tags(put, tags)
+            _parts = []
+            _write_snapshot_id(_parts.append, m.snapshot_id, version)
+            _tags.append((2, _parts))
+        put_tags(put, _tags)
 
 
 class FetchableTopicResponse(msgspec.Struct, gc=False):
@@ -535,9 +535,9 @@ def _read_fetchable_topic_response(buf: Buffer, pos: int, version: int) -> tuple
     if version >= 13:
         (topic_id,) = _fmt_U_.unpack_from(buf, pos)
         pos += 16
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[PartitionData] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_partition_data(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -623,26 +623,26 @@ def _read_fetch_response(buf: Buffer, pos: int, version: int) -> tuple[FetchResp
     if version >= 7:
         error_code, session_id = _fmt_hi.unpack_from(buf, pos)
         pos += 6
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     responses: list[FetchableTopicResponse] = []
-    for _ in range(count):
+    for _ in range(_count):
         _responses_item, pos = _read_fetchable_topic_response(buf, pos, version)
         responses.append(_responses_item)
     node_endpoints: list[NodeEndpoint] = []
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
-                count, pos = read_compact_length(buf, pos)
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
+                _count, pos = read_compact_length(buf, pos)
                 node_endpoints = []
-                for _ in range(count):
+                for _ in range(_count):
                     _node_endpoints_item, pos = _read_node_endpoint(buf, pos, version)
                     node_endpoints.append(_node_endpoints_item)
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return FetchResponse(throttle_time_ms, error_code, session_id, responses, node_endpoints), pos
 
@@ -656,15 +656,15 @@ def _write_fetch_response(put: Put, m: FetchResponse, version: int) -> None:
     for item_responses in m.responses:
         _write_fetchable_topic_response(put, item_responses, version)
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if version >= 16 and m.node_endpoints:
-            parts = []
-            parts.append(uvarint(len(m.node_endpoints) + 1))
+            _parts = []
+            _parts.append(uvarint(len(m.node_endpoints) + 1))
             for item_node_endpoints in m.node_endpoints:
-                _write_node_endpoint(parts.append, item_node_endpoints, version)
-            tags.append((0, parts))
-        put_tags(put, tags)
+                _write_node_endpoint(_parts.append, item_node_endpoints, version)
+            _tags.append((0, _parts))
+        put_tags(put, _tags)
 
 
 decode_request = _read_fetch_request

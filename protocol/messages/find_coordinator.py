@@ -46,9 +46,9 @@ def _read_find_coordinator_request(buf: Buffer, pos: int, version: int) -> tuple
         pos += 1
     coordinator_keys: list[str] = []
     if version >= 4:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         coordinator_keys = []
-        for _ in range(count):
+        for _ in range(_count):
             _coordinator_keys_item, pos = (read_compact_string if flex else read_string)(buf, pos)
             coordinator_keys.append(_coordinator_keys_item)
     if flex:
@@ -162,9 +162,9 @@ def _read_find_coordinator_response(buf: Buffer, pos: int, version: int) -> tupl
         pos += 4
     coordinators: list[Coordinator] = []
     if version >= 4:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         coordinators = []
-        for _ in range(count):
+        for _ in range(_count):
             _coordinators_item, pos = _read_coordinator(buf, pos, version)
             coordinators.append(_coordinators_item)
     if flex:

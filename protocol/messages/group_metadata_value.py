@@ -106,9 +106,9 @@ def _read_group_metadata_value(buf: Buffer, pos: int, version: int) -> tuple[Gro
     if version >= 2:
         (current_state_timestamp,) = _fmt_q.unpack_from(buf, pos)
         pos += 8
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     members: list[MemberMetadata] = []
-    for _ in range(count):
+    for _ in range(_count):
         _members_item, pos = _read_member_metadata(buf, pos, version)
         members.append(_members_item)
     if flex:

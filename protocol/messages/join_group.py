@@ -83,9 +83,9 @@ def _read_join_group_request(buf: Buffer, pos: int, version: int) -> tuple[JoinG
     if version >= 5:
         group_instance_id, pos = (read_compact_nullable_string if flex else read_nullable_string)(buf, pos)
     protocol_type, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     protocols: list[JoinGroupRequestProtocol] = []
-    for _ in range(count):
+    for _ in range(_count):
         _protocols_item, pos = _read_join_group_request_protocol(buf, pos, version)
         protocols.append(_protocols_item)
     reason: str | None = None
@@ -180,9 +180,9 @@ def _read_join_group_response(buf: Buffer, pos: int, version: int) -> tuple[Join
         (skip_assignment,) = _fmt_B_.unpack_from(buf, pos)
         pos += 1
     member_id, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     members: list[JoinGroupResponseMember] = []
-    for _ in range(count):
+    for _ in range(_count):
         _members_item, pos = _read_join_group_response_member(buf, pos, version)
         members.append(_members_item)
     if flex:

@@ -78,9 +78,9 @@ def _read_leave_group_request(buf: Buffer, pos: int, version: int) -> tuple[Leav
         member_id, pos = (read_compact_string if flex else read_string)(buf, pos)
     members: list[MemberIdentity] = []
     if version >= 3:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         members = []
-        for _ in range(count):
+        for _ in range(_count):
             _members_item, pos = _read_member_identity(buf, pos, version)
             members.append(_members_item)
     if flex:
@@ -158,9 +158,9 @@ def _read_leave_group_response(buf: Buffer, pos: int, version: int) -> tuple[Lea
     pos += 2
     members: list[MemberResponse] = []
     if version >= 3:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         members = []
-        for _ in range(count):
+        for _ in range(_count):
             _members_item, pos = _read_member_response(buf, pos, version)
             members.append(_members_item)
     if flex:

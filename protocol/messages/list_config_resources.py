@@ -28,9 +28,9 @@ class ListConfigResourcesRequest(msgspec.Struct, gc=False):
 def _read_list_config_resources_request(buf: Buffer, pos: int, version: int) -> tuple[ListConfigResourcesRequest, int]:
     resource_types: list[int] = []
     if version >= 1:
-        count, pos = read_compact_length(buf, pos)
-        resource_types = list(unpack_from(f">{count}b", buf, pos))
-        pos += 1 * count
+        _count, pos = read_compact_length(buf, pos)
+        resource_types = list(unpack_from(f">{_count}b", buf, pos))
+        pos += 1 * _count
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:
@@ -79,9 +79,9 @@ class ListConfigResourcesResponse(msgspec.Struct, gc=False):
 def _read_list_config_resources_response(buf: Buffer, pos: int, version: int) -> tuple[ListConfigResourcesResponse, int]:
     throttle_time_ms, error_code = _fmt_ih.unpack_from(buf, pos)
     pos += 6
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     config_resources: list[ConfigResource] = []
-    for _ in range(count):
+    for _ in range(_count):
         _config_resources_item, pos = _read_config_resource(buf, pos, version)
         config_resources.append(_config_resources_item)
     if buf[pos]:

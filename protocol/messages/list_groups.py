@@ -34,16 +34,16 @@ def _read_list_groups_request(buf: Buffer, pos: int, version: int) -> tuple[List
     flex = version >= 3
     states_filter: list[str] = []
     if version >= 4:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         states_filter = []
-        for _ in range(count):
+        for _ in range(_count):
             _states_filter_item, pos = (read_compact_string if flex else read_string)(buf, pos)
             states_filter.append(_states_filter_item)
     types_filter: list[str] = []
     if version >= 5:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         types_filter = []
-        for _ in range(count):
+        for _ in range(_count):
             _types_filter_item, pos = (read_compact_string if flex else read_string)(buf, pos)
             types_filter.append(_types_filter_item)
     if flex:
@@ -119,9 +119,9 @@ def _read_list_groups_response(buf: Buffer, pos: int, version: int) -> tuple[Lis
         pos += 4
     (error_code,) = _fmt_h.unpack_from(buf, pos)
     pos += 2
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     groups: list[ListedGroup] = []
-    for _ in range(count):
+    for _ in range(_count):
         _groups_item, pos = _read_listed_group(buf, pos, version)
         groups.append(_groups_item)
     if flex:

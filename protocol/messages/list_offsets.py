@@ -69,9 +69,9 @@ class ListOffsetsTopic(msgspec.Struct, gc=False):
 def _read_list_offsets_topic(buf: Buffer, pos: int, version: int) -> tuple[ListOffsetsTopic, int]:
     flex = version >= 6
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[ListOffsetsPartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_list_offsets_partition(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -107,9 +107,9 @@ def _read_list_offsets_request(buf: Buffer, pos: int, version: int) -> tuple[Lis
     if version >= 2:
         (isolation_level,) = _fmt_b.unpack_from(buf, pos)
         pos += 1
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[ListOffsetsTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_list_offsets_topic(buf, pos, version)
         topics.append(_topics_item)
     timeout_ms: int = 0
@@ -179,9 +179,9 @@ class ListOffsetsTopicResponse(msgspec.Struct, gc=False):
 def _read_list_offsets_topic_response(buf: Buffer, pos: int, version: int) -> tuple[ListOffsetsTopicResponse, int]:
     flex = version >= 6
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[ListOffsetsPartitionResponse] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_list_offsets_partition_response(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -213,9 +213,9 @@ def _read_list_offsets_response(buf: Buffer, pos: int, version: int) -> tuple[Li
     if version >= 2:
         (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
         pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[ListOffsetsTopicResponse] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_list_offsets_topic_response(buf, pos, version)
         topics.append(_topics_item)
     if flex:

@@ -30,14 +30,14 @@ class ListTransactionsRequest(msgspec.Struct, gc=False):
 
 
 def _read_list_transactions_request(buf: Buffer, pos: int, version: int) -> tuple[ListTransactionsRequest, int]:
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     state_filters: list[str] = []
-    for _ in range(count):
+    for _ in range(_count):
         _state_filters_item, pos = read_compact_string(buf, pos)
         state_filters.append(_state_filters_item)
-    count, pos = read_compact_length(buf, pos)
-    producer_id_filters: list[int] = list(unpack_from(f">{count}q", buf, pos))
-    pos += 8 * count
+    _count, pos = read_compact_length(buf, pos)
+    producer_id_filters: list[int] = list(unpack_from(f">{_count}q", buf, pos))
+    pos += 8 * _count
     duration_filter: int = -1
     if version >= 1:
         (duration_filter,) = _fmt_q.unpack_from(buf, pos)
@@ -100,14 +100,14 @@ class ListTransactionsResponse(msgspec.Struct, gc=False):
 def _read_list_transactions_response(buf: Buffer, pos: int, version: int) -> tuple[ListTransactionsResponse, int]:
     throttle_time_ms, error_code = _fmt_ih.unpack_from(buf, pos)
     pos += 6
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     unknown_state_filters: list[str] = []
-    for _ in range(count):
+    for _ in range(_count):
         _unknown_state_filters_item, pos = read_compact_string(buf, pos)
         unknown_state_filters.append(_unknown_state_filters_item)
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     transaction_states: list[TransactionState] = []
-    for _ in range(count):
+    for _ in range(_count):
         _transaction_states_item, pos = _read_transaction_state(buf, pos, version)
         transaction_states.append(_transaction_states_item)
     if buf[pos]:

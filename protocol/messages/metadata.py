@@ -71,11 +71,11 @@ class MetadataRequest(msgspec.Struct, gc=False):
 
 def _read_metadata_request(buf: Buffer, pos: int, version: int) -> tuple[MetadataRequest, int]:
     flex = version >= 9
-    count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
+    _count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
     topics: list[MetadataRequestTopic] | None = None
-    if count >= 0:
+    if _count >= 0:
         topics = []
-        for _ in range(count):
+        for _ in range(_count):
             _topics_item, pos = _read_metadata_request_topic(buf, pos, version)
             topics.append(_topics_item)
     allow_auto_topic_creation: bool = True
@@ -170,17 +170,17 @@ def _read_metadata_response_partition(buf: Buffer, pos: int, version: int) -> tu
     if version >= 7:
         (leader_epoch,) = _fmt_i.unpack_from(buf, pos)
         pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
-    replica_nodes: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
-    isr_nodes: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    replica_nodes: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    isr_nodes: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     offline_replicas: list[int] = []
     if version >= 5:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
-        offline_replicas = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        offline_replicas = list(unpack_from(f">{_count}i", buf, pos))
+        pos += 4 * _count
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -227,9 +227,9 @@ def _read_metadata_response_topic(buf: Buffer, pos: int, version: int) -> tuple[
     if version >= 1:
         (is_internal,) = _fmt_B_.unpack_from(buf, pos)
         pos += 1
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[MetadataResponsePartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_metadata_response_partition(buf, pos, version)
         partitions.append(_partitions_item)
     topic_authorized_operations: int = -2147483648
@@ -277,9 +277,9 @@ def _read_metadata_response(buf: Buffer, pos: int, version: int) -> tuple[Metada
     if version >= 3:
         (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
         pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     brokers: list[MetadataResponseBroker] = []
-    for _ in range(count):
+    for _ in range(_count):
         _brokers_item, pos = _read_metadata_response_broker(buf, pos, version)
         brokers.append(_brokers_item)
     cluster_id: str | None = None
@@ -289,9 +289,9 @@ def _read_metadata_response(buf: Buffer, pos: int, version: int) -> tuple[Metada
     if version >= 1:
         (controller_id,) = _fmt_i.unpack_from(buf, pos)
         pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[MetadataResponseTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_metadata_response_topic(buf, pos, version)
         topics.append(_topics_item)
     cluster_authorized_operations: int = -2147483648

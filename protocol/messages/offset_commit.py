@@ -80,9 +80,9 @@ def _read_offset_commit_request_topic(buf: Buffer, pos: int, version: int) -> tu
     if version >= 10:
         (topic_id,) = _fmt_U_.unpack_from(buf, pos)
         pos += 16
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[OffsetCommitRequestPartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_offset_commit_request_partition(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -128,9 +128,9 @@ def _read_offset_commit_request(buf: Buffer, pos: int, version: int) -> tuple[Of
     if version <= 4:
         (retention_time_ms,) = _fmt_q.unpack_from(buf, pos)
         pos += 8
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[OffsetCommitRequestTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_offset_commit_request_topic(buf, pos, version)
         topics.append(_topics_item)
     if flex:
@@ -196,9 +196,9 @@ def _read_offset_commit_response_topic(buf: Buffer, pos: int, version: int) -> t
     if version >= 10:
         (topic_id,) = _fmt_U_.unpack_from(buf, pos)
         pos += 16
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[OffsetCommitResponsePartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_offset_commit_response_partition(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -233,9 +233,9 @@ def _read_offset_commit_response(buf: Buffer, pos: int, version: int) -> tuple[O
     if version >= 3:
         (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
         pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[OffsetCommitResponseTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_offset_commit_response_topic(buf, pos, version)
         topics.append(_topics_item)
     if flex:

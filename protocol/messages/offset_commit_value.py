@@ -54,16 +54,16 @@ def _read_offset_commit_value(buf: Buffer, pos: int, version: int) -> tuple[Offs
         pos += 8
     topic_id: bytes = NO_UUID
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
                 (topic_id,) = _fmt_U_.unpack_from(buf, pos)
                 pos += 16
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id), pos
 
@@ -78,13 +78,13 @@ def _write_offset_commit_value(put: Put, m: OffsetCommitValue, version: int) -> 
     if version >= 1 and version <= 1:
         put(_fmt_q.pack(m.expire_timestamp))
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if m.topic_id != NO_UUID:
-            parts = []
-            parts.append(_fmt_U_.pack(m.topic_id))
-            tags.append((0, parts))
-        put_tags(put, tags)
+            _parts = []
+            _parts.append(_fmt_U_.pack(m.topic_id))
+            _tags.append((0, _parts))
+        put_tags(put, _tags)
 
 
 decode = _read_offset_commit_value

@@ -42,9 +42,9 @@ class OffsetDeleteRequestTopic(msgspec.Struct, gc=False):
 
 def _read_offset_delete_request_topic(buf: Buffer, pos: int, version: int) -> tuple[OffsetDeleteRequestTopic, int]:
     name, pos = read_string(buf, pos)
-    count, pos = read_length(buf, pos)
+    _count, pos = read_length(buf, pos)
     partitions: list[OffsetDeleteRequestPartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_offset_delete_request_partition(buf, pos, version)
         partitions.append(_partitions_item)
     return OffsetDeleteRequestTopic(name, partitions), pos
@@ -64,9 +64,9 @@ class OffsetDeleteRequest(msgspec.Struct, gc=False):
 
 def _read_offset_delete_request(buf: Buffer, pos: int, version: int) -> tuple[OffsetDeleteRequest, int]:
     group_id, pos = read_string(buf, pos)
-    count, pos = read_length(buf, pos)
+    _count, pos = read_length(buf, pos)
     topics: list[OffsetDeleteRequestTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_offset_delete_request_topic(buf, pos, version)
         topics.append(_topics_item)
     return OffsetDeleteRequest(group_id, topics), pos
@@ -101,9 +101,9 @@ class OffsetDeleteResponseTopic(msgspec.Struct, gc=False):
 
 def _read_offset_delete_response_topic(buf: Buffer, pos: int, version: int) -> tuple[OffsetDeleteResponseTopic, int]:
     name, pos = read_string(buf, pos)
-    count, pos = read_length(buf, pos)
+    _count, pos = read_length(buf, pos)
     partitions: list[OffsetDeleteResponsePartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_offset_delete_response_partition(buf, pos, version)
         partitions.append(_partitions_item)
     return OffsetDeleteResponseTopic(name, partitions), pos
@@ -125,9 +125,9 @@ class OffsetDeleteResponse(msgspec.Struct, gc=False):
 def _read_offset_delete_response(buf: Buffer, pos: int, version: int) -> tuple[OffsetDeleteResponse, int]:
     error_code, throttle_time_ms = _fmt_hi.unpack_from(buf, pos)
     pos += 6
-    count, pos = read_length(buf, pos)
+    _count, pos = read_length(buf, pos)
     topics: list[OffsetDeleteResponseTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_offset_delete_response_topic(buf, pos, version)
         topics.append(_topics_item)
     return OffsetDeleteResponse(error_code, throttle_time_ms, topics), pos

@@ -46,9 +46,9 @@ def _read_offset_fetch_request_topic(buf: Buffer, pos: int, version: int) -> tup
         name, pos = (read_compact_string if flex else read_string)(buf, pos)
     partition_indexes: list[int] = []
     if version <= 7:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
-        partition_indexes = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        partition_indexes = list(unpack_from(f">{_count}i", buf, pos))
+        pos += 4 * _count
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -85,9 +85,9 @@ def _read_offset_fetch_request_topics(buf: Buffer, pos: int, version: int) -> tu
         pos += 16
     partition_indexes: list[int] = []
     if version >= 8:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
-        partition_indexes = list(unpack_from(f">{count}i", buf, pos))
-        pos += 4 * count
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        partition_indexes = list(unpack_from(f">{_count}i", buf, pos))
+        pos += 4 * _count
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -130,11 +130,11 @@ def _read_offset_fetch_request_group(buf: Buffer, pos: int, version: int) -> tup
         pos += 4
     topics: list[OffsetFetchRequestTopics] | None = []
     if version >= 8:
-        count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
+        _count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
         topics = None
-        if count >= 0:
+        if _count >= 0:
             topics = []
-            for _ in range(count):
+            for _ in range(_count):
                 _topics_item, pos = _read_offset_fetch_request_topics(buf, pos, version)
                 topics.append(_topics_item)
     if flex:
@@ -178,18 +178,18 @@ def _read_offset_fetch_request(buf: Buffer, pos: int, version: int) -> tuple[Off
         group_id, pos = (read_compact_string if flex else read_string)(buf, pos)
     topics: list[OffsetFetchRequestTopic] | None = []
     if version <= 7:
-        count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
+        _count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
         topics = None
-        if count >= 0:
+        if _count >= 0:
             topics = []
-            for _ in range(count):
+            for _ in range(_count):
                 _topics_item, pos = _read_offset_fetch_request_topic(buf, pos, version)
                 topics.append(_topics_item)
     groups: list[OffsetFetchRequestGroup] = []
     if version >= 8:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         groups = []
-        for _ in range(count):
+        for _ in range(_count):
             _groups_item, pos = _read_offset_fetch_request_group(buf, pos, version)
             groups.append(_groups_item)
     require_stable: bool = False
@@ -285,9 +285,9 @@ def _read_offset_fetch_response_topic(buf: Buffer, pos: int, version: int) -> tu
         name, pos = (read_compact_string if flex else read_string)(buf, pos)
     partitions: list[OffsetFetchResponsePartition] = []
     if version <= 7:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         partitions = []
-        for _ in range(count):
+        for _ in range(_count):
             _partitions_item, pos = _read_offset_fetch_response_partition(buf, pos, version)
             partitions.append(_partitions_item)
     if flex:
@@ -370,9 +370,9 @@ def _read_offset_fetch_response_topics(buf: Buffer, pos: int, version: int) -> t
         pos += 16
     partitions: list[OffsetFetchResponsePartitions] = []
     if version >= 8:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         partitions = []
-        for _ in range(count):
+        for _ in range(_count):
             _partitions_item, pos = _read_offset_fetch_response_partitions(buf, pos, version)
             partitions.append(_partitions_item)
     if flex:
@@ -410,9 +410,9 @@ def _read_offset_fetch_response_group(buf: Buffer, pos: int, version: int) -> tu
         group_id, pos = (read_compact_string if flex else read_string)(buf, pos)
     topics: list[OffsetFetchResponseTopics] = []
     if version >= 8:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         topics = []
-        for _ in range(count):
+        for _ in range(_count):
             _topics_item, pos = _read_offset_fetch_response_topics(buf, pos, version)
             topics.append(_topics_item)
     error_code: int = 0
@@ -456,9 +456,9 @@ def _read_offset_fetch_response(buf: Buffer, pos: int, version: int) -> tuple[Of
         pos += 4
     topics: list[OffsetFetchResponseTopic] = []
     if version <= 7:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         topics = []
-        for _ in range(count):
+        for _ in range(_count):
             _topics_item, pos = _read_offset_fetch_response_topic(buf, pos, version)
             topics.append(_topics_item)
     error_code: int = 0
@@ -467,9 +467,9 @@ def _read_offset_fetch_response(buf: Buffer, pos: int, version: int) -> tuple[Of
         pos += 2
     groups: list[OffsetFetchResponseGroup] = []
     if version >= 8:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         groups = []
-        for _ in range(count):
+        for _ in range(_count):
             _groups_item, pos = _read_offset_fetch_response_group(buf, pos, version)
             groups.append(_groups_item)
     if flex:

@@ -59,9 +59,9 @@ class OffsetForLeaderTopic(msgspec.Struct, gc=False):
 def _read_offset_for_leader_topic(buf: Buffer, pos: int, version: int) -> tuple[OffsetForLeaderTopic, int]:
     flex = version >= 4
     topic, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[OffsetForLeaderPartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_offset_for_leader_partition(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -93,9 +93,9 @@ def _read_offset_for_leader_epoch_request(buf: Buffer, pos: int, version: int) -
     if version >= 3:
         (replica_id,) = _fmt_i.unpack_from(buf, pos)
         pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[OffsetForLeaderTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_offset_for_leader_topic(buf, pos, version)
         topics.append(_topics_item)
     if flex:
@@ -151,9 +151,9 @@ class OffsetForLeaderTopicResult(msgspec.Struct, gc=False):
 def _read_offset_for_leader_topic_result(buf: Buffer, pos: int, version: int) -> tuple[OffsetForLeaderTopicResult, int]:
     flex = version >= 4
     topic, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[EpochEndOffset] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_epoch_end_offset(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -183,9 +183,9 @@ def _read_offset_for_leader_epoch_response(buf: Buffer, pos: int, version: int) 
     flex = version >= 4
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[OffsetForLeaderTopicResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_offset_for_leader_topic_result(buf, pos, version)
         topics.append(_topics_item)
     if flex:

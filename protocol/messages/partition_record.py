@@ -46,50 +46,50 @@ class PartitionRecord(msgspec.Struct, gc=False):
 def _read_partition_record(buf: Buffer, pos: int, version: int) -> tuple[PartitionRecord, int]:
     partition_id, topic_id = _fmt_iU_.unpack_from(buf, pos)
     pos += 20
-    count, pos = read_compact_length(buf, pos)
-    replicas: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
-    count, pos = read_compact_length(buf, pos)
-    isr: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
-    count, pos = read_compact_length(buf, pos)
-    removing_replicas: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
-    count, pos = read_compact_length(buf, pos)
-    adding_replicas: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = read_compact_length(buf, pos)
+    replicas: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
+    _count, pos = read_compact_length(buf, pos)
+    isr: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
+    _count, pos = read_compact_length(buf, pos)
+    removing_replicas: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
+    _count, pos = read_compact_length(buf, pos)
+    adding_replicas: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     leader, leader_epoch, partition_epoch = _fmt_iii.unpack_from(buf, pos)
     pos += 12
     directories: list[bytes] = []
     if version >= 1:
-        count, pos = read_compact_length(buf, pos)
-        directories = [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]
-        pos += 16 * count
+        _count, pos = read_compact_length(buf, pos)
+        directories = [bytes(buf[_at : _at + 16]) for _at in range(pos, pos + 16 * _count, 16)]
+        pos += 16 * _count
     leader_recovery_state: int = 0
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
-    tags, pos = read_tag_count(buf, pos)
-    for _ in range(tags):
-        tag, at, end = read_tag(buf, pos)
-        pos = at
-        if tag == 0:
+    _tags, pos = read_tag_count(buf, pos)
+    for _ in range(_tags):
+        _tag, _at, _end = read_tag(buf, pos)
+        pos = _at
+        if _tag == 0:
             (leader_recovery_state,) = _fmt_b.unpack_from(buf, pos)
             pos += 1
-        elif tag == 1:
-            count, pos = read_compact_nullable_length(buf, pos)
+        elif _tag == 1:
+            _count, pos = read_compact_nullable_length(buf, pos)
             eligible_leader_replicas = None
-            if count >= 0:
-                eligible_leader_replicas = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
-        elif tag == 2:
-            count, pos = read_compact_nullable_length(buf, pos)
+            if _count >= 0:
+                eligible_leader_replicas = list(unpack_from(f">{_count}i", buf, pos))
+                pos += 4 * _count
+        elif _tag == 2:
+            _count, pos = read_compact_nullable_length(buf, pos)
             last_known_elr = None
-            if count >= 0:
-                last_known_elr = list(unpack_from(f">{count}i", buf, pos))
-                pos += 4 * count
+            if _count >= 0:
+                last_known_elr = list(unpack_from(f">{_count}i", buf, pos))
+                pos += 4 * _count
         else:
-            pos = end
-        if pos != end:
+            pos = _end
+        if pos != _end:
             raise DecodeError("a tagged field of another size than declared")
     return PartitionRecord(partition_id, topic_id, replicas, isr, removing_replicas, adding_replicas, leader, leader_recovery_state, leader_epoch, partition_epoch, directories, eligible_leader_replicas, last_known_elr), pos
 
@@ -109,29 +109,29 @@ def _write_partition_record(put: Put, m: PartitionRecord, version: int) -> None:
         put(uvarint(len(m.directories) + 1))
         for item_directories in m.directories:
             put(item_directories)
-    tags: list[tuple[int, list[Buffer]]] = []
-    parts: list[Buffer]
+    _tags: list[tuple[int, list[Buffer]]] = []
+    _parts: list[Buffer]
     if m.leader_recovery_state != 0:
-        parts = []
-        parts.append(_fmt_b.pack(m.leader_recovery_state))
-        tags.append((0, parts))
+        _parts = []
+        _parts.append(_fmt_b.pack(m.leader_recovery_state))
+        _tags.append((0, _parts))
     if version >= 2 and m.eligible_leader_replicas is not None:
-        parts = []
+        _parts = []
         if m.eligible_leader_replicas is None:
-            parts.append(b"\0")
+            _parts.append(b"\0")
         else:
-            parts.append(uvarint(len(m.eligible_leader_replicas) + 1))
-            parts.append(pack(f">{len(m.eligible_leader_replicas)}i", *m.eligible_leader_replicas))
-        tags.append((1, parts))
+            _parts.append(uvarint(len(m.eligible_leader_replicas) + 1))
+            _parts.append(pack(f">{len(m.eligible_leader_replicas)}i", *m.eligible_leader_replicas))
+        _tags.append((1, _parts))
     if version >= 2 and m.last_known_elr is not None:
-        parts = []
+        _parts = []
         if m.last_known_elr is None:
-            parts.append(b"\0")
+            _parts.append(b"\0")
         else:
-            parts.append(uvarint(len(m.last_known_elr) + 1))
-            parts.append(pack(f">{len(m.last_known_elr)}i", *m.last_known_elr))
-        tags.append((2, parts))
-    put_tags(put, tags)
+            _parts.append(uvarint(len(m.last_known_elr) + 1))
+            _parts.append(pack(f">{len(m.last_known_elr)}i", *m.last_known_elr))
+        _tags.append((2, _parts))
+    put_tags(put, _tags)
 
 
 decode = _read_partition_record

@@ -83,9 +83,9 @@ def _read_topic_produce_data(buf: Buffer, pos: int, version: int) -> tuple[Topic
     if version >= 13:
         (topic_id,) = _fmt_U_.unpack_from(buf, pos)
         pos += 16
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partition_data: list[PartitionProduceData] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partition_data_item, pos = _read_partition_produce_data(buf, pos, version)
         partition_data.append(_partition_data_item)
     if flex:
@@ -121,9 +121,9 @@ def _read_produce_request(buf: Buffer, pos: int, version: int) -> tuple[ProduceR
     transactional_id, pos = (read_compact_nullable_string if flex else read_nullable_string)(buf, pos)
     acks, timeout_ms = _fmt_hi.unpack_from(buf, pos)
     pos += 6
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topic_data: list[TopicProduceData] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topic_data_item, pos = _read_topic_produce_data(buf, pos, version)
         topic_data.append(_topic_data_item)
     if flex:
@@ -226,9 +226,9 @@ def _read_partition_produce_response(buf: Buffer, pos: int, version: int) -> tup
         pos += 8
     record_errors: list[BatchIndexAndErrorMessage] = []
     if version >= 8:
-        count, pos = (read_compact_length if flex else read_length)(buf, pos)
+        _count, pos = (read_compact_length if flex else read_length)(buf, pos)
         record_errors = []
-        for _ in range(count):
+        for _ in range(_count):
             _record_errors_item, pos = _read_batch_index_and_error_message(buf, pos, version)
             record_errors.append(_record_errors_item)
     error_message: str | None = None
@@ -236,15 +236,15 @@ def _read_partition_produce_response(buf: Buffer, pos: int, version: int) -> tup
         error_message, pos = (read_compact_nullable_string if flex else read_nullable_string)(buf, pos)
     current_leader: LeaderIdAndEpoch | None = None
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
                 current_leader, pos = _read_leader_id_and_epoch(buf, pos, version)
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader), pos
 
@@ -261,13 +261,13 @@ def _write_partition_produce_response(put: Put, m: PartitionProduceResponse, ver
     if version >= 8:
         put((compact_string if flex else string)(m.error_message))
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if version >= 10 and m.current_leader is not None:
-            parts = []
-            _write_leader_id_and_epoch(parts.append, m.current_leader, version)
-            tags.append((0, parts))
-        put_tags(put, tags)
+            _parts = []
+            _write_leader_id_and_epoch(_parts.append, m.current_leader, version)
+            _tags.append((0, _parts))
+        put_tags(put, _tags)
 
 
 class TopicProduceResponse(msgspec.Struct, gc=False):
@@ -285,9 +285,9 @@ def _read_topic_produce_response(buf: Buffer, pos: int, version: int) -> tuple[T
     if version >= 13:
         (topic_id,) = _fmt_U_.unpack_from(buf, pos)
         pos += 16
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partition_responses: list[PartitionProduceResponse] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partition_responses_item, pos = _read_partition_produce_response(buf, pos, version)
         partition_responses.append(_partition_responses_item)
     if flex:
@@ -364,28 +364,28 @@ class ProduceResponse(msgspec.Struct, gc=False):
 
 def _read_produce_response(buf: Buffer, pos: int, version: int) -> tuple[ProduceResponse, int]:
     flex = version >= 9
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     responses: list[TopicProduceResponse] = []
-    for _ in range(count):
+    for _ in range(_count):
         _responses_item, pos = _read_topic_produce_response(buf, pos, version)
         responses.append(_responses_item)
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
     node_endpoints: list[NodeEndpoint] = []
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
-                count, pos = read_compact_length(buf, pos)
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
+                _count, pos = read_compact_length(buf, pos)
                 node_endpoints = []
-                for _ in range(count):
+                for _ in range(_count):
                     _node_endpoints_item, pos = _read_node_endpoint(buf, pos, version)
                     node_endpoints.append(_node_endpoints_item)
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return ProduceResponse(responses, throttle_time_ms, node_endpoints), pos
 
@@ -397,15 +397,15 @@ def _write_produce_response(put: Put, m: ProduceResponse, version: int) -> None:
         _write_topic_produce_response(put, item_responses, version)
     put(_fmt_i.pack(m.throttle_time_ms))
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if version >= 10 and m.node_endpoints:
-            parts = []
-            parts.append(uvarint(len(m.node_endpoints) + 1))
+            _parts = []
+            _parts.append(uvarint(len(m.node_endpoints) + 1))
             for item_node_endpoints in m.node_endpoints:
-                _write_node_endpoint(parts.append, item_node_endpoints, version)
-            tags.append((0, parts))
-        put_tags(put, tags)
+                _write_node_endpoint(_parts.append, item_node_endpoints, version)
+            _tags.append((0, _parts))
+        put_tags(put, _tags)
 
 
 decode_request = _read_produce_request

@@ -82,9 +82,9 @@ def _read_sync_group_request(buf: Buffer, pos: int, version: int) -> tuple[SyncG
     protocol_name: str | None = None
     if version >= 5:
         protocol_name, pos = (read_compact_nullable_string if flex else read_nullable_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     assignments: list[SyncGroupRequestAssignment] = []
-    for _ in range(count):
+    for _ in range(_count):
         _assignments_item, pos = _read_sync_group_request_assignment(buf, pos, version)
         assignments.append(_assignments_item)
     if flex:

@@ -43,9 +43,9 @@ class PartitionsSchema(msgspec.Struct, gc=False):
 def _read_partitions_schema(buf: Buffer, pos: int, version: int) -> tuple[PartitionsSchema, int]:
     flex = version >= 1
     topic, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
-    partition_ids: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    partition_ids: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -81,11 +81,11 @@ def _read_transaction_log_value(buf: Buffer, pos: int, version: int) -> tuple[Tr
     flex = version >= 1
     producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _fmt_qhib.unpack_from(buf, pos)
     pos += 15
-    count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
+    _count, pos = (read_compact_nullable_length if flex else read_nullable_length)(buf, pos)
     transaction_partitions: list[PartitionsSchema] | None = None
-    if count >= 0:
+    if _count >= 0:
         transaction_partitions = []
-        for _ in range(count):
+        for _ in range(_count):
             _transaction_partitions_item, pos = _read_partitions_schema(buf, pos, version)
             transaction_partitions.append(_transaction_partitions_item)
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _fmt_qq.unpack_from(buf, pos)
@@ -95,25 +95,25 @@ def _read_transaction_log_value(buf: Buffer, pos: int, version: int) -> tuple[Tr
     next_producer_epoch: int = -1
     client_transaction_version: int = 0
     if flex:
-        tags, pos = read_tag_count(buf, pos)
-        for _ in range(tags):
-            tag, at, end = read_tag(buf, pos)
-            pos = at
-            if tag == 0:
+        _tags, pos = read_tag_count(buf, pos)
+        for _ in range(_tags):
+            _tag, _at, _end = read_tag(buf, pos)
+            pos = _at
+            if _tag == 0:
                 (previous_producer_id,) = _fmt_q.unpack_from(buf, pos)
                 pos += 8
-            elif tag == 1:
+            elif _tag == 1:
                 (next_producer_id,) = _fmt_q.unpack_from(buf, pos)
                 pos += 8
-            elif tag == 3:
+            elif _tag == 3:
                 (next_producer_epoch,) = _fmt_h.unpack_from(buf, pos)
                 pos += 2
-            elif tag == 2:
+            elif _tag == 2:
                 (client_transaction_version,) = _fmt_h.unpack_from(buf, pos)
                 pos += 2
             else:
-                pos = end
-            if pos != end:
+                pos = _end
+            if pos != _end:
                 raise DecodeError("a tagged field of another size than declared")
     return TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version), pos
 
@@ -129,25 +129,25 @@ def _write_transaction_log_value(put: Put, m: TransactionLogValue, version: int)
             _write_partitions_schema(put, item_transaction_partitions, version)
     put(_fmt_qq.pack(m.transaction_last_update_timestamp_ms, m.transaction_start_timestamp_ms))
     if flex:
-        tags: list[tuple[int, list[Buffer]]] = []
-        parts: list[Buffer]
+        _tags: list[tuple[int, list[Buffer]]] = []
+        _parts: list[Buffer]
         if m.previous_producer_id != -1:
-            parts = []
-            parts.append(_fmt_q.pack(m.previous_producer_id))
-            tags.append((0, parts))
+            _parts = []
+            _parts.append(_fmt_q.pack(m.previous_producer_id))
+            _tags.append((0, _parts))
         if m.next_producer_id != -1:
-            parts = []
-            parts.append(_fmt_q.pack(m.next_producer_id))
-            tags.append((1, parts))
+            _parts = []
+            _parts.append(_fmt_q.pack(m.next_producer_id))
+            _tags.append((1, _parts))
         if m.client_transaction_version != 0:
-            parts = []
-            parts.append(_fmt_h.pack(m.client_transaction_version))
-            tags.append((2, parts))
+            _parts = []
+            _parts.append(_fmt_h.pack(m.client_transaction_version))
+            _tags.append((2, _parts))
         if m.next_producer_epoch != -1:
-            parts = []
-            parts.append(_fmt_h.pack(m.next_producer_epoch))
-            tags.append((3, parts))
-        put_tags(put, tags)
+            _parts = []
+            _parts.append(_fmt_h.pack(m.next_producer_epoch))
+            _tags.append((3, _parts))
+        put_tags(put, _tags)
 
 
 decode = _read_transaction_log_value

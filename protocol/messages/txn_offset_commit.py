@@ -71,9 +71,9 @@ class TxnOffsetCommitRequestTopic(msgspec.Struct, gc=False):
 def _read_txn_offset_commit_request_topic(buf: Buffer, pos: int, version: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
     flex = version >= 3
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[TxnOffsetCommitRequestPartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_txn_offset_commit_request_partition(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -121,9 +121,9 @@ def _read_txn_offset_commit_request(buf: Buffer, pos: int, version: int) -> tupl
     group_instance_id: str | None = None
     if version >= 3:
         group_instance_id, pos = (read_compact_nullable_string if flex else read_nullable_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[TxnOffsetCommitRequestTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_txn_offset_commit_request_topic(buf, pos, version)
         topics.append(_topics_item)
     if flex:
@@ -184,9 +184,9 @@ class TxnOffsetCommitResponseTopic(msgspec.Struct, gc=False):
 def _read_txn_offset_commit_response_topic(buf: Buffer, pos: int, version: int) -> tuple[TxnOffsetCommitResponseTopic, int]:
     flex = version >= 3
     name, pos = (read_compact_string if flex else read_string)(buf, pos)
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[TxnOffsetCommitResponsePartition] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_txn_offset_commit_response_partition(buf, pos, version)
         partitions.append(_partitions_item)
     if flex:
@@ -216,9 +216,9 @@ def _read_txn_offset_commit_response(buf: Buffer, pos: int, version: int) -> tup
     flex = version >= 3
     (throttle_time_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = (read_compact_length if flex else read_length)(buf, pos)
+    _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     topics: list[TxnOffsetCommitResponseTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_txn_offset_commit_response_topic(buf, pos, version)
         topics.append(_topics_item)
     if flex:

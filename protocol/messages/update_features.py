@@ -70,9 +70,9 @@ class UpdateFeaturesRequest(msgspec.Struct, gc=False):
 def _read_update_features_request(buf: Buffer, pos: int, version: int) -> tuple[UpdateFeaturesRequest, int]:
     (timeout_ms,) = _fmt_i.unpack_from(buf, pos)
     pos += 4
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     feature_updates: list[FeatureUpdateKey] = []
-    for _ in range(count):
+    for _ in range(_count):
         _feature_updates_item, pos = _read_feature_update_key(buf, pos, version)
         feature_updates.append(_feature_updates_item)
     validate_only: bool = False
@@ -143,9 +143,9 @@ def _read_update_features_response(buf: Buffer, pos: int, version: int) -> tuple
     error_message, pos = read_compact_nullable_string(buf, pos)
     results: list[UpdatableFeatureResult] = []
     if version <= 1:
-        count, pos = read_compact_length(buf, pos)
+        _count, pos = read_compact_length(buf, pos)
         results = []
-        for _ in range(count):
+        for _ in range(_count):
             _results_item, pos = _read_updatable_feature_result(buf, pos, version)
             results.append(_results_item)
     if buf[pos]:

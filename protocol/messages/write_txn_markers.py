@@ -31,9 +31,9 @@ class WritableTxnMarkerTopic(msgspec.Struct, gc=False):
 
 def _read_writable_txn_marker_topic(buf: Buffer, pos: int, version: int) -> tuple[WritableTxnMarkerTopic, int]:
     name, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_length(buf, pos)
-    partition_indexes: list[int] = list(unpack_from(f">{count}i", buf, pos))
-    pos += 4 * count
+    _count, pos = read_compact_length(buf, pos)
+    partition_indexes: list[int] = list(unpack_from(f">{_count}i", buf, pos))
+    pos += 4 * _count
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:
@@ -60,9 +60,9 @@ class WritableTxnMarker(msgspec.Struct, gc=False):
 def _read_writable_txn_marker(buf: Buffer, pos: int, version: int) -> tuple[WritableTxnMarker, int]:
     producer_id, producer_epoch, transaction_result = _fmt_qhB_.unpack_from(buf, pos)
     pos += 11
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     topics: list[WritableTxnMarkerTopic] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_writable_txn_marker_topic(buf, pos, version)
         topics.append(_topics_item)
     (coordinator_epoch,) = _fmt_i.unpack_from(buf, pos)
@@ -94,9 +94,9 @@ class WriteTxnMarkersRequest(msgspec.Struct, gc=False):
 
 
 def _read_write_txn_markers_request(buf: Buffer, pos: int, version: int) -> tuple[WriteTxnMarkersRequest, int]:
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     markers: list[WritableTxnMarker] = []
-    for _ in range(count):
+    for _ in range(_count):
         _markers_item, pos = _read_writable_txn_marker(buf, pos, version)
         markers.append(_markers_item)
     if buf[pos]:
@@ -140,9 +140,9 @@ class WritableTxnMarkerTopicResult(msgspec.Struct, gc=False):
 
 def _read_writable_txn_marker_topic_result(buf: Buffer, pos: int, version: int) -> tuple[WritableTxnMarkerTopicResult, int]:
     name, pos = read_compact_string(buf, pos)
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     partitions: list[WritableTxnMarkerPartitionResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _partitions_item, pos = _read_writable_txn_marker_partition_result(buf, pos, version)
         partitions.append(_partitions_item)
     if buf[pos]:
@@ -168,9 +168,9 @@ class WritableTxnMarkerResult(msgspec.Struct, gc=False):
 def _read_writable_txn_marker_result(buf: Buffer, pos: int, version: int) -> tuple[WritableTxnMarkerResult, int]:
     (producer_id,) = _fmt_q.unpack_from(buf, pos)
     pos += 8
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     topics: list[WritableTxnMarkerTopicResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _topics_item, pos = _read_writable_txn_marker_topic_result(buf, pos, version)
         topics.append(_topics_item)
     if buf[pos]:
@@ -193,9 +193,9 @@ class WriteTxnMarkersResponse(msgspec.Struct, gc=False):
 
 
 def _read_write_txn_markers_response(buf: Buffer, pos: int, version: int) -> tuple[WriteTxnMarkersResponse, int]:
-    count, pos = read_compact_length(buf, pos)
+    _count, pos = read_compact_length(buf, pos)
     markers: list[WritableTxnMarkerResult] = []
-    for _ in range(count):
+    for _ in range(_count):
         _markers_item, pos = _read_writable_txn_marker_result(buf, pos, version)
         markers.append(_markers_item)
     if buf[pos]:

@@ -1,0 +1,65 @@
+"""Logs for tests: made, opened again, and fed with small batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocol.records import EndTxnMarker, build_batch, check_produced
+from storage.config import LogConfig
+from storage.filesystem import Filesystem
+from storage.log import Appended, Log
+from storage.recovery import Report, open_log
+
+NOW_MS = 1_700_000_000_000
+SMALL = LogConfig(segment_bytes=1_000, index_interval_bytes=100)
+
+
+@dataclass(slots=True)
+class Logs:
+    """One log's directory, opened as often as a test likes."""
+
+    fs: Filesystem
+    directory: str
+
+    def new(self, config: LogConfig = SMALL) -> Log:
+        return Log(self.fs, self.directory, "t", 0, config, bytes(range(16)))
+
+    def open(self, *, clean: bool, recovery_point: int = 0, start: int | None = None, config: LogConfig = SMALL) -> tuple[Log, Report]:
+        log = self.new(config)
+        return log, open_log(log, NOW_MS, clean=clean, recovery_point=recovery_point, log_start_offset=start)
+
+
+def put(
+    log: Log,
+    count: int = 1,
+    *,
+    pid: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+    now_ms: int = NOW_MS,
+    implicit_add: bool = False,
+) -> Appended:
+    raw = build_batch(
+        [(None, b"v" * 20)] * count,
+        now_ms,
+        producer_id=pid,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+    return log.append_as_leader(raw, check_produced(raw), now_ms, implicit_add=implicit_add)
+
+
+def end(log: Log, pid: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0, version: int = 0) -> Appended:
+    return log.append_marker(EndTxnMarker(pid, epoch, commit, coordinator_epoch), NOW_MS, version)
+
+
+def state(log: Log) -> tuple[object, ...]:
+    """What must be equal on a log that was opened again: offsets, producers, aborted transactions."""
+    producers = {
+        e.producer_id: (e.epoch, e.coordinator_epoch, e.txn_first_offset, e.last_sequence, e.last_offset)
+        for e in log.producers.entries.values()
+    }
+    aborted = [tuple(getattr(a, f) for f in a.__struct_fields__) for s in log.segments for a in s.txn_index]
+    return log.log_end_offset, log.last_stable_offset, producers, list(log.producers.open_txns.items()), aborted

@@ -1,0 +1,111 @@
+"""Idempotence as a partition sees it (section A of the rules: IDM)."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import Code, KafkaError
+from tests.storage.logs import Logs, end, put
+
+
+def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
+    return pytest.raises(KafkaError, match=code.name)
+
+
+def test_sequences_follow_each_other(logs: Logs) -> None:
+    log = logs.new()
+    assert put(log, 3, pid=1, epoch=0, sequence=0).base_offset == 0
+    assert put(log, 2, pid=1, epoch=0, sequence=3).base_offset == 3
+
+
+def test_each_of_the_last_five_batches_is_recognised(logs: Logs) -> None:
+    log = logs.new()
+    firsts = [put(log, 2, pid=1, epoch=0, sequence=2 * i) for i in range(6)]
+    with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        put(log, 2, pid=1, epoch=0, sequence=0)
+    for i in range(1, 6):
+        again = put(log, 2, pid=1, epoch=0, sequence=2 * i)
+        assert again.is_duplicate
+        assert again.base_offset == firsts[i].base_offset
+    assert log.log_end_offset == 12
+
+
+def test_a_gap_is_refused_and_changes_nothing(logs: Logs) -> None:
+    log = logs.new()
+    put(log, 10, pid=1, epoch=0, sequence=0)
+    with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        put(log, 1, pid=1, epoch=0, sequence=11)
+    assert log.log_end_offset == 10
+    assert put(log, 1, pid=1, epoch=0, sequence=10).base_offset == 10
+
+
+def test_a_new_epoch_begins_at_zero(logs: Logs) -> None:
+    log = logs.new()
+    put(log, 1, pid=1, epoch=0, sequence=0)
+    with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        put(log, 1, pid=1, epoch=1, sequence=4)
+    put(log, 1, pid=1, epoch=1, sequence=0)
+    with refused(Code.INVALID_PRODUCER_EPOCH):
+        put(log, 1, pid=1, epoch=0, sequence=1)
+
+
+def test_sequences_wrap_at_two_to_the_31(logs: Logs) -> None:
+    log = logs.new()
+    put(log, 1, pid=1, epoch=0, sequence=0x7FFFFFFD)
+    wrapping = put(log, 5, pid=1, epoch=0, sequence=0x7FFFFFFE)
+    assert put(log, 5, pid=1, epoch=0, sequence=0x7FFFFFFE).base_offset == wrapping.base_offset
+    assert put(log, 1, pid=1, epoch=0, sequence=3).base_offset == 6
+
+
+def test_first_sequence_without_state(logs: Logs) -> None:
+    log = logs.new()
+    put(log, 1, pid=1, epoch=0, sequence=7)
+    with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        put(log, 1, pid=2, epoch=0, sequence=7, transactional=True, implicit_add=True)
+
+
+def test_idle_producers_expire_unless_their_transaction_is_open(logs: Logs) -> None:
+    log = logs.new()
+    put(log, 1, pid=1, epoch=0, sequence=0)
+    put(log, 1, pid=2, epoch=0, sequence=0, transactional=True)
+    latest = max(e.last_timestamp_ms for e in log.producers.entries.values())
+    assert log.producers.remove_expired(latest + 1_000, 1_000) == 1
+    assert set(log.producers.entries) == {2}
+
+
+def test_plain_batch_inside_a_transaction_is_refused(logs: Logs) -> None:
+    log = logs.new()
+    put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
+    with refused(Code.INVALID_TXN_STATE):
+        put(log, 1, pid=1, epoch=0, sequence=1)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_markers_are_fenced_by_epoch(logs: Logs, version: int) -> None:
+    log = logs.new()
+    put(log, 1, pid=1, epoch=5, sequence=0, transactional=True)
+    with refused(Code.INVALID_PRODUCER_EPOCH):
+        end(log, 1, commit=True, epoch=4, version=version)
+    if version == 2:
+        with refused(Code.INVALID_PRODUCER_EPOCH):
+            end(log, 1, commit=True, epoch=5, version=version)
+    end(log, 1, commit=True, epoch=6, version=version)
+    # The same again, as after a lost answer: nothing is open, so it does no harm.
+    end(log, 1, commit=True, epoch=6, version=version)
+
+
+def test_markers_are_fenced_by_coordinator_epoch(logs: Logs) -> None:
+    log = logs.new()
+    put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
+    end(log, 1, commit=True, coordinator_epoch=3)
+    with refused(Code.TRANSACTION_COORDINATOR_FENCED):
+        end(log, 1, commit=True, coordinator_epoch=2)
+
+
+def test_a_bumping_marker_resets_the_sequence(logs: Logs) -> None:
+    log = logs.new()
+    put(log, 3, pid=1, epoch=0, sequence=0, transactional=True)
+    end(log, 1, commit=True, epoch=1, version=2)
+    with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
+        put(log, 1, pid=1, epoch=1, sequence=3, transactional=True)
+    put(log, 1, pid=1, epoch=1, sequence=0, transactional=True)
