@@ -225,11 +225,16 @@ class ApacheKafka:
         path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
         return path
 
-    def start(self) -> Self:
-        """Format if need be, start, wait until it answers. Raises `Unavailable`."""
+    def prepare(self) -> Path:
+        """Write the config and format the directory if need be; the config."""
         config = self._write_config()
         if not (self.data_dir / "logs" / "meta.properties").exists():
             tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(config), *self._format_arguments)
+        return config
+
+    def start(self) -> Self:
+        """Prepare, start, wait until it answers. Raises `Unavailable`."""
+        config = self.prepare()
         memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
         memory += ["-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"]
         properties = ["-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={_log4j()}", f"-Dkafka.logs.dir={self.data_dir}"]

@@ -24,7 +24,9 @@ class Logs:
     def new(self, config: LogConfig = SMALL) -> Log:
         return Log(self.fs, self.directory, "t", 0, config, bytes(range(16)))
 
-    def open(self, *, clean: bool, recovery_point: int = 0, start: int | None = None, config: LogConfig = SMALL) -> tuple[Log, Report]:
+    def open(
+        self, *, clean: bool, recovery_point: int = 0, start: int | None = None, config: LogConfig = SMALL
+    ) -> tuple[Log, Report]:
         log = self.new(config)
         return log, open_log(log, NOW_MS, clean=clean, recovery_point=recovery_point, log_start_offset=start)
 

@@ -1,0 +1,91 @@
+"""The two brokers under test behind one face, and what the operating system says of their processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+from typing import Protocol
+
+from ottla import Broker
+from protocol.codec import decode_response_frame, request_frame
+from protocol.messages.metadata import MetadataRequest
+from tools.kafka import ApacheKafka
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Running(Protocol):
+    """A broker process that can be started and stopped."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def pid(self) -> int | None: ...
+
+
+def cpu_s(pid: int) -> float:
+    """Processor seconds a process has used, user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def memory_mib(pid: int) -> float:
+    """Resident memory of a process."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def _wait_for_metadata(bootstrap: str) -> None:
+    """Until a Metadata answer names a broker: what a client waits for."""
+    host, _, port = bootstrap.rpartition(":")
+    request = request_frame(3, 4, 1, "bench", MetadataRequest(topics=[], allow_auto_topic_creation=False))
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1) as connection:
+            connection.sendall(request)
+            reply = connection.makefile("rb")
+            _, answer = decode_response_frame(3, 4, reply.read(int.from_bytes(reply.read(4), "big")))
+            if answer.brokers:
+                return
+        time.sleep(0.01)
+
+
+class Subject:
+    """One start of one broker on a fresh directory. ``launch_s`` is launch to the first answer."""
+
+    def __init__(self, kind: str, root: Path) -> None:
+        self.kind = kind
+        self._directory = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=root))
+        self._broker: Broker | ApacheKafka
+        if kind == "ottla":
+            self._broker = Broker(data_dir=self._directory)
+        else:
+            self._broker = ApacheKafka(self._directory)
+            self._broker.prepare()
+        # What the broker before left unwritten must not slow this one's start.
+        os.sync()
+        before = time.monotonic()
+        self._broker.start()
+        _wait_for_metadata(self._broker.bootstrap)
+        self.launch_s = time.monotonic() - before
+
+    @property
+    def bootstrap(self) -> str:
+        return self._broker.bootstrap
+
+    @property
+    def pid(self) -> int:
+        pid = self._broker.pid
+        assert pid is not None
+        return pid
+
+    def stop(self) -> None:
+        self._broker.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)

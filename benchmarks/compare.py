@@ -1,0 +1,111 @@
+"""ottla beside Apache Kafka, turn about: ``python -m benchmarks.compare [--pairs 5] [--scale 1.0] [--only throughput]``.
+
+Each pair starts both brokers on fresh directories, one after the other; Kafka is warmed up before it is measured.
+The table gives the ratio pair by pair, its median and spread, and the broker's processor seconds beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from benchmarks.brokers import Subject, memory_mib
+from benchmarks.workloads import Sample, Samples, Size, create_topic, java_produce, java_transactions, throughput, transactions
+
+KINDS = ("kafka", "ottla")
+IDLE_S = 2.0
+LOWER_IS_BETTER = ("(s)", "(ms)", "(MiB)")
+PARTS = {"throughput": throughput, "transactions": transactions}
+
+
+def warm_up(subject: Subject, size: Size) -> None:
+    """Enough for a JVM to have compiled its hot paths; ottla gets the same."""
+    create_topic(subject, "warm-up")
+    java_produce(subject, "warm-up", size.records(400_000), 100, None)
+    java_transactions(subject, "warm-up", 1, 0, size.seconds(4))
+
+
+def measure(kind: str, root: Path, size: Size, parts: list[str]) -> Samples:
+    subject = Subject(kind, root)
+    try:
+        time.sleep(IDLE_S)
+        found: Samples = {
+            "launch to first answer (s)": Sample(subject.launch_s),
+            "memory, idle (MiB)": Sample(memory_mib(subject.pid)),
+        }
+        warm_up(subject, size)
+        for part in parts:
+            found |= PARTS[part](subject, size)
+        found["memory, after load (MiB)"] = Sample(memory_mib(subject.pid))
+        return found
+    finally:
+        subject.stop()
+
+
+def table_of(pairs: list[dict[str, Samples]]) -> Table:
+    table = Table(title=f"ottla : Apache Kafka, {len(pairs)} pairs, turn about", title_justify="left")
+    for column in ("what", "Kafka", "ottla", "ratio, median", "ratio, pair by pair", "broker CPU ratio"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for name in pairs[0]["ottla"]:
+        theirs = [p["kafka"][name] for p in pairs]
+        ours = [p["ottla"][name] for p in pairs]
+        ratios = [o.value / t.value for o, t in zip(ours, theirs, strict=True)]
+        cpu = ""
+        if all(t.cpu_s > 0 for t in theirs):
+            # Per unit of work: transactions run for a time, not for a count.
+            per_unit = [(o.cpu_s / _work(name, o)) / (t.cpu_s / _work(name, t)) for o, t in zip(ours, theirs, strict=True)]
+            cpu = f"{statistics.median(per_unit):.2f}"
+        digits = 2 if statistics.median(o.value for o in ours) < 100 else 0
+        median = statistics.median(ratios)
+        good = median <= 1 if name.endswith(LOWER_IS_BETTER) else median >= 1
+        table.add_row(
+            name,
+            f"{statistics.median(t.value for t in theirs):,.{digits}f}",
+            f"{statistics.median(o.value for o in ours):,.{digits}f}",
+            f"[{'green' if good else 'red'}]{median:.2f}",
+            " ".join(f"{r:.2f}" for r in ratios),
+            cpu,
+        )
+    return table
+
+
+def _work(name: str, sample: Sample) -> float:
+    return sample.value if name.startswith("transactions") else 1.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--only", choices=sorted(PARTS), action="append")
+    parser.add_argument("--json", type=Path, help="keep the raw figures here")
+    options = parser.parse_args()
+    console = Console(width=170)
+    size, parts = Size(options.scale), options.only or list(PARTS)
+    pairs: list[dict[str, Samples]] = []
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as root, Progress(console=console) as progress:
+        task = progress.add_task("measuring", total=options.pairs * len(KINDS))
+        for number in range(options.pairs):
+            found: dict[str, Samples] = {}
+            for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
+                progress.update(task, description=f"pair {number + 1}: {kind}")
+                found[kind] = measure(kind, Path(root), size, parts)
+                progress.advance(task)
+            pairs.append(found)
+            if options.json is not None:
+                raw = [{k: {n: [s.value, s.cpu_s] for n, s in v.items()} for k, v in pair.items()} for pair in pairs]
+                options.json.write_text(json.dumps(raw, indent=1) + "\n")
+    console.print(table_of(pairs))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,138 @@
+"""What is measured: each workload drives a broker with a stock client and returns its figures."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.brokers import Subject, cpu_s
+from tools import kafka
+
+HERE = Path(__file__).parent
+TIMEOUT_S = 300
+
+
+@dataclass(slots=True, frozen=True)
+class Sample:
+    """One figure of one run; ``cpu_s`` is what the broker used meanwhile."""
+
+    value: float
+    cpu_s: float = 0.0
+
+
+Samples = dict[str, Sample]
+
+
+@dataclass(slots=True, frozen=True)
+class Size:
+    """How much work: ``scale`` 1.0 is the full measurement."""
+
+    scale: float = 1.0
+
+    def records(self, full: int) -> int:
+        return max(1_000, int(full * self.scale))
+
+    def seconds(self, full: float) -> float:
+        return max(1.0, full * self.scale)
+
+
+def _measured(subject: Subject, work: Callable[[], float]) -> Sample:
+    before = cpu_s(subject.pid)
+    value = work()
+    return Sample(value, cpu_s(subject.pid) - before)
+
+
+def create_topic(subject: Subject, topic: str, partitions: int = 2) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": subject.bootstrap})
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        future.result(30)
+
+
+def java_produce(subject: Subject, topic: str, count: int, size_bytes: int, batch_bytes: int | None) -> float:
+    """Records per second of ProducerPerformance."""
+    arguments = ["--topic", topic, "--num-records", str(count), "--record-size", str(size_bytes), "--throughput", "-1"]
+    arguments += ["--bootstrap-server", subject.bootstrap]
+    if batch_bytes is not None:
+        arguments += ["--command-property", f"batch.size={batch_bytes}", "linger.ms=5"]
+    output = kafka.tool("org.apache.kafka.tools.ProducerPerformance", *arguments, timeout_s=TIMEOUT_S)
+    found = re.findall(r"records sent, ([\d.]+) records/sec", output)
+    return float(found[-1])
+
+
+def java_consume(subject: Subject, topic: str, count: int) -> float:
+    """Records per second of ConsumerPerformance, without its rebalance."""
+    arguments = ["--topic", topic, "--num-records", str(count), "--bootstrap-server", subject.bootstrap, "--timeout", "60000"]
+    output = kafka.tool("org.apache.kafka.tools.ConsumerPerformance", *arguments, timeout_s=TIMEOUT_S)
+    return float(output.strip().splitlines()[-1].split(",")[-1])
+
+
+def _confluent(subject: Subject, *arguments: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.confluent_load", subject.bootstrap, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, cwd=HERE.parent)
+    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def java_transactions(subject: Subject, topic: str, producers: int, warm_up_s: float, run_s: float) -> tuple[float, float, float]:
+    """Transactions per second, commit p50 and p99 in ms."""
+    program = str(HERE / "TransactionBench.java")
+    command = [kafka.java(), "-Xmx512M", "-cp", kafka.jars("clients"), program, subject.bootstrap, topic, str(producers)]
+    command += [str(int(warm_up_s * 1000)), str(int(run_s * 1000))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    words = next(line for line in done.stdout.splitlines() if line.startswith("RESULT")).split()
+    return int(words[1]) / float(words[2]), float(words[3]), float(words[4])
+
+
+def throughput(subject: Subject, size: Size) -> Samples:
+    """Produce and consume, 100 B and 1 KiB, default and 64 KB batches, Java and librdkafka."""
+    found: Samples = {}
+    for size_bytes, full in ((100, 1_500_000), (1024, 300_000)):
+        count = size.records(full)
+        for label, batch_bytes in (("default", None), ("64 KB", 65_536)):
+            topic = f"p-{size_bytes}-{batch_bytes or 'default'}"
+            create_topic(subject, topic)
+            work = lambda t=topic, n=count, s=size_bytes, b=batch_bytes: java_produce(subject, t, n, s, b)  # noqa: E731
+            found[f"produce, Java, {size_bytes} B, {label} batches (records/s)"] = _measured(subject, work)
+        topic = f"p-{size_bytes}-65536"
+        found[f"consume, Java, {size_bytes} B (records/s)"] = _measured(
+            subject, lambda t=topic, n=count: java_consume(subject, t, n)
+        )
+        topic = f"c-{size_bytes}"
+        create_topic(subject, topic)
+        arguments = ("produce", topic, str(count), str(size_bytes))
+        found[f"produce, librdkafka, {size_bytes} B (records/s)"] = _measured(
+            subject, lambda a=arguments: _confluent(subject, *a)["per_s"]
+        )
+        arguments = ("consume", topic, str(count), "0")
+        found[f"consume, librdkafka, {size_bytes} B (records/s)"] = _measured(
+            subject, lambda a=arguments: _confluent(subject, *a)["per_s"]
+        )
+    return found
+
+
+def transactions(subject: Subject, size: Size) -> Samples:
+    """Small transactions of two records in two partitions, one and eight producers at once."""
+    found: Samples = {}
+    warm_up_s, run_s = size.seconds(3), size.seconds(8)
+    for producers in (1, 8):
+        for name in ("Java TV2", "librdkafka TV1"):
+            topic = f"t-{producers}-{name[:4].strip()}"
+            create_topic(subject, topic)
+            before = cpu_s(subject.pid)
+            if name == "Java TV2":
+                per_s, p50, p99 = java_transactions(subject, topic, producers, warm_up_s, run_s)
+            else:
+                result = _confluent(subject, "transactions", topic, str(producers), str(warm_up_s), str(run_s))
+                per_s, p50, p99 = result["per_s"], result["p50"], result["p99"]
+            label = f"{name}, {producers} producer{'s' if producers > 1 else ''}"
+            found[f"transactions, {label} (1/s)"] = Sample(per_s, cpu_s(subject.pid) - before)
+            found[f"commit p50, {label} (ms)"] = Sample(p50)
+            found[f"commit p99, {label} (ms)"] = Sample(p99)
+    return found
