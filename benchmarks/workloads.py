@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.brokers import Subject, cpu_s
@@ -80,6 +81,10 @@ def _confluent(subject: Subject, *arguments: str) -> dict[str, float]:
     return found
 
 
+def _confluent_rate(subject: Subject, *arguments: str) -> float:
+    return _confluent(subject, *arguments)["per_s"]
+
+
 def java_transactions(subject: Subject, topic: str, producers: int, warm_up_s: float, run_s: float) -> tuple[float, float, float]:
     """Transactions per second, commit p50 and p99 in ms."""
     program = str(HERE / "TransactionBench.java")
@@ -93,27 +98,21 @@ def java_transactions(subject: Subject, topic: str, producers: int, warm_up_s: f
 def throughput(subject: Subject, size: Size) -> Samples:
     """Produce and consume, 100 B and 1 KiB, default and 64 KB batches, Java and librdkafka."""
     found: Samples = {}
+    work: Callable[[], float]
     for size_bytes, full in ((100, 1_500_000), (1024, 300_000)):
         count = size.records(full)
         for label, batch_bytes in (("default", None), ("64 KB", 65_536)):
             topic = f"p-{size_bytes}-{batch_bytes or 'default'}"
             create_topic(subject, topic)
-            work = lambda t=topic, n=count, s=size_bytes, b=batch_bytes: java_produce(subject, t, n, s, b)  # noqa: E731
+            work = partial(java_produce, subject, topic, count, size_bytes, batch_bytes)
             found[f"produce, Java, {size_bytes} B, {label} batches (records/s)"] = _measured(subject, work)
-        topic = f"p-{size_bytes}-65536"
-        found[f"consume, Java, {size_bytes} B (records/s)"] = _measured(
-            subject, lambda t=topic, n=count: java_consume(subject, t, n)
-        )
+        work = partial(java_consume, subject, f"p-{size_bytes}-65536", count)
+        found[f"consume, Java, {size_bytes} B (records/s)"] = _measured(subject, work)
         topic = f"c-{size_bytes}"
         create_topic(subject, topic)
-        arguments = ("produce", topic, str(count), str(size_bytes))
-        found[f"produce, librdkafka, {size_bytes} B (records/s)"] = _measured(
-            subject, lambda a=arguments: _confluent(subject, *a)["per_s"]
-        )
-        arguments = ("consume", topic, str(count), "0")
-        found[f"consume, librdkafka, {size_bytes} B (records/s)"] = _measured(
-            subject, lambda a=arguments: _confluent(subject, *a)["per_s"]
-        )
+        for verb in ("produce", "consume"):
+            work = partial(_confluent_rate, subject, verb, topic, str(count), str(size_bytes))
+            found[f"{verb}, librdkafka, {size_bytes} B (records/s)"] = _measured(subject, work)
     return found
 
 

@@ -1,0 +1,421 @@
+"""The transaction coordinator without a broker: every decision, and ``live state == reload(log)`` after each."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from coordinator.result import LogRecord, Result, partition_for
+from coordinator.transaction.metadata import TxnMetadata, from_record, to_record
+from coordinator.transaction.shard import Ended, ProducerIdAndEpoch, TransactionShard, TxnConfig
+from coordinator.transaction.states import VALID_PREVIOUS, IllegalTransition, TxnState, check_transition
+from protocol.errors import Code, KafkaError
+
+ID = "shop"
+P0, P1 = ("invoices", 0), ("shipments", 0)
+
+
+@dataclass
+class World:
+    """A shard with its log, a clock and producer ids."""
+
+    version: int = 2
+    now_ms: int = 1_000_000
+    log: list[LogRecord] = field(default_factory=list)
+    next_id: int = 100
+
+    def __post_init__(self) -> None:
+        self.shard = self._new()
+
+    def _new(self) -> TransactionShard:
+        return TransactionShard(0, TxnConfig(), self.version)
+
+    def new_id(self) -> int:
+        self.next_id += 1
+        return self.next_id
+
+    def run(self, result: Result[object]) -> object:
+        for record in result.records:
+            self.log.append(record)
+            self.shard.replay(record)
+        self.check_reload()
+        return result.response
+
+    def check_reload(self) -> None:
+        again = self._new()
+        for record in self.log:
+            again.replay(record)
+        assert {i: m.logged() for i, m in self.shard.ids.items()} == again.ids
+
+    def reload(self) -> None:
+        self.shard = self._new()
+        for record in self.log:
+            self.shard.replay(record)
+
+    # commands
+
+    def init(self, expected: ProducerIdAndEpoch | None = None, timeout_ms: int = 60_000) -> ProducerIdAndEpoch:
+        answer = self.run(self.shard.init_producer_id(ID, timeout_ms, expected, self.now_ms, self.new_id))
+        if answer.aborting:  # type: ignore[attr-defined]
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+        return answer.identity  # type: ignore[attr-defined, no-any-return]
+
+    def add(self, who: ProducerIdAndEpoch, *partitions: tuple[str, int]) -> None:
+        self.run(self.shard.add_partitions(ID, who, partitions or (P0,), self.now_ms, 2))
+
+    def end(self, who: ProducerIdAndEpoch, *, commit: bool, v5: bool = True, finish: bool = True) -> ProducerIdAndEpoch:
+        result: Result[Ended] = self.shard.end_txn(
+            ID, who, commit=commit, client_version=2 if v5 else 0, now_ms=self.now_ms, new_producer_id=self.new_id
+        )
+        answer = self.run(result)  # type: ignore[arg-type]
+        if finish and answer.prepared:  # type: ignore[attr-defined]
+            self.finish()
+        return answer.identity  # type: ignore[attr-defined, no-any-return]
+
+    def finish(self) -> None:
+        self.run(self.shard.complete(ID, self.now_ms))  # type: ignore[arg-type]
+
+    @property
+    def meta(self) -> TxnMetadata:
+        return self.shard.ids[ID]
+
+
+def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
+    return pytest.raises(KafkaError, match=code.name)
+
+
+def test_a_new_id_begins_at_epoch_zero_and_each_init_bumps() -> None:
+    world = World()
+    first = world.init()
+    assert first.epoch == 0
+    assert world.init() == ProducerIdAndEpoch(first.producer_id, 1)
+
+
+def test_init_aborts_what_is_open_and_bumps_twice() -> None:
+    world = World()
+    who = world.init()
+    world.add(who)
+    with refused(Code.CONCURRENT_TRANSACTIONS):
+        world.init()
+    assert world.meta.state is TxnState.PREPARE_ABORT
+    with refused(Code.CONCURRENT_TRANSACTIONS):
+        world.init()
+    world.finish()
+    assert world.init() == ProducerIdAndEpoch(who.producer_id, who.epoch + 2)
+
+
+def test_a_producer_recovers_by_its_own_epoch() -> None:
+    world = World()
+    who = world.init()
+    bumped = world.init(who)
+    assert bumped.epoch == who.epoch + 1
+    assert world.init(who) == bumped, "the answer was lost: the same again, no second bump"
+    with refused(Code.PRODUCER_FENCED):
+        world.init(ProducerIdAndEpoch(who.producer_id, 77))
+    with refused(Code.PRODUCER_FENCED):
+        world.init(ProducerIdAndEpoch(who.producer_id + 1, bumped.epoch))
+    world.init()
+    with refused(Code.PRODUCER_FENCED):
+        world.init(bumped)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_timeouts_out_of_bounds_make_no_state(timeout_ms: int) -> None:
+    world = World()
+    with refused(Code.INVALID_TRANSACTION_TIMEOUT):
+        world.init(timeout_ms=timeout_ms)
+    assert not world.shard.ids
+    assert world.next_id == 100
+
+
+def test_adding_the_same_partition_again_logs_nothing() -> None:
+    world = World()
+    who = world.init()
+    world.add(who, P0)
+    records = len(world.log)
+    world.add(who, P0)
+    assert len(world.log) == records
+    world.add(who, P1)
+    assert world.meta.partitions == {P0, P1}
+
+
+def test_the_timer_starts_with_the_first_partition() -> None:
+    world = World()
+    who = world.init(timeout_ms=1_000)
+    world.now_ms += 5_000
+    assert world.shard.timed_out(world.now_ms) == []
+    world.add(who, P0)
+    world.now_ms += 900
+    world.add(who, P1)
+    world.now_ms += 101
+    assert world.shard.timed_out(world.now_ms) == [ID]
+
+
+def test_timed_out_transactions_fence_their_producer() -> None:
+    world = World()
+    who = world.init(timeout_ms=1_000)
+    world.add(who)
+    world.now_ms += 1_001
+    world.run(world.shard.abort_timed_out(ID, world.now_ms, world.new_id))  # type: ignore[arg-type]
+    world.finish()
+    assert world.meta.state is TxnState.COMPLETE_ABORT
+    with refused(Code.PRODUCER_FENCED):
+        world.add(who)
+    with refused(Code.INVALID_TXN_STATE):
+        world.end(who, commit=True)
+    assert world.end(who, commit=False).epoch == who.epoch + 1, "its abort finds it done"
+
+
+def test_verification() -> None:
+    world = World()
+    who = world.init()
+    with refused(Code.INVALID_PRODUCER_ID_MAPPING):
+        world.shard.verify_partitions("nobody", who, [P0])
+    world.add(who, P0)
+    assert world.shard.verify_partitions(ID, who, [P0, P1]) == {P0: Code.NONE, P1: Code.TRANSACTION_ABORTABLE}
+    with refused(Code.PRODUCER_FENCED):
+        world.shard.verify_partitions(ID, ProducerIdAndEpoch(who.producer_id, 9), [P0])
+    world.end(who, commit=True, finish=False)
+    with refused(Code.PRODUCER_FENCED):
+        world.shard.verify_partitions(ID, who, [P0])
+
+
+STATES = ("Empty", "Ongoing", "Prepare", "CompleteCommit", "CompleteAbort")
+
+
+def arranged(state: str, version: int = 2) -> tuple[World, ProducerIdAndEpoch]:
+    """A world in a state, and the identity stored there."""
+    world = World(version)
+    who = world.init()
+    for _ in range(3):
+        who = world.init()
+    if state != "Empty":
+        world.add(who)
+    if state == "Prepare":
+        world.end(who, commit=True, finish=False)
+    elif state.startswith("Complete"):
+        world.end(who, commit=state == "CompleteCommit")
+    return world, ProducerIdAndEpoch(world.meta.producer_id, world.meta.producer_epoch)
+
+
+# Measured on Apache Kafka 4.3.1, transaction versions 1 and 2: state -> codes for commit at s-2..s+1, then abort.
+# A pair is success with the epoch that comes back, relative to the stored one.
+OK_BUMP, OK_SAME = (0, 1), (0, 0)
+V5 = {
+    "Empty": [90, 90, 48, 90, 90, 90, OK_BUMP, 90],
+    "Ongoing": [90, 90, OK_BUMP, 90, 90, 90, OK_BUMP, 90],
+    "Prepare": [51] * 8,
+    "CompleteCommit": [90, OK_SAME, 48, 90, 90, 48, OK_BUMP, 90],
+    "CompleteAbort": [90, 48, 48, 90, 90, OK_SAME, OK_BUMP, 90],
+}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("cell", range(8))
+def test_end_txn_v5_as_kafka_answers(state: str, cell: int, version: int) -> None:
+    world, stored = arranged(state, version)
+    commit, delta = cell < 4, cell % 4 - 2
+    asked = ProducerIdAndEpoch(stored.producer_id, stored.epoch + delta)
+    expected = V5[state][cell]
+    if isinstance(expected, tuple):
+        assert world.end(asked, commit=commit) == ProducerIdAndEpoch(stored.producer_id, stored.epoch + expected[1])
+    else:
+        before = len(world.log)
+        with refused(Code(expected)):
+            world.end(asked, commit=commit)
+        assert len(world.log) == before
+
+
+V4 = {"Empty": (48, 48), "Ongoing": (0, 0), "Prepare": (51, 51), "CompleteCommit": (0, 48), "CompleteAbort": (48, 0)}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("delta", [-1, 0, 1])
+def test_end_txn_v4_as_kafka_answers(state: str, commit: bool, delta: int) -> None:
+    world, stored = arranged(state)
+    asked = ProducerIdAndEpoch(stored.producer_id, stored.epoch + delta)
+    expected = Code.PRODUCER_FENCED if delta else Code(V4[state][0 if commit else 1])
+    if expected is Code.NONE:
+        assert world.end(asked, commit=commit, v5=False) == asked
+    else:
+        with refused(expected):
+            world.end(asked, commit=commit, v5=False)
+
+
+def test_level_zero_knows_no_bumping_end() -> None:
+    world = World(version=0)
+    who = world.init()
+    world.add(who)
+    with refused(Code.UNSUPPORTED_VERSION):
+        world.end(who, commit=True)
+    world.end(who, commit=True, v5=False)
+
+
+def exhausted(world: World, epoch: int = 32766) -> ProducerIdAndEpoch:
+    """The id at the last epoch that a client is given."""
+    who = world.init()
+    metadata = TxnMetadata(ID, who.producer_id, epoch, 60_000, TxnState.EMPTY, update_ms=world.now_ms)
+    world.run(Result(None, [to_record(metadata, flexible=True)]))
+    return ProducerIdAndEpoch(who.producer_id, epoch)
+
+
+def test_an_exhausted_id_gets_a_new_producer_id() -> None:
+    world = World()
+    who = exhausted(world)
+    fresh = world.init()
+    assert fresh.producer_id != who.producer_id
+    assert fresh.epoch == 0
+
+
+def test_a_lost_rotation_is_answered_again() -> None:
+    world = World()
+    who = exhausted(world)
+    fresh = world.init(who)
+    assert world.init(who) == fresh
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_overflow_at_the_end_of_a_transaction(commit: bool) -> None:
+    world = World()
+    who = exhausted(world)
+    world.add(who)
+    following = world.end(who, commit=commit, finish=False)
+    assert following.producer_id != who.producer_id
+    assert following.epoch == 0
+    assert (world.meta.producer_id, world.meta.producer_epoch) == (who.producer_id, 32767)
+    assert world.meta.next_producer_id == following.producer_id
+    with refused(Code.CONCURRENT_TRANSACTIONS):
+        world.add(following)
+    world.finish()
+    assert (world.meta.producer_id, world.meta.producer_epoch) == (following.producer_id, 0)
+    for _ in range(2):
+        assert world.end(who, commit=commit) == following, "a retry with the old identity"
+        world.reload()
+    with refused(Code.INVALID_TXN_STATE):
+        world.end(who, commit=not commit)
+    with refused(Code.INVALID_PRODUCER_ID_MAPPING):
+        world.end(who, commit=commit, v5=False)
+    world.add(following)
+
+
+def test_fencing_at_the_last_epoch() -> None:
+    world = World()
+    who = exhausted(world)
+    world.add(who)
+    with refused(Code.CONCURRENT_TRANSACTIONS):
+        world.init()
+    assert world.meta.producer_epoch == 32767
+    world.finish()
+    assert world.meta.producer_epoch == 0
+    assert world.init() == ProducerIdAndEpoch(world.meta.producer_id, 1)
+
+
+def test_fencing_at_the_last_epoch_of_an_old_client() -> None:
+    world = World()
+    who = exhausted(world)
+    world.run(world.shard.add_partitions(ID, who, [P0], world.now_ms, 0))  # type: ignore[arg-type]
+    with refused(Code.CONCURRENT_TRANSACTIONS):
+        world.init()
+    world.finish()
+    assert (world.meta.producer_id, world.meta.producer_epoch) == (who.producer_id, 32767)
+    fresh = world.init()
+    assert fresh.producer_id != who.producer_id
+    assert fresh.epoch == 0
+
+
+def test_ids_expire_only_at_rest() -> None:
+    world = World()
+    who = world.init()
+    week = 604_800_000
+    world.add(who)
+    world.now_ms += 2 * week
+    assert world.shard.expire_ids(world.now_ms, 10).response == 0
+    world.end(who, commit=True)
+    world.now_ms += week
+    assert world.run(world.shard.expire_ids(world.now_ms, 10)) == 1  # type: ignore[arg-type]
+    with refused(Code.INVALID_PRODUCER_ID_MAPPING):
+        world.add(who)
+    assert world.init().producer_id != who.producer_id
+
+
+def test_every_commit_bumps_once() -> None:
+    world = World()
+    who = world.init()
+    for n in range(50):
+        world.add(who)
+        who = world.end(who, commit=n % 2 == 0)
+    assert who.epoch == 50
+
+
+def test_a_failed_append_changes_nothing() -> None:
+    world = World()
+    who = world.init()
+    world.add(who)
+    before = dict(world.shard.ids)
+    for _ in range(100):
+        world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_id)
+        world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_id)
+    assert world.shard.ids == before
+    with refused(Code.CONCURRENT_TRANSACTIONS):
+        world.init()
+    world.finish()
+    assert world.init().epoch == who.epoch + 2
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_walks_reload_to_the_same_state(seed: int) -> None:
+    rng = random.Random(seed)
+    world = World(rng.choice([1, 2]))
+    who = world.init()
+    for _ in range(200):
+        world.now_ms += rng.randrange(2_000)
+        try:
+            match rng.randrange(7):
+                case 0:
+                    who = world.init(who if rng.random() < 0.5 else None)
+                case 1 | 2:
+                    world.add(who, ("t", rng.randrange(3)))
+                case 3 | 4:
+                    who = world.end(who, commit=rng.random() < 0.5, v5=rng.random() < 0.7, finish=rng.random() < 0.8)
+                case 5:
+                    if world.meta.state in (TxnState.PREPARE_ABORT, TxnState.PREPARE_COMMIT):
+                        world.finish()
+                        who = ProducerIdAndEpoch(world.meta.producer_id, world.meta.producer_epoch)
+                case 6:
+                    world.reload()
+        except KafkaError:
+            continue
+
+
+def test_records_round_trip() -> None:
+    metadata = TxnMetadata("é", 5, 3, 60_000, TxnState.PREPARE_COMMIT, frozenset({P0, P1, ("invoices", 4)}), 10, 20, 5, 77, -1, 2)
+    assert from_record(to_record(metadata, flexible=True)) == ("é", metadata)
+
+
+def test_the_table_has_every_state_and_refuses_the_rest() -> None:
+    assert set(VALID_PREVIOUS) == set(TxnState)
+    with pytest.raises(IllegalTransition):
+        check_transition(TxnState.COMPLETE_COMMIT, TxnState.PREPARE_COMMIT)
+    with pytest.raises(IllegalTransition):
+        check_transition(TxnState.PREPARE_ABORT, TxnState.COMPLETE_COMMIT)
+
+
+@pytest.mark.parametrize(
+    ("text", "partition"),
+    [
+        ("a", 47),
+        ("tx", 16),
+        ("my-transactional-id", 46),
+        ("é", 33),
+        ("日本語", 43),
+        ("😀", 49),
+        ("Ω-1", 1),
+        ("polygenelubricants", 0),
+    ],
+)
+def test_ids_hash_as_in_kafka(text: str, partition: int) -> None:
+    assert partition_for(text, 50) == partition

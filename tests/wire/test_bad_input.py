@@ -1,0 +1,205 @@
+"""What no client sends: closed or answered with its code, and never felt by anybody else."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from ottla import Broker
+from protocol.errors import Code
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import build_batch
+from tests.raw import RawClient
+
+pytestmark = pytest.mark.wire
+
+
+@pytest.fixture
+def raw(bootstrap: str) -> Iterator[RawClient]:
+    with RawClient(bootstrap) as client:
+        yield client
+
+
+@pytest.fixture
+def bystander(bootstrap: str) -> Iterator[RawClient]:
+    """Another connection, which must not notice anything."""
+    with RawClient(bootstrap) as client:
+        client.call(MetadataRequest([]))
+        yield client
+        assert client.call(MetadataRequest([])).brokers
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+HEADER = struct.pack(">hhih", 3, 1, 7, -1)
+
+
+@pytest.mark.parametrize("size", [-1, 0, -(2**31), 104_857_601, 2**31 - 1])
+def test_a_frame_of_impossible_size_closes(raw: RawClient, bystander: RawClient, size: int) -> None:
+    raw.send_bytes(struct.pack(">i", size))
+    assert raw.is_closed()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(struct.pack(">hhih", 999, 0, 1, -1), id="unknown api"),
+        pytest.param(struct.pack(">hhih", 3, 99, 1, -1), id="unknown version"),
+        pytest.param(struct.pack(">hhih", 0, 2, 1, -1), id="produce 2"),
+        pytest.param(b"\0", id="one byte"),
+        pytest.param(HEADER, id="no body"),
+        pytest.param(HEADER + struct.pack(">i", 2**31 - 1), id="array longer than the rest"),
+        pytest.param(HEADER + struct.pack(">i", -2), id="array of length -2"),
+        pytest.param(HEADER + struct.pack(">ih", 1, 500) + b"abc", id="string longer than the rest"),
+        pytest.param(HEADER + struct.pack(">ih", 1, -2), id="string of length -2"),
+        pytest.param(HEADER + struct.pack(">i", 0) + b"trailing", id="trailing bytes"),
+        pytest.param(HEADER + struct.pack(">ih", 1, 2) + b"\xff\xfe", id="no UTF-8"),
+        pytest.param(struct.pack(">hhihB", 3, 9, 1, -1, 0) + b"\xff" * 9, id="varint without end"),
+        pytest.param(struct.pack(">hhih", 18, 3, 1, -1) + b"\xff\xff\xff\xff\x0f" + b"\1\0" * 1000, id="millions of tags"),
+    ],
+)
+def test_a_request_that_cannot_be_read_closes(raw: RawClient, bystander: RawClient, body: bytes) -> None:
+    raw.send_bytes(frame(body))
+    assert raw.is_closed()
+
+
+def test_random_bytes_never_hurt(bootstrap: str, bystander: RawClient) -> None:
+    rng = random.Random(5)
+    for _ in range(60):
+        with RawClient(bootstrap) as client:
+            key = rng.choice([0, 1, 2, 3, 8, 9, 11, 18, 22, 24, 26, 28])
+            body = struct.pack(">hhih", key, rng.randrange(14), 1, -1) + rng.randbytes(rng.randrange(200))
+            client.send_bytes(frame(body))
+
+
+def test_a_future_api_versions_is_answered_in_version_zero(raw: RawClient) -> None:
+    raw.send_bytes(frame(struct.pack(">hhih", 18, 77, 5, -1)))
+    answer = raw.receive_frame()
+    correlation_id, code, count, key, low, high = struct.unpack(">ihihhh", answer)
+    assert (correlation_id, code, count, key, low, high) == (5, Code.UNSUPPORTED_VERSION, 1, 18, 0, 4)
+    assert raw.call(ApiVersionsRequest("test", "1"), 4).error_code == 0
+
+
+def test_a_bad_software_name_is_told(raw: RawClient) -> None:
+    assert raw.call(ApiVersionsRequest("bad name!", "1"), 3).error_code == Code.INVALID_REQUEST
+
+
+def test_requests_split_and_joined_anywhere(raw: RawClient) -> None:
+    from protocol.codec import request_frame
+
+    frames = b"".join(request_frame(3, 9, i, "c", MetadataRequest([])) for i in range(50))
+    rng = random.Random(2)
+    while frames:
+        size = rng.randrange(1, 40)
+        raw.send_bytes(frames[:size])
+        frames = frames[size:]
+    assert [int.from_bytes(raw.receive_frame()[:4], "big") for _ in range(50)] == list(range(50))
+
+
+def produce(client: RawClient, topic: str, records: bytes | None, *, acks: int = -1, version: int = 9) -> Code:
+    request = ProduceRequest(None, acks, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, records)])])
+    return Code(client.call(request, version).responses[0].partition_responses[0].error_code)
+
+
+@pytest.fixture
+def topic(raw: RawClient, ottla_topic: str) -> str:
+    raw.call(MetadataRequest([MetadataRequestTopic(name=ottla_topic)], True), 9)
+    return ottla_topic
+
+
+def end_offset(client: RawClient, topic: str) -> int:
+    from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+    answer = client.call(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, -1)])]))
+    return int(answer.topics[0].partitions[0].offset)
+
+
+def test_bad_batches_get_their_codes_and_change_nothing(raw: RawClient, topic: str) -> None:
+    good = bytes(build_batch([(b"k", b"v")], 1))
+    wrong_crc = good[:-1] + bytes([good[-1] ^ 1])
+    cases = [
+        (None, Code.INVALID_RECORD),
+        (b"", Code.INVALID_RECORD),
+        (wrong_crc, Code.CORRUPT_MESSAGE),
+        (good[:16] + b"\1" + good[17:], Code.INVALID_RECORD),
+        (good[:16] + b"\x63" + good[17:], Code.CORRUPT_MESSAGE),
+        (good + good, Code.INVALID_RECORD),
+        (good[:30], Code.CORRUPT_MESSAGE),
+    ]
+    for records, code in cases:
+        assert produce(raw, topic, records) is code
+    assert produce(raw, topic, good, acks=2) is Code.INVALID_REQUIRED_ACKS
+    assert produce(raw, "no-such-topic", good) is Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert end_offset(raw, topic) == 0
+    assert produce(raw, topic, good) is Code.NONE
+    assert end_offset(raw, topic) == 1
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "x" * 250, "bad name", "nul\0", "é", ""])
+def test_bad_topic_names_are_refused(raw: RawClient, name: str) -> None:
+    answer = raw.call(CreateTopicsRequest([CreatableTopic(name, 1, 1)]))
+    assert answer.topics[0].error_code == Code.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_large_frame_arrives_whole(raw: RawClient, topic: str) -> None:
+    batch = bytes(build_batch([(b"k", random.Random(1).randbytes(900_000))], 1))
+    request = ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])])
+    for _ in range(3):
+        assert raw.call(request, 9).responses[0].partition_responses[0].error_code == 0
+    from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    fetch = FetchRequest(
+        max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic, partitions=[FetchPartition(0, -1, 0, partition_max_bytes=1)])]
+    )
+    found = raw.call(fetch, 11).responses[0].partitions[0].records
+    assert bytes(found)[21:] == batch[21:]
+
+
+def test_pipelined_answers_keep_their_order(raw: RawClient, topic: str) -> None:
+    from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    parked = FetchRequest(max_wait_ms=300, min_bytes=1, topics=[FetchTopic(topic, partitions=[FetchPartition(0, -1, 0)])])
+    sent = [raw.send(parked, 11), raw.send(MetadataRequest([]), 9), raw.send(parked, 11), raw.send(MetadataRequest([]), 9)]
+    kinds = [type(raw.receive(s)).__name__ for s in sent]
+    assert kinds == ["FetchResponse", "MetadataResponse"] * 2
+
+
+def test_a_parked_fetch_wakes_when_data_comes(bootstrap: str, raw: RawClient, topic: str) -> None:
+    import time
+
+    from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    asked = FetchTopic(topic, partitions=[FetchPartition(partition_max_bytes=1 << 20)])
+    fetch = FetchRequest(max_wait_ms=9_000, min_bytes=1, topics=[asked])
+    sent = raw.send(fetch, 11)
+    before = time.monotonic()
+    with RawClient(bootstrap) as other:
+        assert produce(other, topic, bytes(build_batch([(None, b"v")], 1))) is Code.NONE
+    assert raw.receive(sent).responses[0].partitions[0].records
+    assert time.monotonic() - before < 5
+
+
+def test_full_disk_is_told_and_nothing_is_acknowledged() -> None:
+    """A limit on file size stands in for a full disk: the write fails with EFBIG, as it would with ENOSPC."""
+    import resource
+
+    big = bytes(build_batch([(None, b"x" * 100_000)], 1))
+    with Broker() as broker, RawClient(broker.bootstrap) as client:
+        client.call(MetadataRequest([MetadataRequestTopic(name="t")], True), 9)
+        assert broker.pid is not None
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (250_000, resource.RLIM_INFINITY))
+        codes = [produce(client, "t", big) for _ in range(4)]
+        assert codes == [Code.NONE, Code.NONE, Code.KAFKA_STORAGE_ERROR, Code.KAFKA_STORAGE_ERROR]
+        assert end_offset(client, "t") == 2
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert produce(client, "t", big) is Code.NONE
+        assert end_offset(client, "t") == 3
+        assert any("append_failed" in line for line in broker.logs)
