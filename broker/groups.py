@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.runtime import Runtime
 from coordinator.cluster import OFFSETS_TOPIC
-from coordinator.group.membership import GroupConfig
+from coordinator.group.requests import GroupConfig
 from coordinator.group.shard import GroupShard
 from coordinator.result import LogRecord, partition_for
 from protocol.records import EndTxnMarker

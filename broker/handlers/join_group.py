@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration, Later
-from coordinator.group.membership import JoinAnswer, JoinRequest
+from coordinator.group.requests import JoinAnswer, JoinRequest
 from protocol.errors import Code, KafkaError
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration, Later
-from coordinator.group.membership import SyncAnswer
+from coordinator.group.requests import SyncAnswer
 from protocol.errors import Code, KafkaError
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

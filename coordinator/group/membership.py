@@ -7,60 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
-from coordinator.group.group import Group, GroupState, Member, Protocols
+from coordinator.group.group import Group, GroupState, Member
 from coordinator.group.records import group_record
+from coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
 from coordinator.result import Result, Waiter
 from protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-NO_GENERATION = -1
-
-
-class GroupConfig(msgspec.Struct, frozen=True):
-    min_session_timeout_ms: int = 100
-    max_session_timeout_ms: int = 1_800_000
-    max_size: int = 0x7FFFFFFF
-    initial_rebalance_delay_ms: int = 0
-    offset_metadata_max_bytes: int = 4096
-    offsets_retention_ms: int = 10_080 * 60_000
-
-
-class JoinRequest(msgspec.Struct):
-    """A JoinGroup as the coordinator sees it. ``needs_known_id``: version 4 and later ask new members to come twice."""
-
-    group_id: str
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocol_type: str
-    protocols: Protocols
-    needs_known_id: bool
-    waiter: Waiter
-    supports_skip_assignment: bool = False
-
-
-class JoinAnswer(msgspec.Struct):
-    code: Code = Code.NONE
-    generation: int = NO_GENERATION
-    protocol_type: str | None = None
-    protocol: str | None = None
-    leader: str = ""
-    member_id: str = ""
-    members: list[tuple[str, str | None, bytes]] = []
-    skip_assignment: bool = False
-
-
-class SyncAnswer(msgspec.Struct):
-    code: Code = Code.NONE
-    protocol_type: str | None = None
-    protocol: str | None = None
-    assignment: bytes = b""
-
 
 Out = Result[None]
 

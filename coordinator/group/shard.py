@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from coordinator.group.group import Group, GroupState
-from coordinator.group.membership import GroupConfig, Membership
+from coordinator.group.membership import Membership
 from coordinator.group.offsets import OffsetStore, TopicPartition
 from coordinator.group.records import (
     CommittedOffset,
@@ -18,6 +18,7 @@ from coordinator.group.records import (
     read_offset,
     subscribed_topics,
 )
+from coordinator.group.requests import GroupConfig
 from coordinator.result import LogRecord, Result
 from protocol.errors import Code, KafkaError
 

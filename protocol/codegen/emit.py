@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from struct import calcsize
 
 from protocol import primitives
+from protocol.codegen.fields import annotation, default_text
 from protocol.codegen.schema import FIXED, FOREVER, Field, Schema, Section, snake
 
-_PYTHON = {
-    "bool": "bool",
-    "float64": "float",
-    "uuid": "bytes",
-    "string": "str",
-    "bytes": "bytes",
-    "records": "Buffer",
-}
 _HEAD = '"""{name}: generated from protocol/schemas/{file}.schema by protocol.codegen; do not edit."""\n'
 
 
@@ -100,43 +93,13 @@ class Emitter:
 
     # classes
 
-    def _annotation(self, item: Field) -> str:
-        name = _PYTHON.get(item.type, item.type if item.is_struct else "int")
-        if item.array:
-            name = f"list[{name}]"
-        return f"{name} | None" if item.nullable or self._optional_struct(item) else name
-
-    @staticmethod
-    def _optional_struct(item: Field) -> bool:
-        return item.is_struct and not item.array and item.tag is not None
-
-    def _default(self, item: Field) -> str:
-        if item.default == "null" or self._optional_struct(item):
-            return "None"
-        if item.array:
-            return "[]"
-        if item.is_struct:
-            return "None" if item.nullable else f"msgspec.field(default_factory={item.type})"
-        if item.default is not None:
-            if item.type == "string":
-                return repr(item.default)
-            return item.default.capitalize() if item.type == "bool" else item.default
-        return {
-            "bool": "False",
-            "float64": "0.0",
-            "uuid": "NO_UUID",
-            "string": '""',
-            "bytes": 'b""',
-            "records": "None" if item.nullable else 'b""',
-        }.get(item.type, "0")
-
     def _class(self, shape: Shape) -> None:
         taken = {"buf", "flex", "m", "pos", "put", "version"} & {item.name for item in shape.fields}
         if taken:
             raise ValueError(f"{shape.name}: the generated code uses {taken} itself")
         self.lines.append(f"class {shape.name}(msgspec.Struct, gc=False):")
         for item in shape.fields:
-            self.lines.append(f"    {item.name}: {self._annotation(item)} = {self._default(item)}")
+            self.lines.append(f"    {item.name}: {annotation(item)} = {default_text(item)}")
         if not shape.fields:
             self.lines.append("    pass")
         self.lines.append("\n")
@@ -198,7 +161,7 @@ class Emitter:
             indent = "    "
             if guard:
                 for item in run:
-                    out.append(f"    {item.name}: {self._annotation(item)} = {self._value_default(item)}")
+                    out.append(f"    {item.name}: {annotation(item)} = {self._value_default(item)}")
                 out.append(f"    if {guard}:")
                 indent = "        "
             if run[0].type in FIXED and not run[0].array:
@@ -210,7 +173,7 @@ class Emitter:
         out.append(f"    return {shape.name}({args}), pos\n\n")
 
     def _value_default(self, item: Field) -> str:
-        text = self._default(item)
+        text = default_text(item)
         return f"{item.type}()" if text.startswith("msgspec.field") else text
 
     def _read_fixed(self, run: list[Field], indent: str) -> None:
@@ -224,7 +187,7 @@ class Emitter:
 
     def _read_one(self, item: Field, flex: str | None, indent: str, *, annotate: bool) -> None:
         out = self.lines
-        note = f": {self._annotation(item)}" if annotate else ""
+        note = f": {annotation(item)}" if annotate else ""
         nullable = "nullable_" if item.nullable else ""
         if item.array:
             fn = self._choose(flex, f"read_compact_{nullable}length", f"read_{nullable}length")
@@ -278,7 +241,7 @@ class Emitter:
         out, indent = self.lines, "    "
         tagged = [i for i in shape.fields if i.tag is not None]
         for item in tagged:
-            out.append(f"    {item.name}: {self._annotation(item)} = {self._value_default(item)}")
+            out.append(f"    {item.name}: {annotation(item)} = {self._value_default(item)}")
         if flex:
             out.append("    if flex:")
             indent = "        "
@@ -389,7 +352,7 @@ class Emitter:
         out.append(f"{indent}_tags: list[tuple[int, list[Buffer]]] = []")
         out.append(f"{indent}_parts: list[Buffer]")
         for item in tagged:
-            default = self._default(item)
+            default = default_text(item)
             test = (
                 f"m.{item.name} is not None"
                 if default == "None"

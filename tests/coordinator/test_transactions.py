@@ -404,18 +404,18 @@ def test_the_table_has_every_state_and_refuses_the_rest() -> None:
         check_transition(TxnState.PREPARE_ABORT, TxnState.COMPLETE_COMMIT)
 
 
-@pytest.mark.parametrize(
-    ("text", "partition"),
-    [
-        ("a", 47),
-        ("tx", 16),
-        ("my-transactional-id", 46),
-        ("é", 33),
-        ("日本語", 43),
-        ("😀", 49),
-        ("Ω-1", 1),
-        ("polygenelubricants", 0),
-    ],
-)
+GOLDEN_PARTITIONS = {
+    "a": 47,
+    "tx": 16,
+    "my-transactional-id": 46,
+    "é": 33,
+    "日本語": 43,
+    "😀": 49,
+    "Ω-1": 1,
+    "polygenelubricants": 0,
+}
+
+
+@pytest.mark.parametrize(("text", "partition"), GOLDEN_PARTITIONS.items())
 def test_ids_hash_as_in_kafka(text: str, partition: int) -> None:
     assert partition_for(text, 50) == partition

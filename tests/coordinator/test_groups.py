@@ -1,0 +1,405 @@
+"""The group coordinator without a broker: rebalances, static members, commits, pending offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from coordinator.group.group import GroupState
+from coordinator.group.records import CommittedOffset
+from coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
+from coordinator.group.shard import GroupShard
+from coordinator.result import LogRecord, Result
+from protocol.errors import Code, KafkaError
+
+GROUP = "g"
+T0 = ("t", 0)
+
+
+@dataclass
+class World:
+    """A shard with its log and a clock. Records carry the producer id they were written under."""
+
+    config: GroupConfig = field(default_factory=GroupConfig)
+    now_ms: int = 1_000_000
+    log: list[tuple[LogRecord, int]] = field(default_factory=list)
+    markers: list[tuple[int, int, bool]] = field(default_factory=list)
+    ids: int = 0
+
+    def __post_init__(self) -> None:
+        self.shard = self._new()
+
+    def _new(self) -> GroupShard:
+        return GroupShard(0, self.config, self._id)
+
+    def _id(self) -> str:
+        self.ids += 1
+        return f"{self.ids}"
+
+    def run(self, result: Result[Any], producer_id: int = -1) -> Any:
+        for record in result.records:
+            self.log.append((record, producer_id))
+            self.shard.replay(record, len(self.log) - 1, producer_id, self.now_ms)
+        for waiter, answer in result.replies:
+            waiter(answer)
+        return result.response
+
+    def mark(self, producer_id: int, *, commit: bool) -> None:
+        self.markers.append((len(self.log), producer_id, commit))
+        self.shard.replay_marker(producer_id, commit=commit)
+
+    def reload(self) -> None:
+        shard = self._new()
+        markers = list(self.markers)
+        for at in range(len(self.log) + 1):
+            while markers and markers[0][0] == at:
+                _, producer_id, commit = markers.pop(0)
+                shard.replay_marker(producer_id, commit=commit)
+            if at < len(self.log):
+                record, producer_id = self.log[at]
+                shard.replay(record, at, producer_id, self.now_ms)
+        self.shard = shard
+
+    def tick(self, ms: int = 0) -> None:
+        self.now_ms += ms
+        self.run(self.shard.membership.tick(self.now_ms))
+
+    # requests
+
+    def join(self, member: Client, **options: Any) -> list[JoinAnswer]:
+        answers: list[JoinAnswer] = []
+
+        def take(answer: JoinAnswer) -> None:
+            answers.append(answer)
+            member.joined(answer)
+
+        request = JoinRequest(
+            GROUP,
+            member.member_id,
+            member.instance_id,
+            "client",
+            "/host",
+            options.get("session_ms", 10_000),
+            options.get("rebalance_ms", 20_000),
+            "consumer",
+            member.protocols,
+            options.get("needs_known_id", False),
+            take,
+            options.get("skip", False),
+        )
+        self.run(self.shard.membership.join(request, self.now_ms))
+        return answers
+
+    def sync(self, member: Client, assignments: dict[str, bytes] | None = None) -> list[SyncAnswer]:
+        answers: list[SyncAnswer] = []
+        result = self.shard.membership.sync(
+            GROUP,
+            member.generation,
+            member.member_id,
+            member.instance_id,
+            None,
+            None,
+            assignments or {},
+            answers.append,
+            self.now_ms,
+        )
+        self.run(result)
+        return answers
+
+    def beat(self, member: Client) -> None:
+        self.shard.membership.heartbeat(GROUP, member.generation, member.member_id, member.instance_id, self.now_ms)
+
+    def commit(
+        self, offset: int, *, generation: int = -1, member: str = "", producer_id: int = -1, partition: tuple[str, int] = T0
+    ) -> Code:
+        result = self.shard.commit(
+            GROUP,
+            generation,
+            member,
+            None,
+            {partition: CommittedOffset(offset, -1, "", self.now_ms)},
+            self.now_ms,
+            transactional=producer_id >= 0,
+        )
+        return self.run(result, producer_id)[partition]  # type: ignore[no-any-return]
+
+    def fetched(self, *, stable: bool = False) -> int | None:
+        found = self.shard.fetch(GROUP, *T0, require_stable=stable)
+        return None if found is None else found.offset
+
+    @property
+    def state(self) -> GroupState:
+        return self.shard.groups[GROUP].state
+
+
+@dataclass
+class Client:
+    """What a group member remembers."""
+
+    member_id: str = ""
+    instance_id: str | None = None
+    generation: int = -1
+    protocols: list[tuple[str, bytes]] = field(default_factory=lambda: [("range", b"sub")])
+    last: JoinAnswer | None = None
+
+    def joined(self, answer: JoinAnswer) -> None:
+        self.last = answer
+        self.member_id = answer.member_id or self.member_id
+        self.generation = answer.generation
+
+
+def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
+    return pytest.raises(KafkaError, match=code.name)
+
+
+def stable(world: World, count: int = 2, **options: Any) -> list[Client]:
+    """A stable group of so many members, the first of them the leader."""
+    members = [Client() for _ in range(count)]
+    world.join(members[0], **options)
+    for member in members[1:]:
+        world.join(member, **options)
+        for earlier in members:
+            if earlier is member:
+                break
+            world.join(earlier, **options)
+    for member in members[1:]:
+        world.sync(member)
+    world.sync(members[0], {m.member_id: b"a%d" % i for i, m in enumerate(members)})
+    assert world.state is GroupState.STABLE
+    return members
+
+
+def test_one_member_joins_and_syncs_at_once() -> None:
+    world = World()
+    member = Client()
+    (answer,) = world.join(member)
+    assert (answer.generation, answer.leader, answer.protocol) == (1, member.member_id, "range")
+    assert answer.members == [(member.member_id, None, b"sub")]
+    (synced,) = world.sync(member, {member.member_id: b"all"})
+    assert synced.assignment == b"all"
+    assert world.state is GroupState.STABLE
+
+
+def test_newer_clients_come_twice() -> None:
+    world = World()
+    member = Client()
+    (answer,) = world.join(member, needs_known_id=True)
+    assert answer.code is Code.MEMBER_ID_REQUIRED
+    assert world.join(member, needs_known_id=True)[0].generation == 1
+
+
+def test_a_second_member_makes_the_first_join_again() -> None:
+    world = World()
+    first, second = Client(), Client()
+    world.join(first)
+    world.sync(first, {first.member_id: b"all"})
+    assert world.join(second) == []
+    with refused(Code.REBALANCE_IN_PROGRESS):
+        world.beat(first)
+    (answer,) = world.join(first)
+    assert (answer.generation, second.generation) == (2, 2)
+    assert len(answer.members) == 2
+    waiting = world.sync(second)
+    assert waiting == []
+    world.sync(first, {first.member_id: b"1", second.member_id: b"2"})
+    assert [a.assignment for a in waiting] == [b"2"]
+
+
+def test_a_member_that_does_not_come_back_is_dropped() -> None:
+    world = World()
+    first, _ = stable(world)
+    third = Client()
+    world.join(third)
+    world.join(first)
+    world.tick(20_000)
+    assert third.generation == first.generation
+    assert len(world.shard.groups[GROUP].members) == 2
+
+
+def test_a_silent_member_expires_and_the_rest_rebalance() -> None:
+    world = World()
+    first, second = stable(world)
+    world.now_ms += 9_000
+    world.beat(first)
+    world.tick(1_000)
+    assert list(world.shard.groups[GROUP].members) == [first.member_id]
+    with refused(Code.REBALANCE_IN_PROGRESS):
+        world.beat(first)
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.beat(second)
+
+
+def test_who_does_not_sync_is_dropped() -> None:
+    world = World()
+    first, second = Client(), Client()
+    world.join(first)
+    world.join(second)
+    world.join(first)
+    waiting = world.sync(second)
+    world.tick(20_000)
+    assert first.member_id not in world.shard.groups[GROUP].members
+    assert [a.code for a in waiting] == [Code.REBALANCE_IN_PROGRESS]
+
+
+def test_leaving_rebalances_at_once_and_the_last_one_empties_the_group() -> None:
+    world = World()
+    first, second = stable(world)
+    assert world.run(world.shard.membership.leave(GROUP, [(second.member_id, None)], world.now_ms)) == [Code.NONE]
+    assert world.state is GroupState.PREPARING_REBALANCE
+    world.join(first)
+    world.sync(first, {first.member_id: b"all"})
+    assert world.run(world.shard.membership.leave(GROUP, [("nobody", None)], world.now_ms)) == [Code.UNKNOWN_MEMBER_ID]
+    world.run(world.shard.membership.leave(GROUP, [(first.member_id, None)], world.now_ms))
+    assert world.state is GroupState.EMPTY
+
+
+def test_generations_and_members_are_checked() -> None:
+    world = World()
+    first, _ = stable(world)
+    with refused(Code.ILLEGAL_GENERATION):
+        world.shard.membership.heartbeat(GROUP, first.generation - 1, first.member_id, None, world.now_ms)
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.shard.membership.heartbeat(GROUP, first.generation, "stranger", None, world.now_ms)
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.shard.membership.heartbeat("no-group", 1, "x", None, world.now_ms)
+    with refused(Code.INVALID_SESSION_TIMEOUT):
+        world.join(Client(), session_ms=1)
+    with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
+        world.join(Client(protocols=[("other", b"")]))
+
+
+def test_a_static_member_takes_its_place_again_without_a_rebalance() -> None:
+    world = World()
+    old = Client(instance_id="i")
+    world.join(old)
+    world.sync(old, {old.member_id: b"all"})
+    new = Client(instance_id="i")
+    (answer,) = world.join(new, skip=True)
+    assert (answer.generation, answer.skip_assignment) == (1, True)
+    assert new.member_id != old.member_id
+    with refused(Code.FENCED_INSTANCE_ID):
+        world.beat(old)
+    assert world.sync(new)[0].assignment == b"all"
+
+
+def test_a_full_group_takes_nobody() -> None:
+    world = World(GroupConfig(max_size=1))
+    world.join(Client())
+    with refused(Code.GROUP_MAX_SIZE_REACHED):
+        world.join(Client())
+
+
+def test_a_restart_keeps_the_stable_group() -> None:
+    world = World()
+    first, second = stable(world)
+    world.reload()
+    assert world.state is GroupState.STABLE
+    world.beat(second)
+    assert world.sync(first)[0].assignment == b"a0"
+    assert world.sync(second)[0].assignment == b"a1"
+
+
+# offsets
+
+
+def test_commits_of_members_and_of_nobody() -> None:
+    world = World()
+    assert world.commit(5) is Code.NONE
+    with refused(Code.ILLEGAL_GENERATION):
+        world.commit(5, generation=3, member="x")
+    first, _ = stable(world)
+    assert world.commit(7, generation=first.generation, member=first.member_id) is Code.NONE
+    for generation, member, code in [
+        (-1, "", Code.UNKNOWN_MEMBER_ID),
+        (-1, first.member_id, Code.ILLEGAL_GENERATION),
+        (-1, "stranger", Code.UNKNOWN_MEMBER_ID),
+        (first.generation, "", Code.UNKNOWN_MEMBER_ID),
+        (first.generation - 1, first.member_id, Code.ILLEGAL_GENERATION),
+    ]:
+        with refused(code):
+            world.commit(9, generation=generation, member=member)
+    assert world.fetched() == 7
+    world.reload()
+    assert world.fetched() == 7
+
+
+def test_transactional_commits_of_a_live_group() -> None:
+    world = World()
+    first, _ = stable(world)
+    assert world.commit(1, producer_id=9) is Code.NONE
+    with refused(Code.ILLEGAL_GENERATION):
+        world.commit(1, producer_id=9, member=first.member_id)
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.commit(1, producer_id=9, generation=first.generation)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("restart", [False, True])
+def test_pending_offsets_wait_for_the_marker(commit: bool, restart: bool) -> None:
+    world = World()
+    world.commit(5)
+    world.commit(10, producer_id=9)
+    if restart:
+        world.reload()
+    assert world.fetched() == 5
+    with refused(Code.UNSTABLE_OFFSET_COMMIT):
+        world.fetched(stable=True)
+    world.mark(9, commit=commit)
+    if restart:
+        world.reload()
+    assert world.fetched(stable=True) == (10 if commit else 5)
+
+
+def test_a_later_plain_commit_wins_over_a_pending_one() -> None:
+    world = World()
+    world.commit(10, producer_id=9)
+    world.commit(20)
+    world.mark(9, commit=True)
+    assert world.fetched() == 20
+    world.reload()
+    assert world.fetched() == 20
+
+
+def test_deleting_a_group_takes_its_offsets_along() -> None:
+    world = World()
+    with refused(Code.GROUP_ID_NOT_FOUND):
+        world.shard.delete_group(GROUP)
+    first, second = stable(world)
+    world.commit(7, generation=first.generation, member=first.member_id)
+    with refused(Code.NON_EMPTY_GROUP):
+        world.shard.delete_group(GROUP)
+    world.run(world.shard.membership.leave(GROUP, [(first.member_id, None), (second.member_id, None)], world.now_ms))
+    world.run(world.shard.delete_group(GROUP))
+    assert world.fetched() is None
+    assert GROUP not in world.shard.groups
+    world.reload()
+    assert world.shard.group_ids() == set()
+
+
+def test_offsets_expire_only_when_nobody_uses_them() -> None:
+    world = World()
+    week = world.config.offsets_retention_ms
+    world.commit(5)
+    world.commit(6, producer_id=9, partition=("t", 1))
+    world.now_ms += week
+    world.run(world.shard.expire_offsets(world.now_ms))
+    assert world.fetched() is None
+    assert world.shard.offsets.has_pending(GROUP)
+    world.mark(9, commit=True)
+    assert world.shard.fetch(GROUP, "t", 1, require_stable=True) is not None
+
+
+def test_offsets_of_deleted_topics_go() -> None:
+    world = World()
+    world.commit(5)
+    world.run(world.shard.forget_topics({"t"}))
+    assert world.fetched() is None
+
+
+def test_too_much_metadata_is_refused_for_its_partition() -> None:
+    world = World()
+    offsets = {T0: CommittedOffset(1, -1, "x" * 5_000, 0), ("t", 1): CommittedOffset(1, -1, "", 0)}
+    codes = world.run(world.shard.commit(GROUP, -1, "", None, offsets, world.now_ms, transactional=False))
+    assert codes == {T0: Code.OFFSET_METADATA_TOO_LARGE, ("t", 1): Code.NONE}

@@ -1,0 +1,75 @@
+"""The repository holds itself to its own rules."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+OUTSIDE = {"time", "os", "socket", "random", "uuid", "secrets", "subprocess", "threading"}
+DOORS = {
+    "broker/env.py": {"time", "os", "socket", "uuid"},
+    "storage/real_filesystem.py": {"os"},
+}
+"""The only modules of the broker's rooms that may reach the outside world."""
+MAX_LINES = 420
+ROOMS = ("protocol", "storage", "coordinator", "broker")
+
+
+def sources(*rooms: str) -> list[Path]:
+    return [p for room in rooms for p in sorted((ROOT / room).rglob("*.py")) if "messages" not in p.parts]
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("path", sources(*ROOMS), ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_world_comes_in_through_env(path: Path) -> None:
+    allowed = DOORS.get(str(path.relative_to(ROOT)), set())
+    assert imported(path) & OUTSIDE <= allowed
+
+
+@pytest.mark.parametrize("path", sources(*ROOMS, "ottla", "tools", "benchmarks"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_file_can_be_held_in_mind(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+def test_each_api_has_one_declaration_in_a_file_of_its_own() -> None:
+    from broker.api import SERVED, declaration
+
+    for key, module in SERVED.items():
+        assert declaration(key).key == key
+        text = (ROOT / "broker" / "handlers" / f"{module}.py").read_text()
+        assert text.count("Declaration(") == 1
+        assert re.match(r'"""\w+, version', text), f"{module} does not say what it serves"
+
+
+def test_advertised_versions_are_those_of_apache_kafka() -> None:
+    from broker.api import offered_versions
+
+    # Asked from Apache Kafka 4.3.1.
+    kafka = {
+        0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
+        13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
+        23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 5), 32: (1, 4), 33: (0, 2), 35: (1, 5),
+        37: (0, 3), 42: (0, 2), 44: (0, 1), 47: (0, 0), 60: (0, 2), 61: (0, 0), 65: (0, 0), 66: (0, 2), 74: (0, 1),
+        75: (0, 0),
+    }  # fmt: skip
+    assert {key: (low, high) for key, low, high in offered_versions()} == kafka
+
+
+def test_every_honoured_setting_is_known_to_kafka() -> None:
+    from broker.config.definitions import broker_definitions
+    from broker.config.settings import HONOURED, OWN_DEFAULTS
+
+    assert set(broker_definitions()) >= HONOURED | set(OWN_DEFAULTS)

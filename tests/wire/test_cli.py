@@ -1,0 +1,168 @@
+"""The command line as other tools rely on it, the handle, the plugin, and the packaging."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ottla import Broker, BrokerFailed
+from ottla.health import answers
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tests.raw import RawClient
+
+pytestmark = pytest.mark.wire
+
+ROOT = Path(__file__).parent.parent.parent
+TIMEOUT_S = 30
+
+
+Serving = tuple[subprocess.Popen[str], dict[str, object]]
+
+
+@contextmanager
+def serving(
+    *arguments: str, environment: dict[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, object]]]:
+    command = [sys.executable, "-m", "ottla", "serve", *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}
+    )
+    assert process.stdout is not None
+    try:
+        yield process, json.loads(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate(timeout=TIMEOUT_S)
+
+
+def refused(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla", "serve", *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1]
+
+
+def test_serve_says_ready_and_ends_well(tmp_path: Path) -> None:
+    data, ready_file = tmp_path / "data", tmp_path / "ready.json"
+    for _ in range(2):
+        with serving("--listen", "127.0.0.1:0", "--data-dir", str(data), "--ready-file", str(ready_file)) as (process, ready):
+            assert ready["event"] == "ready"
+            host, _, port = str(ready["bootstrap"]).rpartition(":")
+            assert answers(host, int(port), 5)
+            assert json.loads(ready_file.read_text()) == ready
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(TIMEOUT_S) == 0
+        assert (data / ".kafka_cleanshutdown").exists()
+
+
+def test_settings_come_from_file_environment_and_assignment(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={tmp_path / 'data'}\nlisteners=PLAINTEXT://127.0.0.1:0\nnum.partitions=2\nnum.io.threads=3\n")
+    arguments = (str(properties), "--set", "message.max.bytes=12345", "--feature", "transaction.version=1")
+    with serving(*arguments, environment={"KAFKA_NUM_PARTITIONS": "5"}) as (_, ready), RawClient(str(ready["bootstrap"])) as client:
+        answer = client.call(DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]))
+        values = {c.name: c.value for c in answer.results[0].configs}
+        assert (values["num.partitions"], values["message.max.bytes"], values["num.io.threads"]) == ("5", "12345", "3")
+        features = client.call(ApiVersionsRequest("t", "1")).finalized_features
+        assert {f.name: f.max_version_level for f in features}["transaction.version"] == 1
+
+
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path / "d"))
+    assert "did you mean 'num.partitions'" in refused(*data, "--set", "num.partitons=1")
+    assert "KEY=VALUE" in refused(*data, "--set", "nonsense")
+    assert "transaction.version 0-2" in refused(*data, "--feature", "transaction.version=9")
+    assert "SSL" in refused(*data, "--set", "listeners=SSL://127.0.0.1:0")
+    assert "cannot read" in refused(str(tmp_path / "missing.properties"))
+    (tmp_path / "file").write_text("in the way")
+    assert "cannot use" in refused("--data-dir", str(tmp_path / "file"), "--listen", "127.0.0.1:0")
+
+
+def test_a_second_broker_on_the_directory_is_refused(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data"):
+        assert "in use by another broker" in refused("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+
+
+def test_a_taken_port_is_said(ottla: Broker, tmp_path: Path) -> None:
+    assert "cannot start" in refused("--data-dir", str(tmp_path / "d"), "--listen", ottla.bootstrap)
+
+
+def test_health(ottla: Broker) -> None:
+    command = [sys.executable, "-m", "ottla", "health", "--bootstrap"]
+    assert subprocess.run([*command, ottla.bootstrap], capture_output=True, check=False).returncode == 0
+    assert subprocess.run([*command, "127.0.0.1:1"], capture_output=True, check=False).returncode == 1
+
+
+async def test_the_handle_in_asynchronous_code() -> None:
+    async with Broker() as broker:
+        assert broker.is_running
+        with RawClient(broker.bootstrap) as client:
+            assert client.call(ApiVersionsRequest("t", "1")).error_code == 0
+    assert not broker.is_running
+    assert not broker.data_dir.exists()
+
+
+def test_the_handle_tells_why_a_broker_does_not_start() -> None:
+    with pytest.raises(BrokerFailed, match=r"num\.partitons"):
+        Broker(settings={"num.partitons": 1}).start()
+
+
+USER_TEST = """
+import storage, broker
+
+def test_own_packages_are_met(ottla, ottla_topic, ottla_group):
+    assert (storage.WHOSE, broker.WHOSE) == ("the user's", "the user's")
+    from kafka import KafkaConsumer, KafkaProducer
+    producer = KafkaProducer(bootstrap_servers=ottla.bootstrap)
+    producer.send(ottla_topic, b"hello").get(10)
+    consumer = KafkaConsumer(
+        ottla_topic, bootstrap_servers=ottla.bootstrap, group_id=ottla_group, auto_offset_reset="earliest"
+    )
+    assert next(consumer).value == b"hello"
+"""
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(target), str(ROOT)]
+    subprocess.run(build, check=True, timeout=120, capture_output=True)
+    (found,) = target.glob("ottla-*.whl")
+    return found
+
+
+def test_an_installed_wheel_beside_packages_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
+    """A user's project has its own ``storage`` and ``broker``; the plugin starts the broker all the same."""
+    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
+    ours = next(p for p in map(Path, sys.path) if p.name == "site-packages" and (p / "aiokafka").exists())
+    installing = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)]
+    subprocess.run(installing, check=True, timeout=120, capture_output=True)
+    # The dependencies are those of this environment, less its editable ottla.
+    for entry in ours.iterdir():
+        if "ottla" not in entry.name.lower() and not (site / entry.name).exists():
+            (site / entry.name).symlink_to(entry)
+    project = tmp_path / "project"
+    for name in ("storage", "broker"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text('WHOSE = "the user\'s"\n')
+    (project / "test_user.py").write_text(USER_TEST)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST"))}
+    running = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "test_user.py"]
+    done = subprocess.run(running, cwd=project, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
