@@ -1,0 +1,69 @@
+"""Answers that get lost: an idempotent producer sends again, and every record is there once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla import Broker
+from tests.wire.clients import Client
+from tests.wire.conftest import read
+from tests.wire.proxy import Proxy
+from tools.kafka import free_port
+
+pytestmark = pytest.mark.wire
+
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[tuple[Broker, Proxy]]:
+    """A broker that tells clients the proxy's address, so that everything goes through it."""
+    port = free_port()
+    settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    with Broker(settings=settings) as broker:
+        proxy = Proxy(port, broker.bootstrap)
+        yield broker, proxy
+        proxy.close()
+
+
+def test_lost_answers_make_no_duplicates(
+    client: Client, proxied: tuple[Broker, Proxy], unique: Callable[[str], str], closing: Callable[[Any], Any]
+) -> None:
+    _, proxy = proxied
+    bootstrap = f"127.0.0.1:{proxy.port}"
+    topic = unique("retried")
+    producer = closing(client.producer(bootstrap, request_timeout_ms=5_000))
+    producer.send(topic, b"first", partition=0)
+    producer.flush()
+    lost = proxy.lost
+    for n in range(ROUNDS):
+        proxy.lose_next = 1
+        for i in range(5):
+            producer.send(topic, b"%d-%d" % (n, i), partition=0)
+        producer.flush()
+    assert proxy.lost > lost
+    consumer = closing(client.consumer(bootstrap, [topic], group=unique("g")))
+    values = [m.value for m in read(consumer, 1 + 5 * ROUNDS)]
+    assert values == [b"first", *(b"%d-%d" % (n, i) for n in range(ROUNDS) for i in range(5))]
+
+
+def test_lost_answers_tear_no_transaction(
+    client: Client, proxied: tuple[Broker, Proxy], unique: Callable[[str], str], closing: Callable[[Any], Any]
+) -> None:
+    _, proxy = proxied
+    bootstrap = f"127.0.0.1:{proxy.port}"
+    topic = unique("torn")
+    producer = closing(client.producer(bootstrap, transactional_id=unique("id"), request_timeout_ms=5_000))
+    producer.init()
+    for n in range(ROUNDS):
+        producer.begin()
+        for i in range(5):
+            producer.send(topic, b"%d-%d" % (n, i), partition=0)
+        producer.flush()
+        proxy.lose_next = 1
+        producer.commit()
+    consumer = closing(client.consumer(bootstrap, [topic], group=unique("g")))
+    assert [m.value for m in read(consumer, 5 * ROUNDS)] == [b"%d-%d" % (n, i) for n in range(ROUNDS) for i in range(5)]
