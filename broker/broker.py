@@ -37,7 +37,7 @@ class Broker:
         self.unexpected_errors = 0
         self.cluster_id = ""
         self._advertised: dict[str, tuple[str, int]] = {}
-        self.connections = Connections(self.settings.max_connections)
+        self.connections = Connections(self.settings.max_connections, self.settings.connections_max_idle_ms)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.partitions = Partitions(env, self.directory)
         self.fetch_sessions = FetchSessions(
@@ -81,6 +81,9 @@ class Broker:
             self.directory.abandon()
             raise
         self.housekeeping.start()
+        for name in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
+            if int(self.config.text(name) or 1) > 1:
+                log.info("replication_factor_lowered", setting=name, given=self.config.text(name), used=1)
         log.info(
             "broker_started",
             bootstrap=self.bootstrap,

@@ -73,15 +73,28 @@ class Cluster:
         for name, level in levels.items():
             if self.state.features.get(name) != level:
                 self._runtime.execute(self.state.set_feature(name, level))
-        on_disk = set(self._broker.directory.partitions_on_disk())
+        on_disk = set()
+        for name, index in list(self._broker.directory.partitions_on_disk()):
+            if self._belongs(name, index):
+                on_disk.add((name, index))
+            elif name != METADATA_TOPIC:
+                renamed = self._broker.directory.set_aside(name, index, self._broker.env.random_uuid().hex())
+                log.warning("stray_directory_set_aside", directory=renamed)
         for topic in self.state.topics.values():
             for index in range(topic.partition_count):
                 self._open(topic, index, exists=(topic.name, index) in on_disk)
 
+    def _belongs(self, name: str, index: int) -> bool:
+        """Whether a directory is the topic's own, and not that of one deleted before under the same name."""
+        topic = self.state.topics.get(name)
+        if topic is None or index >= topic.partition_count:
+            return False
+        return self._broker.directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
+
     def _open(self, topic: Topic, index: int, *, exists: bool) -> None:
         broker = self._broker
         config = self.log_config(topic.name)
-        if exists and broker.directory.topic_id_on_disk(topic.name, index) in (topic.topic_id, None):
+        if exists:
             storage, report = broker.directory.open(topic.name, index, config, broker.env.now_ms(), topic.topic_id)
             self._tell(storage.directory, report)
         else:
@@ -140,6 +153,9 @@ class Cluster:
         topic = self._runtime.execute(self.state.delete_topic(name))
         for index in range(topic.partition_count):
             self._broker.partitions.remove(name, index)
+        if topic.is_internal:
+            self._broker.groups.unload(name)
+            self._broker.transactions.unload(name)
         self._broker.groups.topics_deleted({name})
         log.info("topic_deleted", topic=name)
 

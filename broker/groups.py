@@ -50,6 +50,11 @@ class Groups:
         self._shards[index] = (shard, runtime)
         return shard, runtime
 
+    def unload(self, topic: str) -> None:
+        """The internal topic is gone, and all that it held."""
+        if topic == OFFSETS_TOPIC:
+            self._shards.clear()
+
     def partition_of(self, group_id: str) -> int:
         topic = self._broker.cluster.ensure_internal(OFFSETS_TOPIC)
         return partition_for(group_id, topic.partition_count)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.env import Timer
+from broker.network.listener import IDLE_TICK_MS
 from storage.log import Log
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Housekeeping:
         self._repeat("retention", settings.log_retention_check_interval_ms, self.apply_retention)
         self._repeat("producer_expiry", settings.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._repeat("checkpoints", settings.log_flush_offset_checkpoint_interval_ms, broker.directory.write_checkpoints)
+        self._repeat("idle_connections", IDLE_TICK_MS, broker.connections.close_idle)
         self._repeat("trash", TRASH_CHECK_MS, lambda: broker.directory.empty_trash(broker.env.now_ms()))
 
     def stop(self) -> None:

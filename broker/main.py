@@ -17,7 +17,7 @@ from broker import logs
 from broker.broker import Broker
 from broker.config.definitions import ConfigError
 from broker.config.settings import BrokerConfig
-from broker.env import RealEnv, process_id
+from broker.env import RealEnv, keep_freed_memory, process_id
 from storage.log_dir import DirectoryError
 
 GC_THRESHOLD = 50_000
@@ -64,6 +64,7 @@ def run(
 ) -> int:
     """Serve until told to stop. The exit code: 0 after a clean stop, 1 when the broker could not start."""
     logs.configure(as_json=not sys.stderr.isatty() if as_json is None else as_json, level=log_level)
+    keep_freed_memory()
     log = structlog.get_logger("config")
     for name in warnings or []:
         log.warning("setting_without_effect", name=name)

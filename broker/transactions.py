@@ -64,6 +64,11 @@ class Transactions:
         self._shards[index] = (shard, runtime)
         return shard, runtime
 
+    def unload(self, topic: str) -> None:
+        """The internal topic is gone, and all that it held."""
+        if topic == TRANSACTION_TOPIC:
+            self._shards.clear()
+
     def partition_of(self, transactional_id: str) -> int:
         topic = self._broker.cluster.ensure_internal(TRANSACTION_TOPIC)
         return partition_for(transactional_id, topic.partition_count)

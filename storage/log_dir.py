@@ -19,6 +19,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
 
 TopicPartition = tuple[str, int]
 
@@ -142,6 +143,12 @@ class LogDirectory:
             renamed = f"{self.path}/{topic[:200]}-{partition}.{unique}{DELETE_SUFFIX}"
             self.fs.rename(log.directory, renamed)
             self._trash.append((now_ms + log.config.file_delete_delay_ms, renamed, True))
+
+    def set_aside(self, topic: str, partition: int, unique: str) -> str:
+        """Rename a directory that belongs to no topic, as Kafka does with strays; its new name."""
+        renamed = f"{self.path}/{topic[:200]}-{partition}.{unique}{STRAY_SUFFIX}"
+        self.fs.rename(self.directory_of(topic, partition), renamed)
+        return renamed
 
     def retire(self, paths: list[str], due_ms: int) -> None:
         """Unlink renamed segment files once ``due_ms`` has come."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from broker.api import Context, Declaration
 from broker.handlers.common import topic_name
 from broker.partitions import Partition
+from coordinator.cluster import INTERNAL_TOPICS
 from coordinator.transaction.shard import ProducerIdAndEpoch
 from protocol.errors import Code, KafkaError
 from protocol.messages.produce import (
@@ -24,6 +25,8 @@ from protocol.records import TRANSACTIONAL_BIT, BatchHeader, check_produced, rea
 IMPLICIT_ADD_FROM = 12
 ABORTABLE_FROM = 11
 ZSTD_FROM = 7
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client id that may write to internal topics, as in Kafka."""
 
 _VERIFICATION_CODES = {
     Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_ENOUGH_REPLICAS,
@@ -59,6 +62,8 @@ def _append(context: Context, transactional_id: str | None, topic: str, data: Pa
     index = data.index
     try:
         partition = context.broker.partitions.get(topic, index)
+        if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
         records = data.records
         if records is None:
             raise KafkaError(Code.INVALID_RECORD, "no records")
@@ -128,7 +133,9 @@ def _refusal(request: ProduceRequest) -> Code:
     return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
 
 
-def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse:
+def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse | None:
+    if request.acks == 0:
+        return None
     return ProduceResponse(
         [
             TopicProduceResponse(t.name, t.topic_id, [PartitionProduceResponse(p.index, code, -1) for p in t.partition_data])

@@ -67,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._max_frame_bytes = broker.settings.socket_request_max_bytes
         self.connection_id = 0
         self.peer = ""
+        self.last_tick = broker.connections.tick
 
     # transport
 
@@ -91,6 +92,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._end += nbytes
+        self.last_tick = self._broker.connections.tick
         self._in_update = True
         try:
             self._consume()

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from broker.network.connection import Connection
 
 
+IDLE_TICK_MS = 1_000
+
+
 @dataclass(slots=True)
 class Endpoint:
     """One ``NAME://host:port`` of ``listeners`` or ``advertised.listeners``; an empty host is every interface."""
@@ -38,8 +41,10 @@ def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
 class Connections:
     """The open connections of a broker, with a limit on their number."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, max_idle_ms: int) -> None:
         self._limit = limit
+        self._max_idle_ticks = max(1, max_idle_ms // IDLE_TICK_MS)
+        self.tick = 0
         self._open: set[Connection] = set()
         self._next_id = 0
 
@@ -54,6 +59,13 @@ class Connections:
             return False
         self._open.add(connection)
         return True
+
+    def close_idle(self) -> None:
+        """Called every `IDLE_TICK_MS`; a connection notes the tick of its last bytes, which is cheaper than a clock."""
+        self.tick += 1
+        for connection in list(self._open):
+            if self.tick - connection.last_tick > self._max_idle_ticks:
+                connection.close("idle")
 
     def closed(self, connection: Connection) -> None:
         self._open.discard(connection)

@@ -200,9 +200,9 @@ def _play(console: Console, broker: Broker, purchases: int) -> bool:
     return verdict
 
 
-def run(*, port: int, purchases: int, data_dir: str | None) -> int:
+def run(*, port: int, purchases: int, data_dir: str | None, console: Console | None = None) -> int:
     """The exit code: 0 when the table is right. On a terminal the broker then serves until Ctrl-C."""
-    console = Console()
+    console = console or Console()
     broker = Broker(data_dir=data_dir, port=port)
     try:
         broker.start()
