@@ -11,6 +11,7 @@ import json
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -50,10 +51,28 @@ def measure(kind: str, root: Path, size: Size, parts: list[str]) -> Samples:
         subject.stop()
 
 
-def table_of(pairs: list[dict[str, Samples]]) -> Table:
-    table = Table(title=f"ottla : Apache Kafka, {len(pairs)} pairs, turn about", title_justify="left")
-    for column in ("what", "Kafka", "ottla", "ratio, median", "ratio, pair by pair", "broker CPU ratio"):
-        table.add_column(column, justify="left" if column == "what" else "right")
+@dataclass(slots=True, frozen=True)
+class Row:
+    """One line of the result: medians, ratios pair by pair, and the broker's processor time for the same work."""
+
+    name: str
+    theirs: str
+    ours: str
+    median: float
+    ratios: list[float]
+    cpu: str
+
+    @property
+    def is_good(self) -> bool:
+        return self.median <= 1 if self.name.endswith(LOWER_IS_BETTER) else self.median >= 1
+
+    @property
+    def pair_by_pair(self) -> str:
+        return " ".join(f"{r:.2f}" for r in self.ratios)
+
+
+def rows(pairs: list[dict[str, Samples]]) -> list[Row]:
+    found = []
     for name in pairs[0]["ottla"]:
         theirs = [p["kafka"][name] for p in pairs]
         ours = [p["ottla"][name] for p in pairs]
@@ -64,17 +83,28 @@ def table_of(pairs: list[dict[str, Samples]]) -> Table:
             per_unit = [(o.cpu_s / _work(name, o)) / (t.cpu_s / _work(name, t)) for o, t in zip(ours, theirs, strict=True)]
             cpu = f"{statistics.median(per_unit):.2f}"
         digits = 2 if statistics.median(o.value for o in ours) < 100 else 0
-        median = statistics.median(ratios)
-        good = median <= 1 if name.endswith(LOWER_IS_BETTER) else median >= 1
-        table.add_row(
-            name,
-            f"{statistics.median(t.value for t in theirs):,.{digits}f}",
-            f"{statistics.median(o.value for o in ours):,.{digits}f}",
-            f"[{'green' if good else 'red'}]{median:.2f}",
-            " ".join(f"{r:.2f}" for r in ratios),
-            cpu,
-        )
+        shown = [f"{statistics.median(s.value for s in samples):,.{digits}f}" for samples in (theirs, ours)]
+        found.append(Row(name, shown[0], shown[1], statistics.median(ratios), ratios, cpu))
+    return found
+
+
+COLUMNS = ("what", "Kafka", "ottla", "ratio, median", "ratio, pair by pair", "broker CPU ratio")
+
+
+def table_of(found: list[Row]) -> Table:
+    table = Table(title="ottla : Apache Kafka, turn about", title_justify="left")
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for row in found:
+        colour = "green" if row.is_good else "red"
+        table.add_row(row.name, row.theirs, row.ours, f"[{colour}]{row.median:.2f}", row.pair_by_pair, row.cpu)
     return table
+
+
+def markdown(found: list[Row]) -> str:
+    lines = [" | ".join(("", *COLUMNS, "")).strip(), "|---|--:|--:|--:|--:|--:|"]
+    lines += [f"| {r.name} | {r.theirs} | {r.ours} | {r.median:.2f} | {r.pair_by_pair} | {r.cpu} |" for r in found]
+    return "\n".join(lines) + "\n"
 
 
 def _work(name: str, sample: Sample) -> float:
@@ -87,6 +117,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", choices=sorted(PARTS), action="append")
     parser.add_argument("--json", type=Path, help="keep the raw figures here")
+    parser.add_argument("--markdown", type=Path, help="write the table for the README here")
     options = parser.parse_args()
     console = Console(width=170)
     size, parts = Size(options.scale), options.only or list(PARTS)
@@ -103,7 +134,10 @@ def main() -> int:
             if options.json is not None:
                 raw = [{k: {n: [s.value, s.cpu_s] for n, s in v.items()} for k, v in pair.items()} for pair in pairs]
                 options.json.write_text(json.dumps(raw, indent=1) + "\n")
-    console.print(table_of(pairs))
+    found_rows = rows(pairs)
+    console.print(table_of(found_rows))
+    if options.markdown is not None:
+        options.markdown.write_text(markdown(found_rows))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,7 +77,7 @@ def produce(
 ) -> PartitionProduceResponse:
     batch = build_batch(
         [(None, value)],
-        1,
+        time.time_ns() // 1_000_000,
         producer_id=who.producer_id,
         producer_epoch=who.producer_epoch,
         base_sequence=sequence,
@@ -114,13 +115,18 @@ def visible(client: RawClient, topic: str) -> list[bytes | None]:
     """Data records below the last stable offset that no aborted transaction wrote."""
     asked = [FetchTopic(topic, partitions=[FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)])]
     answer = client.call(FetchRequest(max_wait_ms=0, isolation_level=1, topics=asked), 11).responses[0].partitions[0]
-    aborted = {(a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()}
+    aborted = sorted((a.first_offset, a.producer_id) for a in answer.aborted_transactions or ())
     data = bytes(answer.records or b"")
     found: list[bytes | None] = []
+    hidden: set[int] = set()
     for at, header in batches(data):
-        hidden = any(pid == header.producer_id and first <= header.base_offset for pid, first in aborted)
-        if not header.is_control and not hidden:
-            found += [r.value for r in read_records(data[at : at + header.size_bytes])]
+        raw = data[at : at + header.size_bytes]
+        while aborted and aborted[0][0] <= header.last_offset:
+            hidden.add(aborted.pop(0)[1])
+        if header.is_control:
+            hidden.discard(header.producer_id)
+        elif header.producer_id not in hidden:
+            found += [r.value for r in read_records(raw)]
     return found
 
 
@@ -269,7 +275,8 @@ def test_a_decided_transaction_is_ended_by_the_next_start(tmp_path: Path, decisi
         _, metadata = from_record(LogRecord(newest.key, newest.value))
         assert metadata is not None
         assert metadata.state is TxnState.ONGOING
-        prepared = to_record(msgspec.structs.replace(metadata, state=decision), flexible=True)
+        bumped = msgspec.structs.replace(metadata, state=decision, producer_epoch=metadata.producer_epoch + 1)
+        prepared = to_record(bumped, flexible=True)
         log.append_own(build_batch([(prepared.key, prepared.value)], 1), 1)
         log.close()
         broker.start()
