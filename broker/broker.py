@@ -143,4 +143,4 @@ class Broker:
             listening.close()
         self.connections.close_all("the broker stops")
         self.directory.close()
-        log.info("broker_stopped")
+        log.info("broker_stopped", unexpected_errors=self.unexpected_errors)

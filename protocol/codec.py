@@ -56,11 +56,6 @@ def api(key: int) -> Api:
     )
 
 
-def read_request_header(buf: Buffer) -> tuple[int, int, int]:
-    """API key, version and correlation id; the rest of the header follows at byte 8."""
-    return _HEADER.unpack_from(buf)
-
-
 def read_client_id(buf: Buffer, *, flexible: bool) -> tuple[str | None, int]:
     """Client id and the position of the body. The client id is not compact even in a flexible header."""
     client_id, pos = read_nullable_string(buf, 8)

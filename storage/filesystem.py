@@ -25,10 +25,6 @@ class File(Protocol):
 
     def sync(self) -> None: ...
 
-    def moved(self, path: str) -> None:
-        """The file has been renamed to ``path``."""
-        ...
-
     def close(self) -> None: ...
 
 
@@ -44,8 +40,6 @@ class Filesystem(Protocol):
     def write_file(self, path: str, data: Buffer) -> None:
         """Replace a file as a whole: after a crash it holds the old content or the new, never a mixture."""
         ...
-
-    def sync_file(self, path: str) -> None: ...
 
     def rename(self, old: str, new: str) -> None: ...
 
@@ -64,8 +58,6 @@ class Filesystem(Protocol):
     def remove_dir(self, path: str) -> None:
         """Remove a directory with all that is in it."""
         ...
-
-    def sync_dir(self, path: str) -> None: ...
 
     def space(self, path: str) -> tuple[int, int]:
         """Total and usable bytes of the disk that holds ``path``."""

@@ -190,7 +190,6 @@ class Log:
         # One replica: what is in the log is committed. With several, followers' fetches move the high watermark.
         self.log_end_offset = log_end_offset
         self.high_watermark = log_end_offset
-        self.producers.map_end_offset = log_end_offset
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end; a snapshot at its base makes recovery start there."""

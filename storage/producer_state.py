@@ -64,19 +64,17 @@ class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
 class ProducerState:
     """All producers of one partition. ``open_txns`` is ordered by first offset, for offsets only grow."""
 
-    __slots__ = ("entries", "map_end_offset", "open_txns")
+    __slots__ = ("entries", "open_txns")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.open_txns: dict[int, int] = {}
-        self.map_end_offset = 0
 
-    def replace(self, entries: Iterable[ProducerEntry], map_end_offset: int) -> None:
+    def replace(self, entries: Iterable[ProducerEntry]) -> None:
         """Become the state that a snapshot holds."""
         self.entries = {e.producer_id: e for e in entries}
         ongoing = sorted((e for e in self.entries.values() if e.txn_first_offset >= 0), key=lambda e: e.txn_first_offset)
         self.open_txns = {e.producer_id: e.txn_first_offset for e in ongoing}
-        self.map_end_offset = map_end_offset
 
     @property
     def first_unstable_offset(self) -> int | None:

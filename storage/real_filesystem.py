@@ -56,9 +56,6 @@ class RealFile:
         if self.size or self._fd >= 0:
             os.fdatasync(self._fd if self._fd >= 0 else self._open())
 
-    def moved(self, path: str) -> None:
-        self.path = path
-
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
@@ -101,13 +98,6 @@ class RealFilesystem:
             file.write(data)
         os.replace(temporary, path)
 
-    def sync_file(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
 
@@ -128,9 +118,6 @@ class RealFilesystem:
 
     def remove_dir(self, path: str) -> None:
         shutil.rmtree(path, ignore_errors=False)
-
-    def sync_dir(self, path: str) -> None:
-        self.sync_file(path)
 
     def space(self, path: str) -> tuple[int, int]:
         usage = shutil.disk_usage(path)

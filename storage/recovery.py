@@ -135,5 +135,4 @@ def _rebuild_producers(log: Log, first_recovered: int) -> None:
                 lso = producers.last_stable_offset_after(completed)
                 segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
             producers.apply_marker(marker, header.max_timestamp_ms)
-    producers.map_end_offset = log.log_end_offset
     producers.drop_open_before(log.log_start_offset)

@@ -76,7 +76,7 @@ def load_newest(fs: Filesystem, directory: str, state: ProducerState, at_most: i
             continue
         entries = decode(fs.read_file(path_of(directory, offset)) or b"")
         if entries is not None:
-            state.replace(entries, offset)
+            state.replace(entries)
             return offset
         fs.unlink(path_of(directory, offset))
     return None

@@ -58,9 +58,9 @@ def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
 def _commit(
     context: Context, request: TxnOffsetCommitRequest, offsets: dict[TopicPartition, CommittedOffset], now_ms: int
 ) -> dict[TopicPartition, Code]:
-    """Member and generation, verification, append: one synchronous stretch."""
-    broker = context.broker
-    shard, runtime = broker.groups.shard(request.group_id)
+    """Verification, member and generation, append: one synchronous stretch."""
+    shard, runtime = context.broker.groups.shard(request.group_id)
+    _verify(context, request, shard.partition)
     result = shard.commit(
         request.group_id,
         request.generation_id,
@@ -70,7 +70,6 @@ def _commit(
         now_ms,
         transactional=True,
     )
-    _verify(context, request, shard.partition)
     return runtime.execute_transactional(result, request.producer_id, request.producer_epoch)
 
 

@@ -65,6 +65,8 @@ class TransactionShard:
         self.transaction_version = transaction_version
         self.coordinator_epoch = coordinator_epoch
         self.ids: dict[str, TxnMetadata] = {}
+        # Those in Ongoing or Prepare, so that sweeps need not walk all ids.
+        self._unfinished: dict[str, TxnMetadata] = {}
         # The one thing the log cannot hold (see TxnMetadata.last_epoch): id -> (producer id, epoch, epoch before).
         self._last_epochs: dict[str, tuple[int, int, int]] = {}
 
@@ -290,7 +292,7 @@ class TransactionShard:
         """Ids whose open transaction is older than its time-out (two-phase ones never are)."""
         return [
             m.transactional_id
-            for m in self.ids.values()
+            for m in self._unfinished.values()
             if m.state is TxnState.ONGOING and m.timeout_ms != 0x7FFFFFFF and m.start_ms + m.timeout_ms < now_ms
         ]
 
@@ -310,7 +312,7 @@ class TransactionShard:
 
     def prepared(self) -> Iterator[TxnMetadata]:
         """Decided transactions whose markers are still owed."""
-        return (m for m in list(self.ids.values()) if m.state in PREPARED)
+        return (m for m in list(self._unfinished.values()) if m.state in PREPARED)
 
     # replay
 
@@ -318,12 +320,17 @@ class TransactionShard:
         transactional_id, metadata = from_record(record)
         if metadata is None:
             self.ids.pop(transactional_id, None)
+            self._unfinished.pop(transactional_id, None)
             self._last_epochs.pop(transactional_id, None)
             return
         known = self._last_epochs.get(transactional_id)
         if known is not None and known[:2] == (metadata.producer_id, metadata.producer_epoch):
             metadata = msgspec.structs.replace(metadata, last_epoch=known[2])
         self.ids[transactional_id] = metadata
+        if metadata.state in AT_REST:
+            self._unfinished.pop(transactional_id, None)
+        else:
+            self._unfinished[transactional_id] = metadata
 
     def _record(self, metadata: TxnMetadata) -> LogRecord:
         return to_record(metadata, flexible=self.transaction_version >= 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from ottla import Broker
 from tests.wire.clients import Client, Message, WireConsumer
-from tools.kafka import Unavailable
+from tools.kafka import ApacheKafka, Unavailable
 
+ORACLE_SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka", "java")
 
 
@@ -43,8 +45,16 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(ottla: Broker) -> Iterator[str]:
-    """The plugin's broker, for the tests that leave it running; it must not have met a bug."""
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The plugin's broker, for the tests that leave it running; it must not have met a bug.
+
+    With ``ORACLE=1`` it is Apache Kafka instead, to see what is true.
+    """
+    if os.environ.get("ORACLE"):
+        with ApacheKafka(tmp_path_factory.mktemp("oracle"), settings=ORACLE_SETTINGS) as kafka:
+            yield kafka.bootstrap
+        return
+    ottla: Broker = request.getfixturevalue("ottla")
     yield ottla.bootstrap
     assert not [line for line in ottla.logs if '"level": "error"' in line]
 
