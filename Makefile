@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run serve test test-fast test-all lint generate benchmark clean
+.PHONY: run serve test test-fast test-all oracle lint generate benchmark clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -22,6 +22,10 @@ test-fast: $(VENV)/.test
 
 test-all: $(VENV)/.test
 	$(PYTEST) -q -rs -m slow
+
+# The request-level tests and the four clients' scenarios, asked of Apache Kafka itself.
+oracle: $(VENV)/.test
+	ORACLE=1 $(PYTEST) -q -rs tests/wire/test_requests.py tests/wire/test_bad_input.py tests/wire/test_clients.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -137,9 +137,9 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True) -> BatchHeader
         if magic in (0, 1):
             raise KafkaError(Code.INVALID_RECORD, "only record batches of magic 2 are taken")
         raise KafkaError(Code.CORRUPT_MESSAGE, f"record batch of magic {magic}")
-    if length < MIN_BATCH_LENGTH or length + LENGTH_OVERHEAD > size:
-        raise KafkaError(Code.CORRUPT_MESSAGE, f"record batch of length {length} in {size} bytes")
-    if length + LENGTH_OVERHEAD < size:
+    if length < MIN_BATCH_LENGTH:
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"record batch of length {length}")
+    if length + LENGTH_OVERHEAD != size:
         raise KafkaError(Code.INVALID_RECORD, "a produce request must hold exactly one record batch a partition")
     header = BatchHeader(*HEADER.unpack_from(records))
     if crc32c(memoryview(records)[CRC_START:]) != header.crc:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from protocol.codec import api, decode_response_frame, request_frame
 from protocol.messages import APIS
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+T = TypeVar("T")
 
 _KEYS = {entry.name: key for key, entry in APIS.items()}
 TIMEOUT_S = 10.0
@@ -79,3 +84,19 @@ class RawClient:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def retry(ask: Callable[[], T], good: Callable[[T], bool]) -> T:
+    """Ask again until the answer is good, or for `TIMEOUT_S`; the last answer."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        answer = ask()
+        if good(answer) or time.monotonic() > deadline:
+            return answer
+        time.sleep(0.05)
+
+
+def make(client: RawClient, topic: str) -> None:
+    """Have a topic made by asking for it, and wait until it has a leader (Apache Kafka makes it behind the answer)."""
+    request = MetadataRequest([MetadataRequestTopic(name=topic)], True)
+    retry(lambda: client.call(request, 9), lambda answer: answer.topics[0].error_code == 0)

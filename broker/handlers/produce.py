@@ -25,6 +25,7 @@ from protocol.records import TRANSACTIONAL_BIT, BatchHeader, check_produced, rea
 IMPLICIT_ADD_FROM = 12
 ABORTABLE_FROM = 11
 ZSTD_FROM = 7
+IDS_FROM = 13
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
 
@@ -38,11 +39,11 @@ _VERIFICATION_CODES = {
 
 
 def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
-    refused = _refusal(request)
+    refused = _refusal(context, request)
     responses = []
     for topic in request.topic_data:
         try:
-            name = topic.name if context.version < 13 else topic_name(context.broker, topic.topic_id)
+            name = topic.name if context.version < IDS_FROM else topic_name(context.broker, topic.topic_id)
             missing = Code.NONE
         except KafkaError as error:
             name, missing = "", error.code
@@ -117,8 +118,8 @@ def _check_keys(batch: Buffer) -> None:
         raise KafkaError(Code.INVALID_RECORD, "a record without a key for a compacted topic")
 
 
-def _refusal(request: ProduceRequest) -> Code:
-    """What refuses the request as a whole."""
+def _refusal(context: Context, request: ProduceRequest) -> Code:
+    """What refuses the request as a whole. Partitions that do not exist do not count among its producers."""
     if request.acks not in (-1, 0, 1):
         return Code.INVALID_REQUIRED_ACKS
     producers = set()
@@ -129,7 +130,8 @@ def _refusal(request: ProduceRequest) -> Code:
                 continue
             if request.transactional_id is None:
                 return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            producers.add(read_header(records).producer_id)
+            if context.version >= IDS_FROM or context.broker.partitions.find(topic.name, data.index) is not None:
+                producers.add(read_header(records).producer_id)
     return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
 
 

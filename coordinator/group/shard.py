@@ -53,7 +53,9 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is None:
             if generation >= 0:
-                raise KafkaError(Code.ILLEGAL_GENERATION)
+                # A group that only holds offsets exists, and has no members.
+                is_known = bool(self.offsets.of_group(group_id)) or self.offsets.has_pending(group_id)
+                raise KafkaError(Code.UNKNOWN_MEMBER_ID if is_known else Code.ILLEGAL_GENERATION)
         else:
             self._check_commit(group, generation, member_id, instance_id, transactional)
             member = group.members.get(member_id)

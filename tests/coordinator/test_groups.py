@@ -306,8 +306,10 @@ def test_a_restart_keeps_the_stable_group() -> None:
 
 def test_commits_of_members_and_of_nobody() -> None:
     world = World()
-    assert world.commit(5) is Code.NONE
     with refused(Code.ILLEGAL_GENERATION):
+        world.commit(5, generation=3, member="x")
+    assert world.commit(5) is Code.NONE
+    with refused(Code.UNKNOWN_MEMBER_ID):
         world.commit(5, generation=3, member="x")
     first, _ = stable(world)
     assert world.commit(7, generation=first.generation, member=first.member_id) is Code.NONE

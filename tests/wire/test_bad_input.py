@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from collections.abc import Iterator
@@ -12,12 +13,14 @@ from ottla import Broker
 from protocol.errors import Code
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import build_batch
-from tests.raw import RawClient
+from tests.raw import RawClient, make
 
 pytestmark = pytest.mark.wire
+
+STRICTER = pytest.mark.skipif(bool(os.environ.get("ORACLE")), reason="Apache Kafka 4.3.1 answers as if nothing were wrong")
 
 
 @pytest.fixture
@@ -57,11 +60,11 @@ def test_a_frame_of_impossible_size_closes(raw: RawClient, bystander: RawClient,
         pytest.param(b"\0", id="one byte"),
         pytest.param(HEADER, id="no body"),
         pytest.param(HEADER + struct.pack(">i", 2**31 - 1), id="array longer than the rest"),
-        pytest.param(HEADER + struct.pack(">i", -2), id="array of length -2"),
+        pytest.param(HEADER + struct.pack(">i", -2), id="array of length -2", marks=STRICTER),
         pytest.param(HEADER + struct.pack(">ih", 1, 500) + b"abc", id="string longer than the rest"),
         pytest.param(HEADER + struct.pack(">ih", 1, -2), id="string of length -2"),
-        pytest.param(HEADER + struct.pack(">i", 0) + b"trailing", id="trailing bytes"),
-        pytest.param(HEADER + struct.pack(">ih", 1, 2) + b"\xff\xfe", id="no UTF-8"),
+        pytest.param(HEADER + struct.pack(">i", 0) + b"trailing", id="trailing bytes", marks=STRICTER),
+        pytest.param(HEADER + struct.pack(">ih", 1, 2) + b"\xff\xfe", id="no UTF-8", marks=STRICTER),
         pytest.param(struct.pack(">hhihB", 3, 9, 1, -1, 0) + b"\xff" * 9, id="varint without end"),
         pytest.param(struct.pack(">hhih", 18, 3, 1, -1) + b"\xff\xff\xff\xff\x0f" + b"\1\0" * 1000, id="millions of tags"),
     ],
@@ -81,7 +84,7 @@ def test_random_bytes_never_hurt(bootstrap: str, bystander: RawClient) -> None:
 
 
 def test_a_future_api_versions_is_answered_in_version_zero(raw: RawClient) -> None:
-    raw.send_bytes(frame(struct.pack(">hhih", 18, 77, 5, -1)))
+    raw.send_bytes(frame(struct.pack(">hhih", 18, 77, 5, -1) + b"\0whatever it says then"))
     answer = raw.receive_frame()
     correlation_id, code, count, key, low, high = struct.unpack(">ihihhh", answer)
     assert (correlation_id, code, count, key, low, high) == (5, Code.UNSUPPORTED_VERSION, 1, 18, 0, 4)
@@ -111,7 +114,7 @@ def produce(client: RawClient, topic: str, records: bytes | None, *, acks: int =
 
 @pytest.fixture
 def topic(raw: RawClient, ottla_topic: str) -> str:
-    raw.call(MetadataRequest([MetadataRequestTopic(name=ottla_topic)], True), 9)
+    make(raw, ottla_topic)
     return ottla_topic
 
 
@@ -126,13 +129,13 @@ def test_bad_batches_get_their_codes_and_change_nothing(raw: RawClient, topic: s
     good = bytes(build_batch([(b"k", b"v")], 1))
     wrong_crc = good[:-1] + bytes([good[-1] ^ 1])
     cases = [
-        (None, Code.INVALID_RECORD),
+        *([] if os.environ.get("ORACLE") else [(None, Code.INVALID_RECORD)]),  # Apache Kafka 4.3.1 never answers that
         (b"", Code.INVALID_RECORD),
         (wrong_crc, Code.CORRUPT_MESSAGE),
         (good[:16] + b"\1" + good[17:], Code.INVALID_RECORD),
         (good[:16] + b"\x63" + good[17:], Code.CORRUPT_MESSAGE),
         (good + good, Code.INVALID_RECORD),
-        (good[:30], Code.CORRUPT_MESSAGE),
+        (good[:30], Code.INVALID_RECORD),
     ]
     for records, code in cases:
         assert produce(raw, topic, records) is code
@@ -193,7 +196,7 @@ def test_full_disk_is_told_and_nothing_is_acknowledged() -> None:
 
     big = bytes(build_batch([(None, b"x" * 100_000)], 1))
     with Broker() as broker, RawClient(broker.bootstrap) as client:
-        client.call(MetadataRequest([MetadataRequestTopic(name="t")], True), 9)
+        make(client, "t")
         assert broker.pid is not None
         resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (250_000, resource.RLIM_INFINITY))
         codes = [produce(client, "t", big) for _ in range(4)]
