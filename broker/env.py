@@ -41,6 +41,10 @@ class Env(Protocol):
 
     def call_soon(self, callback: Callable[[], None]) -> None: ...
 
+    def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run what blocks and shares no state beside the loop; ``done`` is called on the loop, with what it raised."""
+        ...
+
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
 
     def host_name(self) -> str: ...
@@ -83,6 +87,10 @@ class RealEnv:
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(callback)
+
+    def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        future.add_done_callback(lambda finished: done(finished.exception()))
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
         server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=1024, reuse_address=True)

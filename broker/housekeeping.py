@@ -26,6 +26,7 @@ class Housekeeping:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._timers: dict[str, Timer] = {}
+        self._is_syncing = False
 
     def start(self) -> None:
         broker, settings = self._broker, self._broker.settings
@@ -43,7 +44,7 @@ class Housekeeping:
         self._repeat("offset_expiry", settings.offsets_retention_check_interval_ms, broker.groups.expire_offsets)
         self._repeat("retention", settings.log_retention_check_interval_ms, self.apply_retention)
         self._repeat("producer_expiry", settings.producer_id_expiration_check_interval_ms, self._expire_producers)
-        self._repeat("checkpoints", settings.log_flush_offset_checkpoint_interval_ms, broker.directory.write_checkpoints)
+        self._repeat("checkpoints", settings.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
         self._repeat("idle_connections", IDLE_TICK_MS, broker.connections.close_idle)
         self._repeat("trash", TRASH_CHECK_MS, lambda: broker.directory.empty_trash(broker.env.now_ms()))
 
@@ -66,6 +67,32 @@ class Housekeeping:
 
     def apply_retention(self) -> None:
         self._broker.directory.apply_retention(self._broker.env.now_ms())
+
+    def _checkpoint(self) -> None:
+        """Write the checkpoints; sync settled segments aside, so that a start after a crash need not read them again."""
+        directory = self._broker.directory
+        directory.write_checkpoints()
+        settled = [(storage, *storage.settled()) for storage in directory.logs.values()]
+        paths = [path for _, files, _ in settled for path in files]
+        if not paths or self._is_syncing:
+            return
+        self._is_syncing = True
+
+        def sync() -> None:
+            for path in paths:
+                directory.fs.sync_file(path)
+
+        def synced(error: BaseException | None) -> None:
+            self._is_syncing = False
+            if error is not None:
+                # Retention may have taken a file meanwhile; what is left is tried again at the next checkpoint.
+                log.warning("segments_not_synced", error=str(error))
+                return
+            for storage, files, point in settled:
+                if files:
+                    storage.recovery_point = max(storage.recovery_point, point)
+
+        self._broker.env.run_aside(sync, synced)
 
     def _expire_producers(self) -> None:
         broker = self._broker

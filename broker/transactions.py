@@ -35,7 +35,6 @@ class Transactions:
         self._config = TxnConfig(
             max_timeout_ms=settings.transaction_max_timeout_ms,
             id_expiration_ms=settings.transactional_id_expiration_ms,
-            two_phase_commit=settings.transaction_two_phase_commit_enable,
         )
 
     def load(self) -> None:

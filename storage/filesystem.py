@@ -41,6 +41,10 @@ class Filesystem(Protocol):
         """Replace a file as a whole: after a crash it holds the old content or the new, never a mixture."""
         ...
 
+    def sync_file(self, path: str) -> None:
+        """Bring a file to the disk. Keeps no state, so it may run beside everything else."""
+        ...
+
     def rename(self, old: str, new: str) -> None: ...
 
     def unlink(self, path: str) -> None:

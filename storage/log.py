@@ -274,6 +274,14 @@ class Log:
 
     # end
 
+    def settled(self) -> tuple[list[str], int]:
+        """Files that no append touches any more and that may not be on the disk yet, and the recovery point once they are."""
+        at = self.segment_at(self.recovery_point)
+        done = self.segments[at:-1]
+        if not done:
+            return [], self.recovery_point
+        return [f.path for s in done for f in s.files() if f.size], self.active.base_offset
+
     def flush(self) -> None:
         """Bring every file up to date and to the disk; moves the recovery point."""
         for segment in self.segments[self.segment_at(self.recovery_point) :]:

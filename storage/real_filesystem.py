@@ -98,6 +98,13 @@ class RealFilesystem:
             file.write(data)
         os.replace(temporary, path)
 
+    def sync_file(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
 

@@ -42,13 +42,11 @@ class Settings(msgspec.Struct, frozen=True):
     socket_request_max_bytes: int
     connections_max_idle_ms: int
     max_connections: int
-    message_max_bytes: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     auto_create_topics_enable: bool
     num_partitions: int
-    default_replication_factor: int
     delete_topic_enable: bool
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
@@ -59,17 +57,14 @@ class Settings(msgspec.Struct, frozen=True):
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_partition_verification_enable: bool
-    transaction_two_phase_commit_enable: bool
     transaction_state_log_num_partitions: int
     transaction_state_log_segment_bytes: int
-    transaction_state_log_replication_factor: int
     group_initial_rebalance_delay_ms: int
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
     offsets_topic_num_partitions: int
     offsets_topic_segment_bytes: int
-    offsets_topic_replication_factor: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
     offset_metadata_max_bytes: int
@@ -122,6 +117,9 @@ _ACCEPTED = {
     "inter.broker.listener.name",
     "transaction.state.log.min.isr",
     "min.insync.replicas",
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
     "num.network.threads",
     "num.io.threads",
 }

@@ -34,7 +34,6 @@ TV2 = 2
 class TxnConfig(msgspec.Struct, frozen=True):
     max_timeout_ms: int = 900_000
     id_expiration_ms: int = 604_800_000
-    two_phase_commit: bool = False
 
 
 class ProducerIdAndEpoch(msgspec.Struct, gc=False, frozen=True):
@@ -79,13 +78,9 @@ class TransactionShard:
         expected: ProducerIdAndEpoch | None,
         now_ms: int,
         new_producer_id: NewProducerId,
-        *,
-        two_phase: bool = False,
     ) -> Result[Initialised]:
         """A producer with this id starts, or (KIP-360, ``expected``) recovers."""
-        if two_phase:
-            timeout_ms = 0x7FFFFFFF
-        elif not 0 < timeout_ms <= self.config.max_timeout_ms:
+        if not 0 < timeout_ms <= self.config.max_timeout_ms:
             raise KafkaError(Code.INVALID_TRANSACTION_TIMEOUT, f"{timeout_ms} ms; 1 to {self.config.max_timeout_ms} are allowed")
         current = self.ids.get(transactional_id)
         if current is None:
@@ -289,11 +284,11 @@ class TransactionShard:
     # time
 
     def timed_out(self, now_ms: int) -> list[str]:
-        """Ids whose open transaction is older than its time-out (two-phase ones never are)."""
+        """Ids whose open transaction is older than its time-out."""
         return [
             m.transactional_id
             for m in self._unfinished.values()
-            if m.state is TxnState.ONGOING and m.timeout_ms != 0x7FFFFFFF and m.start_ms + m.timeout_ms < now_ms
+            if m.state is TxnState.ONGOING and m.start_ms + m.timeout_ms < now_ms
         ]
 
     def abort_timed_out(self, transactional_id: str, now_ms: int, new_producer_id: NewProducerId) -> Result[None]:

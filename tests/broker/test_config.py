@@ -27,9 +27,9 @@ def test_environment_by_the_rule_of_the_image() -> None:
 
 def test_later_sources_win(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
-    path.write_text("num.partitions=2\nlog.dirs=/a\nmessage.max.bytes=5000\n")
+    path.write_text("num.partitions=2\nlog.dirs=/a\nfetch.max.bytes=5000\n")
     config, _ = load(path, {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_DIRS": "/b"}, ["num.partitions=4"], {"log.dirs": "/c"})
-    assert (config.settings.num_partitions, config.settings.log_dirs, config.settings.message_max_bytes) == (4, "/c", 5000)
+    assert (config.settings.num_partitions, config.settings.log_dirs, config.settings.fetch_max_bytes) == (4, "/c", 5000)
 
 
 def test_an_unknown_key_is_refused_with_a_suggestion() -> None:

@@ -261,6 +261,20 @@ def test_log_starts_survive_a_restart(tmp_path: Path) -> None:
     again.abandon()
 
 
+def test_settled_segments_need_not_be_read_again(logs: Logs) -> None:
+    log = logs.new()
+    assert log.settled() == ([], 0)
+    busy(log)
+    before = state(log)
+    paths, point = log.settled()
+    assert point == log.active.base_offset
+    assert {Path(p).stem for p in paths} == {f"{s.base_offset:020d}" for s in log.segments[:-1]}
+    log.abandon()
+    again, report = logs.open(clean=False, recovery_point=point)
+    assert report.segments_recovered == 1
+    assert state(again) == before
+
+
 def test_open_files_are_bounded(tmp_path: Path) -> None:
     fs = RealFilesystem(max_open_files=8)
     logs = [Logs(fs, str(tmp_path / f"t-{i}")).new() for i in range(40)]

@@ -94,7 +94,8 @@ class Load:
 def test_nothing_acknowledged_is_lost_over_kills(tmp_path: Path) -> None:
     """SIGKILL at random moments under an idempotent and a transactional load; then every record, once, in order."""
     rng = random.Random(17)
-    with Broker(data_dir=tmp_path / "data", settings={"log.segment.bytes": 50_000}) as broker:
+    settings = {"log.segment.bytes": 50_000, "log.flush.offset.checkpoint.interval.ms": 300}
+    with Broker(data_dir=tmp_path / "data", settings=settings) as broker:
         loads = [Load(broker.bootstrap, "plain", None), Load(broker.bootstrap, "transactional", "killed")]
         for load in loads:
             load.start()
