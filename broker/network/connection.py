@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 
 from broker.api import SERVED, Context, Declaration, Later, declaration
-from protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
-from protocol.errors import Code, DecodeError
+from protocol.codec import API_VERSIONS_KEY, DECODE_FAILURES, Api, decode_body, read_client_id, response_parts
+from protocol.errors import Code
 from protocol.messages import APIS
 from protocol.primitives import Buffer
 
@@ -167,24 +167,33 @@ class Connection(asyncio.BufferedProtocol):
             if frame[8:body] != header:
                 context, body = self._other_client(codec, version, frame)
             request = decode_body(codec.decode_request, frame, body, version)
-        except (DecodeError, ValueError, IndexError) as error:
+        except DECODE_FAILURES as error:
             self.close(f"undecodable request: {error}")
-            return
-        except Exception as error:  # struct.error among them
-            self.close(f"undecodable request: {error!r}")
             return
         try:
             response = api.handle(context, request)
         except Exception:
-            log.exception("request_failed", api=codec.name, version=version, client_id=context.client_id)
-            self._broker.unexpected_errors += 1
+            self._bug("request_failed", codec, version)
             response = api.failed(request, version, Code.UNKNOWN_SERVER_ERROR)
         if response is None:
             return
         if type(response) is Later:
             self._park(codec, version, correlation_id, response)
         else:
-            self._answer(response_parts(codec, version, correlation_id, response))
+            self._answer(self._encoded(codec, version, correlation_id, response))
+
+    def _bug(self, event: str, codec: Api, version: int) -> None:
+        log.exception(event, api=codec.name, version=version, peer=self.peer)
+        self._broker.unexpected_errors += 1
+
+    def _encoded(self, codec: Api, version: int, correlation_id: int, response: Any) -> list[Buffer]:
+        """The frame; where a bug made a response that cannot be written, nothing, and the connection is closed."""
+        try:
+            return response_parts(codec, version, correlation_id, response)
+        except Exception:
+            self._bug("response_not_writable", codec, version)
+            self.close("a response that cannot be written")
+            return []
 
     def _introduce(
         self, key: int, version: int, correlation_id: int, frame: memoryview
@@ -229,7 +238,7 @@ class Connection(asyncio.BufferedProtocol):
         def ready(response: Any) -> None:
             if self._transport is None:
                 return
-            slot.parts = response_parts(codec, version, correlation_id, response)
+            slot.parts = self._encoded(codec, version, correlation_id, response)
             waiting = self._waiting
             while waiting and waiting[0].parts is not None:
                 self._out += waiting.popleft().parts or []
