@@ -6,6 +6,10 @@ above the last stable offset is returned, and the aborted transactions in the ra
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import structlog
+
 from broker.api import Context, Declaration, Later
 from broker.env import Timer
 from broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, PartitionKey, Session
@@ -24,6 +28,8 @@ from storage.reading import read
 READ_COMMITTED = 1
 IDS_FROM = 13
 MAX_WAIT_MS = 0x7FFFFFFF
+
+log = structlog.get_logger("fetch")
 
 
 def handle(context: Context, request: FetchRequest) -> FetchResponse | Later:
@@ -87,9 +93,11 @@ class Fetch:
             partition.waiters.add(self._woken)
 
     def _woken(self) -> None:
-        later = self._later
-        if later is None or later.is_done:
-            return
+        """A partition has grown."""
+        if self._later is not None and not self._later.is_done:
+            self._guarded(self._look_again)
+
+    def _look_again(self) -> None:
         grown = sum(p.appended_bytes for p in self._partitions) - self._base_bytes
         if grown < self._request.min_bytes and not any(p.log.is_failed for p in self._partitions):
             for partition in self._partitions:
@@ -101,8 +109,21 @@ class Fetch:
 
     def _timed_out(self) -> None:
         if self._later is not None and not self._later.is_done:
-            self._read_all()
-            self._finish()
+            self._guarded(self._read_and_finish)
+
+    def _read_and_finish(self) -> None:
+        self._read_all()
+        self._finish()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Outside dispatch a bug must answer too, or the connection would wait for ever."""
+        try:
+            step()
+        except Exception:
+            log.exception("parked_fetch_failed")
+            self._broker.unexpected_errors += 1
+            if self._later is not None:
+                self._later.resolve(failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR))
 
     def _finish(self) -> None:
         if self._timer is not None:

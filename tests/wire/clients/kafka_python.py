@@ -18,7 +18,6 @@ SEND_TIMEOUT_S = 30
 class Consumer:
     def __init__(self, bootstrap: str, topics: list[str], group: str, committed: bool) -> None:
         self.raw = KafkaConsumer(
-            *topics,
             bootstrap_servers=bootstrap,
             group_id=group,
             isolation_level="read_committed" if committed else "read_uncommitted",
@@ -28,6 +27,11 @@ class Consumer:
             heartbeat_interval_ms=500,
             metadata_max_age_ms=1_000,
         )
+        # Subscribed at once it may lead its group before it knows the topic's partitions, assign nothing, and now and
+        # then never look again.
+        for topic in topics:
+            self.raw.partitions_for_topic(topic)
+        self.raw.subscribe(topics)
 
     def poll(self, timeout_s: float) -> list[Message]:
         found = self.raw.poll(timeout_ms=int(timeout_s * 1000))
