@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
@@ -13,11 +14,13 @@ from kafka.structs import OffsetAndMetadata
 from tests.wire.clients import Fenced, Message, TopicPartition
 
 SEND_TIMEOUT_S = 30
+UNASSIGNED_S = 4
 
 
 class Consumer:
     def __init__(self, bootstrap: str, topics: list[str], group: str, committed: bool) -> None:
         self.raw = KafkaConsumer(
+            *topics,
             bootstrap_servers=bootstrap,
             group_id=group,
             isolation_level="read_committed" if committed else "read_uncommitted",
@@ -27,13 +30,22 @@ class Consumer:
             heartbeat_interval_ms=500,
             metadata_max_age_ms=1_000,
         )
-        # Subscribed at once it may lead its group before it knows the topic's partitions, assign nothing, and now and
-        # then never look again.
-        for topic in topics:
-            self.raw.partitions_for_topic(topic)
-        self.raw.subscribe(topics)
+        self._topics = topics
+        self._assigned_at = time.monotonic()
+
+    def _mend(self) -> None:
+        """As leader it may assign nothing because it does not know the topic yet, learn of the topic before it notes
+        for what it has assigned, and so never assign again (kafka-python 3.0). Asking anew makes it join anew."""
+        now = time.monotonic()
+        if self.raw.assignment():
+            self._assigned_at = now
+        elif now - self._assigned_at > UNASSIGNED_S:
+            self._assigned_at = now
+            self.raw.unsubscribe()
+            self.raw.subscribe(self._topics)
 
     def poll(self, timeout_s: float) -> list[Message]:
+        self._mend()
         found = self.raw.poll(timeout_ms=int(timeout_s * 1000))
         return [Message(m.topic, m.partition, m.offset, m.key, m.value) for messages in found.values() for m in messages]
 
