@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -139,13 +140,17 @@ def _create(admin_class: Any, new_topic: Any, bootstrap: str, topic: str, *, par
     asyncio.run(make())
 
 
-def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool], timeout_s: float = 30) -> bool:
+def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool], timeout_s: float = 60) -> bool:
+    """Poll all at once until their assignments are as they should be.
+
+    In threads, for a rebalance needs everyone: kafka-python that is polled by turns stands still, with Apache Kafka too.
+    """
     deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        for consumer in consumers:
-            consumer.poll(0.1)
-        if done([c.assignment() for c in consumers]):
-            return True
+    with ThreadPoolExecutor(len(consumers)) as pool:
+        while time.monotonic() < deadline:
+            list(pool.map(lambda consumer: consumer.poll(1.0), consumers))
+            if done([c.assignment() for c in consumers]):
+                return True
     return False
 
 
