@@ -100,12 +100,16 @@ class Cluster:
         else:
             storage = broker.directory.create(topic.name, index, config, topic.topic_id)
         storage.leader_epoch = topic.leader_epochs[index]
-        broker.partitions.add(storage)
+        broker.partitions.add(storage).min_insync_replicas = self._min_insync_replicas(topic.name)
 
     @staticmethod
     def _tell(directory: str, report: Report) -> None:
         for loss in report.losses:
             log.warning("log_cut", directory=directory, reason=loss)
+
+    def _min_insync_replicas(self, topic: str) -> int:
+        """The topic's own wish; the broker's default is meant for a cluster and counts for nothing on one broker."""
+        return int(self.state.config_of(TOPIC_RESOURCE, topic).get("min.insync.replicas", 1))
 
     def log_config(self, topic: str) -> LogConfig:
         return log_config(self.state.config_of(TOPIC_RESOURCE, topic), self._broker.config)
@@ -164,7 +168,9 @@ class Cluster:
         if resource_type == TOPIC_RESOURCE and name in self.state.topics:
             config = self.log_config(name)
             for index in range(self.state.topics[name].partition_count):
-                self._broker.partitions.get(name, index).log.config = config
+                partition = self._broker.partitions.get(name, index)
+                partition.log.config = config
+                partition.min_insync_replicas = self._min_insync_replicas(name)
 
     # features and ids
 

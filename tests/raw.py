@@ -28,9 +28,14 @@ class RawClient:
 
     def __init__(self, bootstrap: str, client_id: str | None = "raw") -> None:
         host, _, port = bootstrap.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self.socket = socket.create_connection((host, int(port)), TIMEOUT_S)
         self._client_id = client_id
         self._correlation_id = 0
+
+    @staticmethod
+    def newest(request: Any) -> int:
+        """The newest stable version of a request's API."""
+        return api(_KEYS[type(request).__name__.removesuffix("Request")]).max_version
 
     def send(self, request: Any, version: int) -> tuple[int, int]:
         """Send without waiting; what `receive` needs to read the answer."""
@@ -45,12 +50,10 @@ class RawClient:
 
     def call(self, request: Any, version: int | None = None) -> Any:
         """Raises `Closed`. The newest stable version is the default."""
-        if version is None:
-            version = api(_KEYS[type(request).__name__.removesuffix("Request")]).max_version
-        return self.receive(self.send(request, version))
+        return self.receive(self.send(request, self.newest(request) if version is None else version))
 
     def send_bytes(self, raw: bytes) -> None:
-        self._socket.sendall(raw)
+        self.socket.sendall(raw)
 
     def receive_frame(self) -> bytes:
         return self._read(int.from_bytes(self._read(4), "big"))
@@ -59,7 +62,7 @@ class RawClient:
         found = b""
         while len(found) < size:
             try:
-                piece = self._socket.recv(size - len(found))
+                piece = self.socket.recv(size - len(found))
             except ConnectionError as error:
                 raise Closed(str(error)) from None
             if not piece:
@@ -77,7 +80,7 @@ class RawClient:
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
-            self._socket.close()
+            self.socket.close()
 
     def __enter__(self) -> Self:
         return self

@@ -273,6 +273,14 @@ class ApacheKafka:
             self._process.wait()
             self._process = None
 
+    def restart(self, *, kill: bool = False) -> Self:
+        """Stop (or kill) and start again on the same directory and port."""
+        if kill:
+            self.kill()
+        else:
+            self.stop()
+        return self.start()
+
     def __enter__(self) -> Self:
         return self.start()
 

@@ -26,6 +26,7 @@ IMPLICIT_ADD_FROM = 12
 ABORTABLE_FROM = 11
 ZSTD_FROM = 7
 IDS_FROM = 13
+ALL_REPLICAS = -1
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
 
@@ -53,14 +54,14 @@ def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
             if refused is not Code.NONE or missing is not Code.NONE:
                 answers[index] = PartitionProduceResponse(index, refused or missing, -1)
             else:
-                answers[index] = _append(context, request.transactional_id, name, data)
+                answers[index] = _append(context, request, name, data)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, list(answers.values())))
     return ProduceResponse(responses) if request.acks else None
 
 
-def _append(context: Context, transactional_id: str | None, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
+def _append(context: Context, request: ProduceRequest, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
     """Checks, verification and append are one synchronous stretch: nothing can come between them."""
-    index = data.index
+    index, transactional_id = data.index, request.transactional_id
     try:
         partition = context.broker.partitions.get(topic, index)
         if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
@@ -72,10 +73,10 @@ def _append(context: Context, transactional_id: str | None, topic: str, data: Pa
         header = check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
         if partition.log.config.is_compacted:
             _check_keys(batch)
-        implicit_add = context.version >= IMPLICIT_ADD_FROM
+        implicit_add = context.version >= IMPLICIT_ADD_FROM and transactional_id is not None
         if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
             verify(context, transactional_id, partition, header)
-        appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
+        appended = partition.append(batch, header, implicit_add=implicit_add, all_replicas=request.acks == ALL_REPLICAS)
     except KafkaError as error:
         return PartitionProduceResponse(index, error.code, -1, error_message=error.message)
     return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset)

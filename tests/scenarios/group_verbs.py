@@ -1,0 +1,154 @@
+"""Commands of scenario files about groups and their offsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocol.errors import Code
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from protocol.messages.sync_group import SyncGroupRequest
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.scenarios.verbs import identity, transactional_id, verb
+from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
+
+
+@verb
+def join(world: World, words: Words) -> str:
+    """M = join g [instance=i] [session=30000]: the only member of a group, joined and synced"""
+    group = world.real(words.plain[0])
+    instance = words.options.get("instance")
+    known = world.actors.get(words.name)
+    member = known.member if known is not None else ""
+    request = JoinGroupRequest(
+        group, words.number("session", 30_000), 30_000, member, instance, "consumer", [JoinGroupRequestProtocol("range", b"")]
+    )
+    answer = world.until(lambda: world.call(request, 7), lambda a: not name_of(a.error_code).startswith(NOT_READY))
+    if answer.error_code == Code.MEMBER_ID_REQUIRED:
+        request.member_id = answer.member_id
+        answer = world.call(request, 7)
+    if answer.error_code:
+        return name_of(answer.error_code)
+    synced = world.call(SyncGroupRequest(group, answer.generation_id, answer.member_id, instance), 5)
+    actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1))
+    actor.member, actor.generation = answer.member_id, answer.generation_id
+    return f"{name_of(synced.error_code)} generation {answer.generation_id}"
+
+
+@verb
+def leave(world: World, words: Words) -> Ask:
+    """leave M g"""
+    actor = world.actors[words.plain[0]]
+    request = LeaveGroupRequest(world.real(words.plain[1]), members=[MemberIdentity(actor.member)])
+    return Ask(request, 4, lambda a: name_of(a.error_code or a.members[0].error_code))
+
+
+def _membership(world: World, words: Words) -> tuple[int, str, str | None]:
+    """generation, member and instance, as ``member=M gen=g+1 instance=i`` bend them"""
+    generation, member = -1, ""
+    given = words.options.get("member")
+    if given in world.actors:
+        generation, member = world.actors[given].generation, world.actors[given].member
+    elif given is not None:
+        member = "" if given == "none" else given
+    bent = words.options.get("gen")
+    if bent is not None:
+        generation = generation + int(bent[1:] or 0) if bent.startswith("g") else int(bent)
+    return generation, member, words.options.get("instance")
+
+
+def _offsets(world: World, words: Words) -> list[tuple[str, int, int]]:
+    return [(*world.partition(k), int(v)) for k, v in words.options.items() if k.partition("/")[0] in ("t", "u", "ghost")]
+
+
+@verb
+def offsets(world: World, words: Words) -> Ask:
+    """offsets A g t=5 [u/1=7] [v=5] [member=M] [gen=g-1] [instance=i]: TxnOffsetCommit"""
+    actor = world.actors[words.plain[0]]
+    pid, epoch = identity(world, words, actor)
+    generation, member, instance = _membership(world, words)
+    wanted = _offsets(world, words)
+    topics = [TxnOffsetCommitRequestTopic(t, [TxnOffsetCommitRequestPartition(i, at)]) for t, i, at in wanted]
+    group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
+    request = TxnOffsetCommitRequest(
+        transactional_id(world, words, actor) or "", group, pid, epoch, generation, member, instance, topics
+    )
+
+    def show(answer: Any) -> str:
+        found = {(t.name, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
+        names = [name_of(found[t, i]) for t, i, _ in wanted]
+        return names[0] if len(set(names)) == 1 else " | ".join(names)
+
+    return Ask(request, words.version(5), show)
+
+
+@verb
+def commit_offsets(world: World, words: Words) -> Ask:
+    """commit_offsets g t=5 [v=9] [member=M]: a plain OffsetCommit"""
+    generation, member, instance = _membership(world, words)
+    wanted = _offsets(world, words)
+    topics = [OffsetCommitRequestTopic(t, partitions=[OffsetCommitRequestPartition(i, at)]) for t, i, at in wanted]
+    request = OffsetCommitRequest(world.real(words.plain[0]), generation, member, instance, topics=topics)
+
+    def show(answer: Any) -> str:
+        return " | ".join(name_of(p.error_code) for t in answer.topics for p in t.partitions)
+
+    return Ask(request, words.version(8), show)
+
+
+@verb
+def committed(world: World, words: Words) -> Ask:
+    """committed g t [u] [stable] [v=8]: OffsetFetch"""
+    names = [p for p in words.plain[1:] if p not in ("stable", "once")]
+    wanted = [world.partition(p) for p in names]
+    version = words.version(8) or 0
+    asked = [OffsetFetchRequestTopics(t, partition_indexes=[i]) for t, i in wanted] or None
+    group = world.real(words.plain[0])
+    if version >= 8:
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group, topics=asked)],
+            require_stable=words.has("stable"),
+        )
+    else:
+        from protocol.messages.offset_fetch import OffsetFetchRequestTopic
+
+        old = [OffsetFetchRequestTopic(t, [i]) for t, i in wanted]
+        request = OffsetFetchRequest(group_id=group, topics=old, require_stable=words.has("stable"))
+
+    def show(answer: Any) -> str:
+        whole = answer.groups[0] if version >= 8 else answer
+        if whole.error_code:
+            return name_of(whole.error_code)
+        found = {(t.name, p.partition_index): p for t in whole.topics for p in t.partitions}
+        parts = []
+        for where in wanted or sorted(found):
+            p = found[where]
+            named = "" if wanted else f"{world.shown(where[0])}/{where[1]} "
+            parts.append(named + (name_of(p.error_code) if p.error_code else str(p.committed_offset)))
+        return " | ".join(parts) or "nothing"
+
+    return Ask(request, version, show)
+
+
+@verb
+def delete_offsets(world: World, words: Words) -> Ask:
+    """delete_offsets g t"""
+    topic, index = world.partition(words.plain[1])
+    request = OffsetDeleteRequest(
+        world.real(words.plain[0]), [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index)])]
+    )
+    return Ask(request, 0, lambda a: name_of(a.error_code or a.topics[0].partitions[0].error_code))
+
+
+@verb
+def delete_group(world: World, words: Words) -> Ask:
+    request = DeleteGroupsRequest([world.real(words.plain[0])])
+    return Ask(request, None, lambda a: name_of(a.results[0].error_code))

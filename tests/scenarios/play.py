@@ -1,0 +1,121 @@
+"""Plays a case: each command to the broker, each answer held against what the file says."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.raw import TIMEOUT_S, Closed
+from tests.scenarios import forge, group_verbs, verbs, views
+from tests.scenarios.brokers import Handle
+from tests.scenarios.script import Scenario, Step, choose
+from tests.scenarios.world import PAUSE_S, Ask, Words, World
+
+_LOADED = (verbs, views, group_verbs, forge)
+MODES = {"once", "cut", "twice"}
+_NAMED = re.compile(r"^(\w+) = (.+)$")
+
+
+class Differs(AssertionError):
+    """A broker answered otherwise."""
+
+
+@dataclass(slots=True)
+class Played:
+    step: Step
+    answer: str
+
+
+def cut_up(command: str, case: dict[str, str]) -> Words:
+    for name, value in case.items():
+        command = command.replace(f"${name}", value)
+    named = _NAMED.match(command)
+    name, rest = (named[1], named[2]) if named else ("", command)
+    verb, *words = rest.split()
+    if verb in MODES:
+        verb, *words = [*words, verb]
+    plain = [w for w in words if "=" not in w or w.startswith("=")]
+    options = dict(w.split("=", 1) for w in words if "=" in w and not w.startswith("="))
+    return Words(name, verb, plain, options)
+
+
+def play(scenario: Scenario, case: dict[str, str], broker: Handle, target: str, prefix: str) -> list[Played]:
+    """Every answer. Does not compare them."""
+    world = World(broker, target, prefix)
+    try:
+        return [Played(step, _perform(world, step, case, target)) for step in scenario.steps]
+    finally:
+        world.close()
+
+
+def _perform(world: World, step: Step, case: dict[str, str], target: str) -> str:
+    words = cut_up(step.command, case)
+    if words.verb == "later":
+        # Made now, with what the actor believes now; sent by ``deliver``.
+        inner = _inner(words)
+        made = verbs.VERBS[inner.verb](world, inner)
+        assert isinstance(made, Ask)
+        world.later[words.name] = made
+        return ""
+    if words.verb == "deliver":
+        return world.ask(world.later.pop(words.plain[0]), set(words.plain) & MODES)
+    if words.verb == "send":
+        # Sent on a connection of its own; ``answer`` reads what came.
+        inner = _inner(words)
+        made = verbs.VERBS[inner.verb](world, inner)
+        assert isinstance(made, Ask)
+        client = world.connect()
+        version = client.newest(made.request) if made.version is None else made.version
+        world.parked[words.name] = (client, made, client.send(made.request, version))
+        return ""
+    if words.verb == "answer":
+        client, made, sent = world.parked.pop(words.plain[0])
+        with client:
+            return made.show(client.receive(sent))
+    if words.verb == "eventually":
+        return _eventually(world, _inner(words), step, case, target)
+    return _run(world, words)
+
+
+def _inner(words: Words) -> Words:
+    return Words("", words.plain[0], words.plain[1:], words.options)
+
+
+def _run(world: World, words: Words) -> str:
+    found = verbs.VERBS[words.verb](world, words)
+    if isinstance(found, Ask):
+        return world.ask(found, set(words.plain) & MODES)
+    return found
+
+
+def _eventually(world: World, words: Words, step: Step, case: dict[str, str], target: str) -> str:
+    wanted = None if step.expected is None else choose(step.expected, case, target)
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        found = _run(world, words)
+        if found == wanted or time.monotonic() > deadline:
+            return found
+        time.sleep(PAUSE_S)
+
+
+def compare(scenario: Scenario, case: dict[str, str], target: str, played: list[Played]) -> None:
+    """Raises `Differs` with the whole transcript, the wrong lines marked."""
+    lines, wrong = [], 0
+    for one in played:
+        expected = None if one.step.expected is None else choose(one.step.expected, case, target)
+        if one.step.expected is None:
+            fine = one.answer == "" or one.answer.startswith("NONE")
+        else:
+            fine = expected == one.answer
+        lines.append(f"{'  ' if fine else '! '}{one.step.command:<46} -> {one.answer}")
+        if not fine:
+            wrong += 1
+            lines.append(f"  {'':<46}    {expected if one.step.expected is not None else 'success'} was expected")
+    if wrong:
+        raise Differs(f"{scenario.entry} {scenario.title}\n" + "\n".join(lines))
+
+
+Player = Callable[[Scenario, dict[str, str]], None]
+__all__ = ["Closed", "Differs", "Played", "compare", "play"]

@@ -1,0 +1,137 @@
+"""Scenario files: what they look like, how an answer is chosen, how answers are written into them.
+
+    IDM-03 a retry is answered with where the first stands   [v=9,12]
+      broker: default
+      topic t
+      A = init
+      produce A t v=$v                     -> NONE @0
+      produce A t seq=0 v=$v               -> NONE @0
+
+A head at the margin (entry, title, parameters), then one command a line. Right of ``->`` stands the answer. A line
+without one must succeed. Alternatives are divided by `` ; `` and told apart by parameters or by whose answer it is:
+``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or ``-> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR``; where the two brokers
+differ, a ``differs:`` line says why.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "transcripts"
+ARROW = " -> "
+OR = " ; "
+_HEAD = re.compile(r"^([A-Z]{3}-\d+\w?) (.+?)(?:\s+\[(.+)\])?$")
+_LABEL = re.compile(r"^((?:\w+=\S+|ottla|kafka)(?: (?:\w+=\S+|ottla|kafka))*): (.*)$")
+_ATTRIBUTE = re.compile(r"^  (broker|differs): (.+)$")
+
+
+class ScriptError(Exception):
+    """A scenario file that cannot be read."""
+
+
+@dataclass(slots=True)
+class Step:
+    line: int
+    command: str
+    expected: str | None
+
+
+@dataclass(slots=True)
+class Scenario:
+    """One entry's commands. ``cases`` are its combinations of parameters."""
+
+    file: Path
+    entry: str
+    title: str
+    cases: list[dict[str, str]]
+    broker: str = "default"
+    differs: str | None = None
+    steps: list[Step] = field(default_factory=list)
+
+
+def load(file: Path) -> list[Scenario]:
+    """Raises `ScriptError`."""
+    found: list[Scenario] = []
+    for number, line in enumerate(file.read_text().splitlines()):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        head = _HEAD.match(line)
+        if head:
+            found.append(Scenario(file, head[1], head[2], _cases(head[3])))
+            continue
+        if not found or not line.startswith("  "):
+            raise ScriptError(f"{file.name}:{number + 1}: neither a head nor a command")
+        attribute = _ATTRIBUTE.match(line)
+        if attribute:
+            setattr(found[-1], attribute[1], attribute[2])
+            continue
+        command, arrow, expected = line.partition(ARROW)
+        found[-1].steps.append(Step(number, command.strip(), expected.strip() if arrow else None))
+    return found
+
+
+def _cases(text: str | None) -> list[dict[str, str]]:
+    axes = [[(name, v) for v in values.split(",")] for name, _, values in (p.partition("=") for p in (text or "").split())]
+    return [dict(case) for case in itertools.product(*axes)]
+
+
+def case_name(case: dict[str, str]) -> str:
+    return " ".join(f"{k}={v}" for k, v in case.items())
+
+
+def choose(expected: str, case: dict[str, str], target: str) -> str | None:
+    """The answer that ``expected`` holds for this case and broker; None where no alternative fits."""
+    for alternative in expected.split(OR):
+        label = _LABEL.match(alternative)
+        if label is None:
+            return alternative
+        if all(_fits(condition, case, target) for condition in label[1].split()):
+            return label[2]
+    return None
+
+
+def _fits(condition: str, case: dict[str, str], target: str) -> bool:
+    name, equals, values = condition.partition("=")
+    return case.get(name) in values.split(",") if equals else condition == target
+
+
+def rewrite(file: Path, answers: dict[int, list[tuple[dict[str, str], str]]]) -> None:
+    """Write what a broker answered, line by line, into the file. Lines that tell the brokers apart are left alone."""
+    lines = file.read_text().splitlines()
+    for number, given in answers.items():
+        command, arrow, expected = lines[number].partition(ARROW)
+        if any(mark in f" {expected}" for mark in (" ottla: ", " kafka: ", " ottla ", " kafka ")):
+            continue
+        merged = _merged(given)
+        if not arrow and merged in ("", "NONE"):
+            continue
+        lines[number] = f"{command.rstrip():<48}{ARROW}{merged}".rstrip()
+    file.write_text("\n".join(lines) + "\n")
+
+
+def _merged(given: list[tuple[dict[str, str], str]]) -> str:
+    by_answer: dict[str, list[dict[str, str]]] = {}
+    for case, answer in given:
+        by_answer.setdefault(answer, []).append(case)
+    if len(by_answer) == 1:
+        return next(iter(by_answer))
+    names = list(given[0][0])
+    for size in range(1, len(names) + 1):
+        for subset in itertools.combinations(names, size):
+            found = {answer: {tuple(c[n] for n in subset) for c in cases} for answer, cases in by_answer.items()}
+            if sum(map(len, found.values())) == len(set().union(*found.values())):
+                return OR.join(_labelled(subset, keys, answer) for answer, keys in found.items())
+    raise ScriptError(f"one case gave several answers: {by_answer}")
+
+
+def _labelled(names: tuple[str, ...], keys: set[tuple[str, ...]], answer: str) -> str:
+    if len(names) == 1:
+        return f"{names[0]}={','.join(sorted((k[0] for k in keys), key=_natural))}: {answer}"
+    return OR.join(" ".join(f"{n}={v}" for n, v in zip(names, key, strict=True)) + f": {answer}" for key in sorted(keys))
+
+
+def _natural(text: str) -> tuple[int, str]:
+    return (int(text), "") if text.lstrip("-").isdigit() else (1 << 40, text)

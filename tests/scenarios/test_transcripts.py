@@ -1,0 +1,79 @@
+"""Every entry of the catalogue that is written as a transcript, against ottla and against Apache Kafka itself."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.brokers import TARGETS, Handle, start
+from tests.scenarios.play import compare, play
+from tests.scenarios.script import FOLDER, Scenario, case_name, load, rewrite
+from tools.kafka import Unavailable
+
+pytestmark = pytest.mark.wire
+
+SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in load(file)]
+
+
+def _parameters() -> Iterator[object]:
+    for target in TARGETS:
+        marks = [pytest.mark.slow, pytest.mark.java] if target == "kafka" else []
+        for scenario in SCENARIOS:
+            for case in scenario.cases:
+                name = f"{target}-{scenario.entry}" + (f"-{case_name(case)}" if case else "")
+                yield pytest.param(target, scenario, case, id=name, marks=marks)
+
+
+@pytest.fixture(scope="session")
+def broker_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], Handle]]:
+    """A running broker by target and set-up, kept for the session."""
+    running: dict[tuple[str, str], Handle] = {}
+
+    def find(target: str, name: str) -> Handle:
+        if (target, name) not in running:
+            try:
+                running[target, name] = start(target, name, tmp_path_factory.mktemp(f"{target}-{name}"))
+            except Unavailable as missing:
+                pytest.skip(f"Apache Kafka: {missing}")
+        return running[target, name]
+
+    yield find
+    for broker in running.values():
+        broker.stop()
+
+
+@pytest.fixture(scope="session")
+def rewriting(request: pytest.FixtureRequest) -> Iterator[dict[Path, dict[int, list[tuple[dict[str, str], str]]]] | None]:
+    """With ``--rewrite``: what was answered, by file and line, written into the files at the end."""
+    if not request.config.getoption("--rewrite"):
+        yield None
+        return
+    answers: dict[Path, dict[int, list[tuple[dict[str, str], str]]]] = defaultdict(lambda: defaultdict(list))
+    yield answers
+    for file, given in answers.items():
+        rewrite(file, given)
+
+
+@pytest.mark.parametrize(("target", "scenario", "case"), list(_parameters()))
+def test_transcript(
+    target: str,
+    scenario: Scenario,
+    case: dict[str, str],
+    broker_of: Callable[[str, str], Handle],
+    rewriting: dict[Path, dict[int, list[tuple[dict[str, str], str]]]] | None,
+    record_property: Callable[[str, object], None],
+) -> None:
+    record_property("entry", scenario.entry)
+    record_property("target", target)
+    broker = broker_of(target, scenario.broker)
+    prefix = f"{scenario.entry.lower()}-{uuid.uuid4().hex[:6]}-"
+    played = play(scenario, case, broker, target, prefix)
+    if rewriting is not None:
+        for one in played:
+            rewriting[scenario.file][one.step.line].append((case, one.answer))
+        return
+    compare(scenario, case, target, played)

@@ -1,0 +1,369 @@
+"""The commands of scenario files that change something; views.py has those that look."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from protocol.errors import Code
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from protocol.records import build_batch
+from tests.scenarios.world import Actor, Ask, Words, World, name_of
+
+Verb = Callable[[World, Words], "Ask | str"]
+VERBS: dict[str, Verb] = {}
+CONFIG_SETTLES_S = 0.15
+"""How long Apache Kafka may take from having a config to living by it."""
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def verb(function: Verb) -> Verb:
+    VERBS[function.__name__.removeprefix("do_")] = function
+    return function
+
+
+def identity(world: World, words: Words, actor: Actor) -> tuple[int, int]:
+    """Producer id and epoch as the command bends them: ``epoch=e-1``, ``epoch=3``, ``pid=B``, ``pid=77``."""
+    pid, epoch = actor.pid, actor.epoch
+    given = words.options.get("pid")
+    if given is not None:
+        pid = world.actors[given].pid if given in world.actors else int(given)
+    given = words.options.get("epoch")
+    if given is not None:
+        epoch = epoch + int(given[1:] or 0) if given.startswith("e") else int(given)
+    return pid, epoch
+
+
+def transactional_id(world: World, words: Words, actor: Actor) -> str | None:
+    given = words.options.get("id")
+    if given is None:
+        return actor.transactional_id
+    return None if given == "null" else "" if given == "empty" else world.real(given)
+
+
+# topics and settings
+
+
+@verb
+def topic(world: World, words: Words) -> str:
+    """topic t [partitions=2] [any.config=value]"""
+    name = world.real(words.plain[0])
+    configs = [CreatableTopicConfig(k, v) for k, v in words.options.items() if "." in k]
+    count = words.number("partitions", 1)
+    found = world.call(CreateTopicsRequest([CreatableTopic(name, count, 1, configs=configs)], 10_000)).topics[0]
+    if found.error_code:
+        return name_of(found.error_code)
+    world.until(
+        lambda: world.call(MetadataRequest([MetadataRequestTopic(name=name)], False), 9).topics[0],
+        lambda t: t.error_code == 0 and len(t.partitions) == count and all(p.error_code == 0 for p in t.partitions),
+    )
+    return ""
+
+
+@verb
+def delete(world: World, words: Words) -> Ask:
+    request = DeleteTopicsRequest([DeleteTopicState(world.real(words.plain[0]))], timeout_ms=10_000)
+    return Ask(request, None, lambda a: name_of(a.responses[0].error_code))
+
+
+@verb
+def delete_records(world: World, words: Words) -> Ask:
+    """delete_records t before=4"""
+    name, index = world.partition(words.plain[0])
+    before = DeleteRecordsPartition(index, words.number("before", -1))
+    request = DeleteRecordsRequest([DeleteRecordsTopic(name, [before])], 10_000)
+    return Ask(request, None, lambda a: name_of(a.topics[0].partitions[0].error_code))
+
+
+def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -> str:
+    configs = [AlterableConfig(k, 0 if v is not None else 1, v) for k, v in changes.items()]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)])
+    code = world.call(request).responses[0].error_code
+    if world.target == "kafka":
+        time.sleep(CONFIG_SETTLES_S)
+    return "" if code == 0 else name_of(code)
+
+
+@verb
+def config(world: World, words: Words) -> str:
+    """config t some.config=value"""
+    return _alter(world, 2, world.real(words.plain[0]), dict(words.options))
+
+
+@verb
+def broker_config(world: World, words: Words) -> str:
+    """broker_config some.config=value (``=default`` takes it back)"""
+    return _alter(world, 4, "", {k: None if v == "default" else v for k, v in words.options.items()})
+
+
+@verb
+def hold(world: World, words: Words) -> str:
+    """hold t: nothing that needs all replicas is appended from here on, markers and coordinators' records included."""
+    world.held.add(words.plain[0])
+    return _alter(world, 2, world.real(words.plain[0]), {"min.insync.replicas": "2"})
+
+
+@verb
+def release(world: World, words: Words) -> str:
+    world.held.discard(words.plain[0])
+    return _alter(world, 2, world.real(words.plain[0]), {"min.insync.replicas": "1"})
+
+
+@verb
+def feature(world: World, words: Words) -> str:
+    """feature transaction.version=1"""
+    updates = [FeatureUpdateKey(k, int(v), upgrade_type=2) for k, v in words.options.items()]
+    answer = world.call(UpdateFeaturesRequest(10_000, updates, False))
+    if world.target == "kafka":
+        time.sleep(CONFIG_SETTLES_S)
+    return "" if answer.error_code == 0 else name_of(answer.error_code)
+
+
+# producers
+
+
+@verb
+def init(world: World, words: Words) -> Ask:
+    """A = init [x] [v=5] [timeout=60000] [as=A] [pid=] [epoch=] [2pc] [keep]"""
+    name = words.plain[0] if words.plain and words.plain[0] not in ("2pc", "keep", "once") else None
+    real = words.options.get("id") == "empty" and "" or (None if name is None else world.real(name))
+    pid, epoch = -1, -1
+    if "as" in words.options:
+        pid, epoch = identity(world, words, world.actors[words.options["as"]])
+    elif "pid" in words.options or "epoch" in words.options:
+        pid, epoch = words.number("pid", -1), words.number("epoch", -1)
+    if real:
+        world.call(FindCoordinatorRequest(key=real, key_type=1), 3)
+    request = InitProducerIdRequest(
+        real, words.number("timeout", 60_000), pid, epoch, words.has("2pc"), words.has("keep")
+    )
+
+    def show(answer: InitProducerIdResponse) -> str:
+        if answer.error_code:
+            if answer.error_code == Code.CONCURRENT_TRANSACTIONS and real:
+                settle(world, real)
+            return name_of(answer.error_code)
+        if words.name in world.actors:
+            world.actors[words.name].adopt(answer.producer_id, answer.producer_epoch)
+        elif words.name:
+            world.actors[words.name] = Actor(words.name, real, answer.producer_id, answer.producer_epoch)
+        ongoing = ""
+        if (words.version() or 5) >= 6:
+            ongoing = f" ongoing {world.pid(answer.ongoing_txn_producer_id)} e{answer.ongoing_txn_producer_epoch}"
+        return f"NONE {world.pid(answer.producer_id)} e{answer.producer_epoch}{ongoing}"
+
+    return Ask(request, words.version(5), show)
+
+
+@verb
+def copy(world: World, words: Words) -> str:
+    """Z = copy A: a second instance that believes what A believes now."""
+    a = world.actors[words.plain[0]]
+    world.actors[words.name] = Actor(words.name, a.transactional_id, a.pid, a.epoch, dict(a.sequences), a.written)
+    return ""
+
+
+@verb
+def produce(world: World, words: Words) -> Ask:
+    """produce A t [n=1] [seq=] [epoch=] [pid=] [v=12] [plain] [id=null] [acks=-1] [codec=] [size=] [age=ms]"""
+    actor = world.actors[words.plain[0]]
+    where = world.partition(words.plain[1])
+    pid, epoch = identity(world, words, actor)
+    transactional = actor.transactional_id is not None and not words.has("plain")
+    count, sequence = words.number("n", 1), words.number("seq", actor.sequences.get(where, 0))
+    values = []
+    for _ in range(count):
+        actor.written += 1
+        value = f"{actor.name.lower()}{actor.written}".encode()
+        values.append((b"k" if words.has("keyed") else None, value + b"." * (words.number("size", 0) - len(value))))
+    batch = build_batch(
+        values,
+        time.time_ns() // 1_000_000 - words.number("age", 0),
+        producer_id=pid,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=transactional,
+        compression=CODECS[words.options.get("codec", "none")],
+    )
+    acks = words.number("acks", -1)
+    whose = transactional_id(world, words, actor) if transactional or "id" in words.options else None
+
+    def show(answer: Any) -> str:
+        found: PartitionProduceResponse = answer.responses[0].partition_responses[0]
+        if found.error_code:
+            return name_of(found.error_code)
+        if "seq" not in words.options or "move" in words.plain:
+            actor.sequences[where] = sequence + count
+        return f"NONE @{found.base_offset}" + (" stamped" if found.log_append_time_ms >= 0 else "")
+
+    data = [TopicProduceData(where[0], partition_data=[PartitionProduceData(where[1], bytes(batch))])]
+    return Ask(ProduceRequest(whose, acks, 1_500, data), words.version(12), show)
+
+
+# transactions
+
+
+@verb
+def add(world: World, words: Words) -> Ask:
+    """add A t,u/1 [v=3] [epoch=] [pid=] [id=]: brokers' versions 4 and 5 too; ``verify`` only asks."""
+    actor = world.actors[words.plain[0]]
+    pid, epoch = identity(world, words, actor)
+    version = words.version(3) or 0
+    parts = [world.partition(p) for p in words.plain[1].split(",")]
+    by_topic: dict[str, list[int]] = {}
+    for name, index in parts:
+        by_topic.setdefault(name, []).append(index)
+    topics = [AddPartitionsToTxnTopic(name, indexes) for name, indexes in by_topic.items()]
+    real = transactional_id(world, words, actor) or ""
+    if version < 4:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=real,
+            v3_and_below_producer_id=pid,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=topics,
+        )
+    else:
+        one = AddPartitionsToTxnTransaction(real, pid, epoch, words.verb == "verify", topics)
+        request = AddPartitionsToTxnRequest(transactions=[one])
+
+    def show(answer: Any) -> str:
+        if version >= 4 and answer.error_code:
+            return name_of(answer.error_code)
+        found = (
+            answer.results_by_topic_v3_and_below
+            if version < 4
+            else answer.results_by_transaction[0].topic_results
+        )
+        codes = {(t.name, p.partition_index): p.partition_error_code for t in found for p in t.results_by_partition}
+        names = [name_of(codes[p]) for p in parts]
+        return names[0] if len(set(names)) == 1 else " | ".join(names)
+
+    return Ask(request, version, show)
+
+
+@verb
+def verify(world: World, words: Words) -> Ask:
+    """verify A t [v=5]"""
+    words.options.setdefault("v", "5")
+    return add(world, words)  # type: ignore[return-value]
+
+
+@verb
+def add_offsets(world: World, words: Words) -> Ask:
+    """add_offsets A g [v=3]"""
+    actor = world.actors[words.plain[0]]
+    pid, epoch = identity(world, words, actor)
+    group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
+    request = AddOffsetsToTxnRequest(transactional_id(world, words, actor) or "", pid, epoch, group)
+    return Ask(request, words.version(3), lambda a: name_of(a.error_code))
+
+
+def _end(world: World, words: Words, commit: bool) -> Ask:
+    actor = world.actors[words.plain[0]]
+    pid, epoch = identity(world, words, actor)
+    version = words.version(5) or 0
+    real = transactional_id(world, words, actor) or ""
+    bent = bool({"epoch", "pid", "id"} & set(words.options)) or words.has("stay")
+
+    def show(answer: EndTxnResponse) -> str:
+        if answer.error_code:
+            return name_of(answer.error_code)
+        if not world.held and not words.has("nosettle"):
+            settle(world, real)
+        if version < 5:
+            return "NONE"
+        if not bent:
+            actor.adopt(answer.producer_id, answer.producer_epoch)
+        return f"NONE {world.pid(answer.producer_id)} e{answer.producer_epoch}"
+
+    return Ask(EndTxnRequest(real, pid, epoch, commit), version, show)
+
+
+@verb
+def commit(world: World, words: Words) -> Ask:
+    """commit A [v=5] [epoch=] [pid=] [id=] [stay] [nosettle]; A goes on as the answer says, unless bent or ``stay``."""
+    return _end(world, words, True)
+
+
+@verb
+def abort(world: World, words: Words) -> Ask:
+    return _end(world, words, False)
+
+
+def settle(world: World, real: str) -> str:
+    """Wait until no decision of the id is under way; its state."""
+
+    def state() -> str:
+        found = world.call(DescribeTransactionsRequest([real])).transaction_states[0]
+        return found.transaction_state or name_of(found.error_code)
+
+    found: str = world.until(state, lambda s: not s.startswith("Prepare"))
+    return found
+
+
+@verb
+def do_settle(world: World, words: Words) -> str:
+    return settle(world, world.real(words.plain[0]))
+
+
+@verb
+def marker(world: World, words: Words) -> Ask:
+    """marker A t commit|abort [epoch=] [coordinator=0] [tv=0] [v=2]: what a coordinator or an admin sends"""
+    actor = world.actors[words.plain[0]]
+    pid, epoch = identity(world, words, actor)
+    parts = [world.partition(p) for p in words.plain[1].split(",")]
+    topics = [WritableTxnMarkerTopic(name, [index]) for name, index in parts]
+    one = WritableTxnMarker(pid, epoch, words.plain[2] == "commit", topics, words.number("coordinator", 0), words.number("tv", 0))
+
+    def show(answer: Any) -> str:
+        found = {(t.name, p.partition_index): p.error_code for t in answer.markers[0].topics for p in t.partitions}
+        return " | ".join(name_of(found[p]) for p in parts)
+
+    return Ask(WriteTxnMarkersRequest([one]), words.version(2), show)
+
+
+# time and trouble
+
+
+@verb
+def restart(world: World, words: Words) -> str:
+    world.broker.restart()
+    world.forget_connection()
+    return ""
+
+
+@verb
+def kill(world: World, words: Words) -> str:
+    """SIGKILL, and start again."""
+    world.broker.restart(kill=True)
+    world.forget_connection()
+    return ""
+
+
+@verb
+def wait(world: World, words: Words) -> str:
+    """wait 300: milliseconds"""
+    time.sleep(int(words.plain[0]) / 1000)
+    return ""

@@ -1,0 +1,249 @@
+"""The commands of scenario files that look: at logs, offsets, transactions, producers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.result import LogRecord, partition_for
+from coordinator.transaction.metadata import TxnMetadata, from_record
+from protocol.errors import Code
+from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.messages.list_transactions import ListTransactionsRequest
+from protocol.records import BatchHeader, batches, read_marker, read_records
+from tests.scenarios.verbs import verb
+from tests.scenarios.world import Ask, Words, World, name_of
+
+TRANSACTION_TOPIC = "__transaction_state"
+PARTITIONS = 50
+ALL_BYTES = 8 << 20
+
+
+def fetch_once(
+    world: World, where: tuple[str, int], at: int = 0, *, committed: bool = True, max_bytes: int = ALL_BYTES, wait_ms: int = 0
+) -> PartitionData:
+    part = FetchPartition(where[1], -1, at, partition_max_bytes=max_bytes)
+    topics = [FetchTopic(where[0], partitions=[part])]
+    request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, isolation_level=int(committed), topics=topics)
+    found: PartitionData = world.until(
+        lambda: world.call(request, 11).responses[0].partitions[0],
+        lambda p: p.error_code not in (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION),
+    )
+    return found
+
+
+def stored(world: World, where: tuple[str, int], *, committed: bool = False) -> list[tuple[BatchHeader, bytes]]:
+    """Every batch of a partition, read as far as the isolation level lets."""
+    found: list[tuple[BatchHeader, bytes]] = []
+    at = 0
+    while True:
+        part = fetch_once(world, where, max(at, 0), committed=committed)
+        if part.error_code == Code.OFFSET_OUT_OF_RANGE and at < part.log_start_offset:
+            at = part.log_start_offset
+            continue
+        data = bytes(part.records or b"")
+        batch_list = [(h, data[p : p + h.size_bytes]) for p, h in batches(data) if h.next_offset > at]
+        if not batch_list:
+            return found
+        found += batch_list
+        at = batch_list[-1][0].next_offset
+
+
+def visible(world: World, where: tuple[str, int], *, committed: bool) -> list[str]:
+    """What a consumer gives its application, the aborted list applied as the Java client does."""
+    aborted: list[tuple[int, int]] = []
+    if committed:
+        part = fetch_once(world, where)
+        aborted = sorted((a.first_offset, a.producer_id) for a in part.aborted_transactions or ())
+    values: list[str] = []
+    hidden: set[int] = set()
+    for header, raw in stored(world, where, committed=committed):
+        while aborted and aborted[0][0] <= header.last_offset:
+            hidden.add(aborted.pop(0)[1])
+        if header.is_control:
+            hidden.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in hidden):
+            values += [(r.value or b"").decode().rstrip(".") for r in read_records(raw)]
+    return values
+
+
+@verb
+def read(world: World, words: Words) -> str:
+    """read t [uncommitted]: the values that a consumer gets"""
+    where = world.partition(words.plain[0])
+    return " ".join(visible(world, where, committed=not words.has("uncommitted"))) or "nothing"
+
+
+@verb
+def log(world: World, words: Words) -> str:
+    """log t: every batch in the log"""
+    parts = []
+    for header, raw in stored(world, world.partition(words.plain[0])):
+        where = f"{header.base_offset}" + (f"-{header.last_offset}" if header.last_offset_delta else "")
+        who = f" {world.pid(header.producer_id)} e{header.producer_epoch}" if header.producer_id >= 0 else ""
+        if header.is_control:
+            found = read_marker(raw, header)
+            kind = "control" if found is None else "commit" if found.commit else "abort"
+        else:
+            kind = "data" + (f" s{header.base_sequence}" if header.producer_id >= 0 else "")
+            kind += " txn" if header.is_transactional else ""
+        parts.append(f"{where}{who} {kind}")
+    return " | ".join(parts) or "empty"
+
+
+def _offset(world: World, where: tuple[str, int], timestamp: int, committed: bool) -> Any:
+    asked = [ListOffsetsTopic(where[0], [ListOffsetsPartition(where[1], -1, timestamp)])]
+    return world.until(
+        lambda: world.call(ListOffsetsRequest(-1, int(committed), asked), 7).topics[0].partitions[0],
+        lambda p: p.error_code not in (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION),
+    )
+
+
+@verb
+def ends(world: World, words: Words) -> str:
+    """ends t: log start offset, last stable offset, log end"""
+    where = world.partition(words.plain[0])
+    start, stable, end = (_offset(world, where, t, c) for t, c in ((-2, False), (-1, True), (-1, False)))
+    for found in (start, stable, end):
+        if found.error_code:
+            return name_of(found.error_code)
+    return f"start={start.offset} lso={stable.offset} end={end.offset}"
+
+
+@verb
+def list_offsets(world: World, words: Words) -> str:
+    """list_offsets t at=-3 [committed]"""
+    found = _offset(world, world.partition(words.plain[0]), words.number("at", -1), words.has("committed"))
+    stamp = "stamp" if found.timestamp >= 0 else "no stamp"
+    return name_of(found.error_code) if found.error_code else f"NONE @{found.offset} {stamp}"
+
+
+@verb
+def fetch(world: World, words: Words) -> str:
+    """fetch t [from=0] [committed] [max=bytes] [wait=ms]: error, offsets of the batches, aborted list, LSO"""
+    part = fetch_once(
+        world,
+        world.partition(words.plain[0]),
+        words.number("from", 0),
+        committed=words.has("committed"),
+        max_bytes=words.number("max", ALL_BYTES),
+        wait_ms=words.number("wait", 0),
+    )
+    if part.error_code:
+        return name_of(part.error_code)
+    ranges = [f"{h.base_offset}-{h.last_offset}" for _, h in batches(bytes(part.records or b""))]
+    found = f"NONE {','.join(ranges) or 'nothing'} lso={part.last_stable_offset} hw={part.high_watermark}"
+    if part.aborted_transactions:
+        pairs = sorted((a.first_offset, a.producer_id) for a in part.aborted_transactions)
+        found += " aborted " + " ".join(f"{world.pid(p)}@{o}" for o, p in pairs)
+    return found
+
+
+# transactions
+
+
+@verb
+def describe(world: World, words: Words) -> Ask:
+    """describe x: state, identity and partitions of a transactional id"""
+
+    def show(answer: Any) -> str:
+        s = answer.transaction_states[0]
+        if s.error_code:
+            return name_of(s.error_code)
+        parts = sorted(f"{world.shown(t.topic)}/{p}" for t in s.topics for p in t.partitions)
+        started = " started" if s.transaction_start_time_ms >= 0 else ""
+        return f"{s.transaction_state} {world.pid(s.producer_id)} e{s.producer_epoch}{started}" + (
+            f" {','.join(parts)}" if parts else ""
+        )
+
+    name = "" if words.plain[0] == "empty" else world.real(words.plain[0])
+    return Ask(DescribeTransactionsRequest([name]), None, show)
+
+
+@verb
+def transactions(world: World, words: Words) -> Ask:
+    """transactions [state=Ongoing,Empty] [pid=A] [longer=ms] [pattern=.*] [v=2]: the case's own ids only"""
+    pids = [world.actors[p].pid if p in world.actors else int(p) for p in words.options.get("pid", "").split(",") if p]
+    states = [s for s in words.options.get("state", "").split(",") if s]
+    pattern = words.options.get("pattern")
+    if pattern is not None:
+        pattern = pattern.replace("@", world.real("x")[:-1])
+    request = ListTransactionsRequest(states, pids, words.number("longer", -1), pattern)
+
+    def show(answer: Any) -> str:
+        if answer.error_code:
+            return name_of(answer.error_code)
+        mine = [t for t in answer.transaction_states if t.transactional_id.startswith(world.real("x")[:-1])]
+        listed = sorted(f"{world.shown(t.transactional_id)} {t.transaction_state}" for t in mine)
+        unknown = f" unknown {','.join(answer.unknown_state_filters)}" if answer.unknown_state_filters else ""
+        return "NONE " + (", ".join(listed) or "nothing") + unknown
+
+    return Ask(request, words.version(), show)
+
+
+def txn_records(world: World, name: str) -> list[TxnMetadata | None]:
+    where = (TRANSACTION_TOPIC, partition_for(name, PARTITIONS))
+    found = []
+    for _, raw in stored(world, where):
+        for record in read_records(raw):
+            transactional_id, metadata = from_record(LogRecord(record.key, record.value))
+            if transactional_id == name:
+                found.append(metadata)
+    return found
+
+
+@verb
+def txn_log(world: World, words: Words) -> str:
+    """txn_log x: the id's records in __transaction_state, as state:epoch"""
+    found = txn_records(world, world.real(words.plain[0]))
+    return " ".join("tombstone" if m is None else f"{m.state.label}:{m.producer_epoch}" for m in found) or "nothing"
+
+
+@verb
+def txn_log_tags(world: World, words: Words) -> str:
+    """txn_log_tags x: state, identity, previous and next producer id, client version of the newest record"""
+    m = txn_records(world, world.real(words.plain[0]))[-1]
+    if m is None:
+        return "tombstone"
+    return (
+        f"{m.state.label} {world.pid(m.producer_id)} e{m.producer_epoch} previous={world.pid(m.previous_producer_id)}"
+        f" next={world.pid(m.next_producer_id)} e{m.next_producer_epoch} client={m.client_version} timeout={m.timeout_ms}"
+    )
+
+
+@verb
+def producers(world: World, words: Words) -> Ask:
+    """producers t: what the partition knows of its producers"""
+    topic, index = world.partition(words.plain[0])
+
+    def show(answer: Any) -> str:
+        found = answer.topics[0].partitions[0]
+        if found.error_code:
+            return name_of(found.error_code)
+        listed = [
+            f"{world.pid(p.producer_id)} e{p.producer_epoch} last={p.last_sequence}"
+            f" coordinator={p.coordinator_epoch} txn={p.current_txn_start_offset}"
+            for p in sorted(found.active_producers, key=lambda p: p.producer_id)
+        ]
+        return " | ".join(listed) or "nobody"
+
+    return Ask(DescribeProducersRequest([TopicRequest(topic, [index])]), None, show)
+
+
+@verb
+def coordinator(world: World, words: Words) -> str:
+    """coordinator x [v=6]: the partition that the id hashes to, and whether a coordinator is named"""
+    name = words.plain[0]
+    version = words.version(6) or 0
+    real = world.real(name)
+    request = FindCoordinatorRequest(key=real, key_type=1, coordinator_keys=[real])
+
+    def look() -> str:
+        answer = world.call(request, version)
+        found = answer.coordinators[0] if version >= 4 else answer
+        return name_of(found.error_code) + f" node {found.node_id}"
+
+    return world.patiently(look) + (f" partition {partition_for(real, PARTITIONS)}" if name.startswith("=") else "")

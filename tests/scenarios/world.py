@@ -1,0 +1,178 @@
+"""One scenario at work: names of its own, actors, connections, and how a request is asked."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.errors import Code
+from tests.raw import TIMEOUT_S, Closed, RawClient
+from tests.scenarios.brokers import Handle
+
+NOT_READY = (
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "NOT_LEADER_OR_FOLLOWER",
+    "LEADER_NOT_AVAILABLE",
+)
+"""Answers that mean «not yet»: asked again, unless a command says ``once``."""
+PAUSE_S = 0.02
+
+
+@dataclass(slots=True)
+class Actor:
+    """A producer: what it believes of itself. ``sequences`` are the next ones by partition."""
+
+    name: str
+    transactional_id: str | None
+    pid: int
+    epoch: int
+    sequences: dict[tuple[str, int], int] = field(default_factory=dict)
+    written: int = 0
+    member: str = ""
+    generation: int = -1
+
+    def adopt(self, pid: int, epoch: int) -> None:
+        self.pid, self.epoch = pid, epoch
+        self.sequences.clear()
+
+
+@dataclass(slots=True)
+class Ask:
+    """One request, and how its answer reads."""
+
+    request: Any
+    version: int | None
+    show: Callable[[Any], str]
+
+
+@dataclass(slots=True)
+class Words:
+    """A command cut up: ``name = verb positional key=value``."""
+
+    name: str
+    verb: str
+    plain: list[str]
+    options: dict[str, str]
+
+    def has(self, flag: str) -> bool:
+        return flag in self.plain
+
+    def number(self, option: str, default: int) -> int:
+        return int(self.options.get(option, default))
+
+    def version(self, default: int | None = None) -> int | None:
+        return int(self.options["v"]) if "v" in self.options else default
+
+
+class World:
+    """What one case knows. Topics, groups and ids get the case's prefix; ``=name`` and ``__name`` stay as they are."""
+
+    def __init__(self, broker: Handle, target: str, prefix: str) -> None:
+        self.broker = broker
+        self.target = target
+        self._prefix = prefix
+        self.actors: dict[str, Actor] = {}
+        self.later: dict[str, Ask] = {}
+        self.parked: dict[str, tuple[RawClient, Ask, Any]] = {}
+        self.held: set[str] = set()
+        self._pids: dict[int, str] = {-1: "-"}
+        self._client: RawClient | None = None
+
+    # names
+
+    def real(self, name: str) -> str:
+        if name.startswith("="):
+            return name[1:]
+        return name if name.startswith("__") or not name else self._prefix + name
+
+    def shown(self, name: str) -> str:
+        return name.removeprefix(self._prefix)
+
+    def pid(self, pid: int) -> str:
+        return self._pids.setdefault(pid, f"p{len(self._pids)}")
+
+    def partition(self, text: str) -> tuple[str, int]:
+        topic, _, index = text.partition("/")
+        return self.real(topic), int(index or 0)
+
+    # asking
+
+    @property
+    def client(self) -> RawClient:
+        if self._client is None:
+            self._client = RawClient(self.broker.bootstrap)
+        return self._client
+
+    def connect(self) -> RawClient:
+        return RawClient(self.broker.bootstrap)
+
+    def forget_connection(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def call(self, request: Any, version: int | None = None) -> Any:
+        """Raises `Closed`; the next call has a fresh connection."""
+        try:
+            return self.client.call(request, version)
+        except Closed:
+            self.forget_connection()
+            raise
+
+    def ask(self, ask: Ask, modes: set[str]) -> str:
+        if "cut" in modes:
+            return self._cut(ask)
+        if "twice" in modes:
+            return self._twice(ask)
+        return self.patiently(lambda: self._once(ask), patient="once" not in modes)
+
+    def _once(self, ask: Ask) -> str:
+        try:
+            return ask.show(self.call(ask.request, ask.version))
+        except Closed:
+            return "closed"
+
+    def _cut(self, ask: Ask) -> str:
+        """The request is carried out; its answer is lost with the connection."""
+        with self.connect() as other:
+            other.send(ask.request, other.newest(ask.request) if ask.version is None else ask.version)
+            select.select([other.socket], [], [], TIMEOUT_S)
+        return "lost"
+
+    def _twice(self, ask: Ask) -> str:
+        """The same request on two connections, back to back."""
+        with self.connect() as one, self.connect() as two:
+            version = one.newest(ask.request) if ask.version is None else ask.version
+            sent = [(client, client.send(ask.request, version)) for client in (one, two)]
+            return " | ".join(sorted(ask.show(client.receive(what)) for client, what in sent))
+
+    @staticmethod
+    def patiently(look: Callable[[], str], *, patient: bool = True) -> str:
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            answer = look()
+            if not patient or not answer.startswith(NOT_READY) or time.monotonic() > deadline:
+                return answer
+            time.sleep(PAUSE_S)
+
+    def until(self, look: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            found = look()
+            if good(found) or time.monotonic() > deadline:
+                return found
+            time.sleep(PAUSE_S)
+
+    def close(self) -> None:
+        for client, _, _ in self.parked.values():
+            client.close()
+        self.forget_connection()
+
+
+def name_of(code: int) -> str:
+    return Code(code).name
