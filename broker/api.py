@@ -76,7 +76,7 @@ class Declaration:
         return api(self.key)
 
 
-_SERVED_KEYS = (*range(4), *range(8, 17), *range(18, 29), 32, 33, 35, 37, 42, 44, 47, 60, 61, 65, 66, 74, 75)
+_SERVED_KEYS = (*range(4), *range(8, 17), *range(18, 29), 32, 33, 35, 37, 42, 44, 47, 57, 60, 61, 65, 66, 74, 75)
 SERVED = {key: APIS[key].module for key in _SERVED_KEYS}
 """API key -> module in broker/handlers, imported at first use."""
 
@@ -91,6 +91,11 @@ def declaration(key: int) -> Declaration:
     return found
 
 
-def offered_versions() -> list[tuple[int, int, int]]:
+def newest_version(key: int, *, unstable: bool) -> int:
+    """``unstable``: as ``unstable.api.versions.enable`` says."""
+    return APIS[key].newest_version if unstable else APIS[key].max_version
+
+
+def offered_versions(*, unstable: bool = False) -> list[tuple[int, int, int]]:
     """Key, lowest and highest version of each API, by key."""
-    return [(key, OFFERED_FROM.get(key, APIS[key].min_version), APIS[key].max_version) for key in sorted(SERVED)]
+    return [(key, OFFERED_FROM.get(key, APIS[key].min_version), newest_version(key, unstable=unstable)) for key in sorted(SERVED)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -13,12 +14,16 @@ from broker.env import Env, Listening
 from broker.fetch_sessions import FetchSessions
 from broker.groups import Groups
 from broker.housekeeping import Housekeeping
+from broker.metrics.counters import Counters
 from broker.network.connection import Connection
 from broker.network.listener import Connections, Endpoint, parse_endpoints
 from broker.partitions import Partitions
 from broker.transactions import Transactions
 from storage.checkpoints import topic_id_text
 from storage.log_dir import DirectoryError, Identity, LogDirectory, read_identity, write_identity
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 log = structlog.get_logger("broker")
 
@@ -33,11 +38,14 @@ class Broker:
         self._features = dict(features or {})
         self._endpoints = self._client_endpoints()
         self._listening: list[tuple[Endpoint, Listening]] = []
+        self._metrics: Listening | None = None
         self.is_stopping = False
         self.unexpected_errors = 0
+        self.counters = Counters()
+        self.startup_ms = 0.0
         self.cluster_id = ""
         self._advertised: dict[str, tuple[str, int]] = {}
-        self.connections = Connections(self.settings.max_connections, self.settings.connections_max_idle_ms)
+        self.connections = Connections(self.settings)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.partitions = Partitions(env, self.directory)
         self.fetch_sessions = FetchSessions(
@@ -77,9 +85,14 @@ class Broker:
             self.housekeeping = Housekeeping(self)
             for endpoint in self._endpoints:
                 await self._listen(endpoint)
+            if self.settings.ottla_metrics_port is not None:
+                self._metrics = self.env.serve_metrics(
+                    self.settings.ottla_metrics_host, self.settings.ottla_metrics_port, self._collect
+                )
         except BaseException:
             self.directory.abandon()
             raise
+        self.startup_ms = self.env.monotonic_ms() - started_ms
         self.housekeeping.start()
         for name in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
             if int(self.config.text(name) or 1) > 1:
@@ -89,7 +102,8 @@ class Broker:
             bootstrap=self.bootstrap,
             data_dir=self.directory.path,
             clean=self.directory.was_clean,
-            load_ms=round(self.env.monotonic_ms() - started_ms),
+            load_ms=round(self.startup_ms),
+            metrics=self.metrics_url,
         )
 
     def _identify(self) -> None:
@@ -108,6 +122,22 @@ class Broker:
         name = endpoint.name
         listening = await self.env.listen(endpoint.host, endpoint.port, lambda: Connection(self, name))
         self._listening.append((endpoint, listening))
+
+    def reconfigure(self) -> None:
+        """Dynamic configs were loaded or changed: live by them from here on."""
+        self.config = self.config.with_dynamic(self.cluster.dynamic_broker_configs)
+        self.settings = self.config.settings
+        self.connections.set_limits(self.settings)
+
+    def _collect(self) -> list[Metric]:
+        from broker.metrics.exposition import collect
+
+        return collect(self)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus finds the metrics, if they are served."""
+        return None if self._metrics is None else f"http://{self.settings.ottla_metrics_host}:{self._metrics.port}/metrics"
 
     # addresses
 
@@ -141,6 +171,8 @@ class Broker:
         self.housekeeping.stop()
         for _, listening in self._listening:
             listening.close()
+        if self._metrics is not None:
+            self._metrics.close()
         self.connections.close_all("the broker stops")
         self.directory.close()
         log.info("broker_stopped", unexpected_errors=self.unexpected_errors)

@@ -11,6 +11,7 @@ from broker.config.topics import log_config
 from broker.partitions import Partition
 from broker.runtime import Runtime
 from coordinator.cluster import (
+    BROKER_RESOURCE,
     OFFSETS_TOPIC,
     TOPIC_RESOURCE,
     TRANSACTION_TOPIC,
@@ -73,6 +74,7 @@ class Cluster:
         for name, level in levels.items():
             if self.state.features.get(name) != level:
                 self._runtime.execute(self.state.set_feature(name, level))
+        self._broker.reconfigure()
         on_disk = set()
         for name, index in list(self._broker.directory.partitions_on_disk()):
             if self._belongs(name, index):
@@ -100,16 +102,12 @@ class Cluster:
         else:
             storage = broker.directory.create(topic.name, index, config, topic.topic_id)
         storage.leader_epoch = topic.leader_epochs[index]
-        broker.partitions.add(storage).min_insync_replicas = self._min_insync_replicas(topic.name)
+        broker.partitions.add(storage)
 
     @staticmethod
     def _tell(directory: str, report: Report) -> None:
         for loss in report.losses:
             log.warning("log_cut", directory=directory, reason=loss)
-
-    def _min_insync_replicas(self, topic: str) -> int:
-        """The topic's own wish; the broker's default is meant for a cluster and counts for nothing on one broker."""
-        return int(self.state.config_of(TOPIC_RESOURCE, topic).get("min.insync.replicas", 1))
 
     def log_config(self, topic: str) -> LogConfig:
         return log_config(self.state.config_of(TOPIC_RESOURCE, topic), self._broker.config)
@@ -165,12 +163,23 @@ class Cluster:
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
         self._runtime.execute(self.state.set_configs(resource_type, name, changes))
-        if resource_type == TOPIC_RESOURCE and name in self.state.topics:
-            config = self.log_config(name)
-            for index in range(self.state.topics[name].partition_count):
-                partition = self._broker.partitions.get(name, index)
-                partition.log.config = config
-                partition.min_insync_replicas = self._min_insync_replicas(name)
+        if resource_type == BROKER_RESOURCE:
+            self._broker.reconfigure()
+            for topic in self.state.topics:
+                self._refresh_log_config(topic)
+        elif name in self.state.topics:
+            self._refresh_log_config(name)
+
+    def _refresh_log_config(self, name: str) -> None:
+        config = self.log_config(name)
+        for index in range(self.state.topics[name].partition_count):
+            self._broker.partitions.get(name, index).log.config = config
+
+    @property
+    def dynamic_broker_configs(self) -> dict[str, str]:
+        """What was set for all brokers, and over it what was set for this one."""
+        state = self.state
+        return {**state.config_of(BROKER_RESOURCE, ""), **state.config_of(BROKER_RESOURCE, str(state.node_id))}
 
     # features and ids
 
@@ -182,6 +191,14 @@ class Cluster:
     @property
     def transaction_version(self) -> int:
         return self.state.features.get("transaction.version", 0)
+
+    def set_features(self, levels: Mapping[str, int]) -> None:
+        """In force at once, for what follows."""
+        for name, level in levels.items():
+            if self.state.features.get(name, 0) != level:
+                self._runtime.execute(self.state.set_feature(name, level))
+                log.info("feature_level_set", feature=name, level=level)
+        self._broker.transactions.set_version(self.transaction_version)
 
     def new_producer_id(self) -> int:
         """A producer id that was never given out, also not before a crash: blocks are logged before they are used."""

@@ -12,10 +12,13 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from storage.filesystem import Filesystem
 from storage.real_filesystem import RealFilesystem
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class Timer(Protocol):
@@ -47,6 +50,10 @@ class Env(Protocol):
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
 
+    def serve_metrics(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> Listening:
+        """Serve what ``collect`` gives over HTTP in Prometheus' text format; it is called on the loop."""
+        ...
+
     def host_name(self) -> str: ...
 
 
@@ -65,6 +72,38 @@ class _RealListening:
 
     def close(self) -> None:
         self._server.close()
+
+
+METRICS_TIMEOUT_S = 10.0
+
+
+class _MetricsServer:
+    """prometheus_client's own HTTP server, in its thread; each scrape looks at the broker on the loop."""
+
+    def __init__(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> None:
+        from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+
+        self._loop = asyncio.get_running_loop()
+        self._collect = collect
+        registry = CollectorRegistry()
+        # Not described beforehand: what there is to tell changes with every topic.
+        registry.register(cast(Any, self))
+        ProcessCollector(registry=registry)
+        self._server, self._thread = start_http_server(port, host, registry)
+        self.port: int = self._server.server_port
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> list[Metric]:
+        async def look() -> list[Metric]:
+            return self._collect()
+
+        return asyncio.run_coroutine_threadsafe(look(), self._loop).result(METRICS_TIMEOUT_S)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
 
 
 class RealEnv:
@@ -95,6 +134,9 @@ class RealEnv:
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
         server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=1024, reuse_address=True)
         return _RealListening(server)
+
+    def serve_metrics(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> Listening:
+        return _MetricsServer(host, port, collect)
 
     def host_name(self) -> str:
         return socket.gethostname()

@@ -31,6 +31,8 @@ def _tell_ready(broker: Broker, ready_file: Path | None) -> None:
         "cluster_id": broker.cluster_id,
         "data_dir": broker.directory.absolute_path,
     }
+    if broker.metrics_url is not None:
+        ready["metrics"] = broker.metrics_url
     line = json.dumps(ready)
     print(line, flush=True)
     if ready_file is not None:

@@ -13,8 +13,6 @@ from storage.log import Appended, Log
 from storage.log_dir import LogDirectory, TopicPartition
 
 MARKER_COUNTS_BYTES = 1 << 40
-IN_SYNC_REPLICAS = 1
-"""This broker itself: a topic that wants more takes no write that needs them all."""
 
 log = structlog.get_logger("partition")
 
@@ -22,33 +20,31 @@ log = structlog.get_logger("partition")
 class Partition:
     """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change."""
 
-    __slots__ = ("_env", "appended_bytes", "log", "min_insync_replicas", "waiters")
+    __slots__ = ("_env", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
 
     def __init__(self, env: Env, storage: Log) -> None:
         self._env = env
         self.log = storage
         self.appended_bytes = 0
-        self.min_insync_replicas = 1
+        self.bytes_in = 0
+        self.messages_in = 0
         self.waiters: set[Callable[[], None]] = set()
 
-    def append(
-        self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False, all_replicas: bool = True
-    ) -> Appended:
+    def append(self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False) -> Appended:
         """Append a checked batch of a client. Raises `KafkaError`."""
-        if all_replicas:
-            self._check_replicas()
         try:
             appended = self.log.append_as_leader(batch, header, self._env.now_ms(), implicit_add=implicit_add)
         except OSError as error:
             raise self._disk_error(error) from error
         self.appended_bytes += len(batch)
+        self.bytes_in += len(batch)
+        self.messages_in += header.record_count
         if self.waiters:
             self._wake()
         return appended
 
     def append_own(self, batch: bytearray) -> Appended:
         """Append a batch of the broker's own. Raises `KafkaError`."""
-        self._check_replicas()
         try:
             appended = self.log.append_own(batch, self._env.now_ms())
         except OSError as error:
@@ -59,7 +55,6 @@ class Partition:
         return appended
 
     def append_marker(self, marker: EndTxnMarker, transaction_version: int) -> Appended:
-        self._check_replicas()
         try:
             appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
         except OSError as error:
@@ -69,13 +64,6 @@ class Partition:
         if self.waiters:
             self._wake()
         return appended
-
-    def _check_replicas(self) -> None:
-        if self.min_insync_replicas > IN_SYNC_REPLICAS:
-            raise KafkaError(
-                Code.NOT_ENOUGH_REPLICAS,
-                f"{self.log.topic} wants {self.min_insync_replicas} replicas in sync, and there is {IN_SYNC_REPLICAS}",
-            )
 
     def _wake(self) -> None:
         waiters, self.waiters = self.waiters, set()

@@ -31,10 +31,14 @@ class Transactions:
         self._broker = broker
         self._markers = MarkerSender(broker, LocalTransport(broker))
         self._shards: dict[int, tuple[TransactionShard, Runtime]] = {}
+        self.load_ms: list[float] = []
+        # Completions that could not be logged and come again.
+        self.delayed = 0
         settings = broker.settings
         self._config = TxnConfig(
             max_timeout_ms=settings.transaction_max_timeout_ms,
             id_expiration_ms=settings.transactional_id_expiration_ms,
+            two_phase_commit=settings.transaction_two_phase_commit_enable,
         )
 
     def load(self) -> None:
@@ -59,7 +63,9 @@ class Transactions:
             shard.replay(record)
 
         runtime = Runtime(self._broker.env, partition, replay)
+        began_ms = self._broker.env.monotonic_ms()
         runtime.load()
+        self.load_ms.append(self._broker.env.monotonic_ms() - began_ms)
         self._shards[index] = (shard, runtime)
         return shard, runtime
 
@@ -67,6 +73,11 @@ class Transactions:
         """The internal topic is gone, and all that it held."""
         if topic == TRANSACTION_TOPIC:
             self._shards.clear()
+
+    def set_version(self, transaction_version: int) -> None:
+        """The finalized level has changed."""
+        for shard, _ in self._shards.values():
+            shard.transaction_version = transaction_version
 
     def partition_of(self, transactional_id: str) -> int:
         topic = self._broker.cluster.ensure_internal(TRANSACTION_TOPIC)
@@ -84,14 +95,31 @@ class Transactions:
 
     # commands
 
-    def init_producer_id(self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None) -> ProducerIdAndEpoch:
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        *,
+        two_phase_commit: bool,
+        keep_prepared: bool,
+    ) -> ProducerIdAndEpoch:
         """Raises CONCURRENT_TRANSACTIONS while an older transaction of the id is being ended."""
         shard, runtime = self._shard(transactional_id)
         new_id = self._broker.cluster.new_producer_id
         answer: Initialised = runtime.execute(
-            shard.init_producer_id(transactional_id, timeout_ms, expected, self._broker.env.now_ms(), new_id)
+            shard.init_producer_id(
+                transactional_id,
+                timeout_ms,
+                expected,
+                self._broker.env.now_ms(),
+                new_id,
+                two_phase_commit=two_phase_commit,
+                keep_prepared=keep_prepared,
+            )
         )
         if answer.aborting:
+            self._count(shard, transactional_id, "fenced")
             self._drive(shard, transactional_id)
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         return answer.identity
@@ -121,6 +149,7 @@ class Transactions:
             )
         )
         if answer.prepared:
+            self._count(shard, transactional_id, "commit" if commit else "abort")
             self._drive(shard, transactional_id)
         return answer.identity
 
@@ -130,9 +159,15 @@ class Transactions:
             self._markers.drive(shard, shard.ids[transactional_id])
         except KafkaError as error:
             log.error("markers_delayed", transactional_id=transactional_id, error=str(error))
+            self.delayed += 1
             self._broker.env.call_later(RETRY_MS, self._resume_unless_stopping)
 
+    def _count(self, shard: TransactionShard, transactional_id: str, outcome: str) -> None:
+        metadata = shard.ids[transactional_id]
+        self._broker.counters.transaction_ended(outcome, metadata.update_ms - metadata.start_ms)
+
     def _resume_unless_stopping(self) -> None:
+        self.delayed -= 1
         if not self._broker.is_stopping:
             self.resume()
 
@@ -149,6 +184,7 @@ class Transactions:
             for transactional_id in shard.timed_out(now_ms):
                 log.info("transaction_timed_out", transactional_id=transactional_id)
                 runtime.execute(shard.abort_timed_out(transactional_id, now_ms, self._broker.cluster.new_producer_id))
+                self._count(shard, transactional_id, "timeout")
                 self._drive(shard, transactional_id)
 
     def expire_ids(self) -> None:

@@ -23,6 +23,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level, e.g. transaction.version=1"
     )
+    serve.add_argument("--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics there (ottla.metrics.port)")
     serve.add_argument("--ready-file", type=Path, metavar="FILE", help="written once requests are answered")
     serve.add_argument("--log-format", choices=("auto", "json", "console"), default="auto")
     serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
@@ -49,6 +50,8 @@ def _serve(options: argparse.Namespace) -> int:
         extra["listeners"] = f"PLAINTEXT://{options.listen}"
     if options.data_dir:
         extra["log.dirs"] = options.data_dir
+    if options.metrics_port is not None:
+        extra["ottla.metrics.port"] = str(options.metrics_port)
     try:
         config, ignored = load(options.properties, os.environ, options.set, extra)
         features = _features(options.feature)

@@ -131,10 +131,12 @@ class Log:
     def append_marker(self, marker: EndTxnMarker, now_ms: int, transaction_version: int) -> Appended:
         """Append the control batch that ends a transaction here, and its aborted-transaction entry.
 
-        Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker from the past.
+        Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker from the past, and MESSAGE_TOO_LARGE
+        as for any batch.
         """
-        self.producers.check_marker(marker, transaction_version)
         batch = build_marker(marker, now_ms)
+        self._check_size(len(batch))
+        self.producers.check_marker(marker, transaction_version)
         offset = self.log_end_offset
         segment = self._segment_for(len(batch), offset, now_ms, now_ms)
         assign(batch, offset, self.leader_epoch)

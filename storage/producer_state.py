@@ -201,6 +201,10 @@ class ProducerState:
             del self.entries[producer_id]
         return len(expired)
 
+    def has_late_transaction(self, now_ms: int, limit_ms: int) -> bool:
+        """Whether a transaction has been without news for longer than ``limit_ms`` (ProducerStateManager.hasLateTransaction)."""
+        return any(now_ms - self.entries[p].last_timestamp_ms > limit_ms for p in self.open_txns)
+
     def drop_open_before(self, log_start_offset: int) -> None:
         """The log now starts later: transactions that began before begin at its start (STO-24)."""
         for producer_id, first in list(self.open_txns.items()):

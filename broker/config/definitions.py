@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+TOPIC, DYNAMIC = "T", "D"
+"""Scopes in keys.txt, beside B for a broker key that is read at the start only."""
+
 Value = bool | int | float | str | tuple[str, ...] | None
 
 
@@ -17,12 +20,16 @@ class ConfigError(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Definition:
-    """One config key. ``synonyms`` are the broker keys a topic key falls back to, first wins."""
+    """One config key. ``synonyms`` are the broker keys a topic key falls back to, first wins.
+
+    ``is_dynamic``: a broker key that may be set while the broker runs (DynamicBrokerConfig.AllDynamicConfigs).
+    """
 
     name: str
     type: str
     default: str | None
     synonyms: tuple[str, ...] = ()
+    is_dynamic: bool = False
 
     def parse(self, text: str) -> Value:
         """The typed value. Raises `ConfigError`."""
@@ -31,6 +38,13 @@ class Definition:
             return _READERS[self.type](text)
         except (ValueError, KeyError):
             raise ConfigError(f"{self.name}: {text!r} is not a {self.type.lower()}") from None
+
+
+OWN = (
+    Definition("ottla.metrics.host", "STRING", "127.0.0.1"),
+    Definition("ottla.metrics.port", "INT", None),
+)
+"""Keys that Kafka does not have. Metrics are served where a port is given; 0 takes a free one."""
 
 
 def _bool(text: str) -> bool:
@@ -74,8 +88,9 @@ def _tables() -> tuple[dict[str, Definition], dict[str, Definition]]:
             continue
         scope, name, kind, default, *synonyms = line.split(" ")
         value = {"<null>": None, "<required>": None, "<empty>": ""}.get(default, default)
-        definition = Definition(name, kind, value, tuple(synonyms[0].split(",")) if synonyms else ())
-        (broker if scope == "B" else topic)[name] = definition
+        definition = Definition(name, kind, value, tuple(synonyms[0].split(",")) if synonyms else (), scope == DYNAMIC)
+        (topic if scope == TOPIC else broker)[name] = definition
+    broker |= {definition.name: definition for definition in OWN}
     return broker, topic
 
 

@@ -42,6 +42,8 @@ class Settings(msgspec.Struct, frozen=True):
     socket_request_max_bytes: int
     connections_max_idle_ms: int
     max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
@@ -57,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True):
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_partition_verification_enable: bool
+    transaction_two_phase_commit_enable: bool
+    unstable_api_versions_enable: bool
     transaction_state_log_num_partitions: int
     transaction_state_log_segment_bytes: int
     group_initial_rebalance_delay_ms: int
@@ -68,17 +72,23 @@ class Settings(msgspec.Struct, frozen=True):
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
     offset_metadata_max_bytes: int
+    ottla_metrics_host: str
+    ottla_metrics_port: int | None
 
 
 HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}
 
 
 class BrokerConfig:
-    """Texts by key, for DescribeConfigs, beside the typed `Settings`."""
+    """Texts by key, for DescribeConfigs, beside the typed `Settings`.
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    ``dynamic`` are those that were set while the broker ran (KIP-226); they go before the ``given`` ones.
+    """
+
+    def __init__(self, given: Mapping[str, str], dynamic: Mapping[str, str] | None = None) -> None:
         known = broker_definitions()
         self.given = dict(given)
+        self.dynamic = dict(dynamic or {})
         if "node.id" not in self.given and "broker.id" in self.given:
             self.given["node.id"] = self.given["broker.id"]
         if "log.dirs" not in self.given and "log.dir" in self.given:
@@ -93,8 +103,17 @@ class BrokerConfig:
             values["log_dirs"] = values["log_dirs"][0]
         self.settings = Settings(**values)
 
+    def with_dynamic(self, dynamic: Mapping[str, str]) -> BrokerConfig:
+        return BrokerConfig(self.given, dynamic)
+
     def text(self, name: str) -> str | None:
         """The value in force, as text."""
+        if name in self.dynamic:
+            return self.dynamic[name]
+        return self.static_text(name)
+
+    def static_text(self, name: str) -> str | None:
+        """The value that the broker was started with."""
         if name in self.given:
             return self.given[name]
         return OWN_DEFAULTS.get(name, broker_definitions()[name].default)

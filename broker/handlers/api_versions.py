@@ -32,7 +32,7 @@ def handle(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse
     supported = {name: (low, high) for name, (low, high) in SUPPORTED_FEATURES.items() if context.version >= 4 or low > 0}
     return ApiVersionsResponse(
         0,
-        [ApiVersion(*entry) for entry in offered_versions()],
+        [ApiVersion(*entry) for entry in offered_versions(unstable=context.broker.settings.unstable_api_versions_enable)],
         0,
         [SupportedFeatureKey(name, low, high) for name, (low, high) in supported.items()],
         context.broker.cluster.features_epoch,

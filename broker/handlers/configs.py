@@ -15,7 +15,7 @@ from protocol.errors import Code, KafkaError
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-DYNAMIC_TOPIC, DYNAMIC_BROKER, STATIC_BROKER, DEFAULT = 1, 2, 4, 5
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_CLUSTER, STATIC_BROKER, DEFAULT = range(1, 6)
 _TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -54,17 +54,27 @@ def topic_entries(broker: Broker, topic: str, overrides: Mapping[str, str] | Non
 
 
 def broker_entries(broker: Broker) -> list[Entry]:
-    dynamic = broker.cluster.state.config_of(BROKER_RESOURCE, str(broker.settings.node_id))
+    state, config = broker.cluster.state, broker.config
+    dynamic = [
+        (DYNAMIC_BROKER, state.config_of(BROKER_RESOURCE, str(broker.settings.node_id))),
+        (DYNAMIC_CLUSTER, state.config_of(BROKER_RESOURCE, "")),
+    ]
     entries = []
     for name, definition in broker_definitions().items():
         sensitive = definition.type == "PASSWORD"
-        value = broker.config.text(name)
-        source = STATIC_BROKER if name in broker.config.given or name in OWN_DEFAULTS else DEFAULT
-        synonyms: list[tuple[str, str | None, int]] = [(name, None if sensitive else value, source)]
-        if name in dynamic:
-            synonyms.insert(0, (name, dynamic[name], DYNAMIC_BROKER))
-        entries.append(Entry(name, synonyms[0][1], synonyms[0][2], _TYPES[definition.type], True, sensitive, synonyms))
+        source = STATIC_BROKER if name in config.given or name in OWN_DEFAULTS else DEFAULT
+        synonyms: list[tuple[str, str | None, int]] = [(name, own[name], kind) for kind, own in dynamic if name in own]
+        synonyms.append((name, None if sensitive else config.static_text(name), source))
+        read_only = not definition.is_dynamic
+        entries.append(Entry(name, synonyms[0][1], synonyms[0][2], _TYPES[definition.type], read_only, sensitive, synonyms))
     return entries
+
+
+def cluster_entries(broker: Broker) -> list[Entry]:
+    """What was set for all brokers while they ran."""
+    own = broker.cluster.state.config_of(BROKER_RESOURCE, "")
+    known = broker_definitions()
+    return [Entry(n, v, DYNAMIC_CLUSTER, _TYPES[known[n].type], False, False, [(n, v, DYNAMIC_CLUSTER)]) for n, v in own.items()]
 
 
 def check_resource(broker: Broker, resource_type: int, name: str) -> None:
@@ -87,6 +97,8 @@ def check_value(resource_type: int, name: str, value: str) -> None:
             definition = broker_definitions().get(name)
             if definition is None:
                 raise ConfigError(f"unknown broker config {name!r}")
+            if not definition.is_dynamic:
+                raise ConfigError(f"Cannot update these configs dynamically: Set({name})")
             definition.parse(value)
     except ConfigError as error:
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None

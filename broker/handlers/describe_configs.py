@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.configs import broker_entries, check_resource, topic_entries
+from broker.handlers.configs import broker_entries, check_resource, cluster_entries, topic_entries
 from coordinator.cluster import TOPIC_RESOURCE
 from protocol.errors import Code, KafkaError
 from protocol.messages.describe_configs import (
@@ -27,10 +27,11 @@ def _describe(context: Context, asked: DescribeConfigsResource, with_synonyms: b
         check_resource(broker, kind, name)
     except KafkaError as error:
         return DescribeConfigsResult(error.code, error.message, kind, name)
-    entries = topic_entries(broker, name) if kind == TOPIC_RESOURCE else broker_entries(broker)
+    if kind == TOPIC_RESOURCE:
+        entries = topic_entries(broker, name)
+    else:
+        entries = broker_entries(broker) if name else cluster_entries(broker)
     wanted = None if asked.configuration_keys is None else set(asked.configuration_keys)
-    if kind != TOPIC_RESOURCE and not name:
-        entries = []  # cluster-wide dynamic defaults: none are kept
     return DescribeConfigsResult(
         0,
         None,

@@ -1,7 +1,7 @@
-"""InitProducerId, versions 0 to 5 (KIP-98, KIP-360, KIP-588).
+"""InitProducerId, versions 0 to 6 (KIP-98, KIP-360, KIP-588, KIP-939).
 
-Version 3 may name the current producer id and epoch, 4 knows PRODUCER_FENCED. Version 6 (KIP-939) is unstable in
-Kafka 4.3 and not served.
+Version 3 may name the current producer id and epoch, 4 knows PRODUCER_FENCED. Version 6, for two-phase commit, is
+unstable in Kafka 4.3 and offered only with ``unstable.api.versions.enable``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ def handle(context: Context, request: InitProducerIdRequest) -> InitProducerIdRe
             return InitProducerIdResponse(0, 0, broker.cluster.new_producer_id(), 0)
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
-        identity = broker.transactions.init_producer_id(request.transactional_id, request.transaction_timeout_ms, expected)
+        identity = broker.transactions.init_producer_id(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            expected,
+            two_phase_commit=request.enable2_pc,
+            keep_prepared=request.keep_prepared_txn,
+        )
     except KafkaError as error:
         return failed(request, context.version, error.code)
     return InitProducerIdResponse(0, 0, identity.producer_id, identity.epoch)

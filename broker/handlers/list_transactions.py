@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from typing import Any
 
 from broker.api import Context, Declaration
 from coordinator.transaction.states import BY_LABEL, TxnState
-from protocol.errors import Code
+from protocol.errors import Code, KafkaError
 from protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -14,6 +14,20 @@ from protocol.messages.list_transactions import (
 )
 
 MAX_PATTERN_CHARACTERS = 1_000
+
+
+def _compiled(pattern: str) -> Any:
+    """Raises INVALID_REGULAR_EXPRESSION. RE2, as in Kafka: no pattern takes more than linear time."""
+    import re2
+
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise KafkaError(Code.INVALID_REGULAR_EXPRESSION)
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise KafkaError(Code.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
 
 def handle(context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:
@@ -24,11 +38,9 @@ def handle(context: Context, request: ListTransactionsRequest) -> ListTransactio
     pattern = None
     if request.transactional_id_pattern:
         try:
-            if len(request.transactional_id_pattern) > MAX_PATTERN_CHARACTERS:
-                raise re.error("too long")
-            pattern = re.compile(request.transactional_id_pattern)
-        except re.error:
-            return ListTransactionsResponse(0, Code.INVALID_REGULAR_EXPRESSION)
+            pattern = _compiled(request.transactional_id_pattern)
+        except KafkaError as error:
+            return ListTransactionsResponse(0, error.code)
     producers = set(request.producer_id_filters)
     oldest_ms = context.broker.env.now_ms() - request.duration_filter if request.duration_filter >= 0 else None
     found = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from broker.api import Context, Declaration
 from broker.handlers.common import topic_name
 from broker.partitions import Partition
+from broker.verification import PRODUCE_CODES, join_transaction
 from coordinator.cluster import INTERNAL_TOPICS
 from coordinator.transaction.shard import ProducerIdAndEpoch
 from protocol.errors import Code, KafkaError
@@ -26,17 +27,8 @@ IMPLICIT_ADD_FROM = 12
 ABORTABLE_FROM = 11
 ZSTD_FROM = 7
 IDS_FROM = 13
-ALL_REPLICAS = -1
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
-
-_VERIFICATION_CODES = {
-    Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_ENOUGH_REPLICAS,
-    Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_ENOUGH_REPLICAS,
-    Code.NOT_COORDINATOR: Code.NOT_ENOUGH_REPLICAS,
-    Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
-}
-"""What the coordinator's answer becomes in a Produce response (ReplicaManager.handleProduceAppend)."""
 
 
 def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
@@ -54,14 +46,14 @@ def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
             if refused is not Code.NONE or missing is not Code.NONE:
                 answers[index] = PartitionProduceResponse(index, refused or missing, -1)
             else:
-                answers[index] = _append(context, request, name, data)
+                answers[index] = _append(context, request.transactional_id, name, data)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, list(answers.values())))
     return ProduceResponse(responses) if request.acks else None
 
 
-def _append(context: Context, request: ProduceRequest, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
+def _append(context: Context, transactional_id: str | None, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
     """Checks, verification and append are one synchronous stretch: nothing can come between them."""
-    index, transactional_id = data.index, request.transactional_id
+    index = data.index
     try:
         partition = context.broker.partitions.get(topic, index)
         if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
@@ -73,10 +65,10 @@ def _append(context: Context, request: ProduceRequest, topic: str, data: Partiti
         header = check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
         if partition.log.config.is_compacted:
             _check_keys(batch)
-        implicit_add = context.version >= IMPLICIT_ADD_FROM and transactional_id is not None
+        implicit_add = context.version >= IMPLICIT_ADD_FROM
         if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
             verify(context, transactional_id, partition, header)
-        appended = partition.append(batch, header, implicit_add=implicit_add, all_replicas=request.acks == ALL_REPLICAS)
+        appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
     except KafkaError as error:
         return PartitionProduceResponse(index, error.code, -1, error_message=error.message)
     return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset)
@@ -87,22 +79,13 @@ def verify(context: Context, transactional_id: str, partition: Partition, header
     state = partition.log.producers.entries.get(header.producer_id)
     if state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch:
         return
-    broker, version = context.broker, context.version
     key = (partition.log.topic, partition.log.partition)
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     try:
-        if version >= IMPLICIT_ADD_FROM:
-            if broker.cluster.transaction_version == 0:
-                raise KafkaError(Code.UNSUPPORTED_VERSION)
-            broker.transactions.add_partitions(transactional_id, identity, [key], client_version=2)
-            return
-        if not broker.settings.transaction_partition_verification_enable:
-            return
-        code = broker.transactions.verify(transactional_id, identity, [key])[key]
-        if code is not Code.NONE:
-            raise KafkaError(code, "the partition is not part of the transaction")
+        implicit_add = context.version >= IMPLICIT_ADD_FROM
+        join_transaction(context.broker, transactional_id, identity, key, implicit_add=implicit_add)
     except KafkaError as error:
-        raise KafkaError(verification_code(error.code, version), error.message) from None
+        raise KafkaError(verification_code(error.code, context.version), error.message) from None
 
 
 def verification_code(code: Code, version: int) -> Code:
@@ -110,7 +93,7 @@ def verification_code(code: Code, version: int) -> Code:
         return Code.INVALID_TXN_STATE
     if code is Code.CONCURRENT_TRANSACTIONS and version < IMPLICIT_ADD_FROM:
         return Code.NOT_ENOUGH_REPLICAS
-    return _VERIFICATION_CODES.get(code, code)
+    return PRODUCE_CODES.get(code, code)
 
 
 def _check_keys(batch: Buffer) -> None:

@@ -6,6 +6,7 @@ Version 3 fences by generation and member, 4 knows TRANSACTION_ABORTABLE, 5 adds
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from broker.verification import OFFSET_COMMIT_CODES, join_transaction
 from coordinator.cluster import OFFSETS_TOPIC
 from coordinator.group.offsets import TopicPartition
 from coordinator.group.records import CommittedOffset
@@ -20,15 +21,6 @@ from protocol.messages.txn_offset_commit import (
 
 IMPLICIT_ADD_FROM = 5
 ABORTABLE_FROM = 4
-
-_CODES = {
-    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
-    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
-    Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
-}
 
 
 def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
@@ -81,22 +73,15 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, index: int) -> No
             raise KafkaError(Code.INVALID_PRODUCER_EPOCH)
         if entry.txn_first_offset >= 0 and entry.epoch == request.producer_epoch:
             return
-    key = (OFFSETS_TOPIC, index)
     identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    if context.version >= IMPLICIT_ADD_FROM:
-        if broker.cluster.transaction_version == 0:
-            raise KafkaError(Code.UNSUPPORTED_VERSION)
-        broker.transactions.add_partitions(request.transactional_id, identity, [key], client_version=2)
-    elif broker.settings.transaction_partition_verification_enable:
-        code = broker.transactions.verify(request.transactional_id, identity, [key])[key]
-        if code is not Code.NONE:
-            raise KafkaError(code)
+    implicit_add = context.version >= IMPLICIT_ADD_FROM
+    join_transaction(broker, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add)
 
 
 def _code(code: Code, version: int) -> Code:
     if code is Code.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
         return Code.INVALID_TXN_STATE
-    return _CODES.get(code, code)
+    return OFFSET_COMMIT_CODES.get(code, code)
 
 
 def _response(request: TxnOffsetCommitRequest, codes: dict[TopicPartition, Code], otherwise: Code) -> TxnOffsetCommitResponse:

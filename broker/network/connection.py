@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from broker.api import SERVED, Context, Declaration, Later, declaration
+from broker.api import SERVED, Context, Declaration, Later, declaration, newest_version
 from protocol.codec import API_VERSIONS_KEY, DECODE_FAILURES, Api, decode_body, read_client_id, response_parts
 from protocol.errors import Code
 from protocol.messages import APIS
@@ -64,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused_reading = False
         self._in_update = False
         self._contexts: dict[tuple[int, int], tuple[Declaration, Api, Context, bytes, int]] = {}
+        self._requests = broker.counters.requests
         self._max_frame_bytes = broker.settings.socket_request_max_bytes
         self.connection_id = 0
         self.peer = ""
@@ -167,6 +168,7 @@ class Connection(asyncio.BufferedProtocol):
             if frame[8:body] != header:
                 context, body = self._other_client(codec, version, frame)
             request = decode_body(codec.decode_request, frame, body, version)
+            self._requests[key, version] += 1
         except DECODE_FAILURES as error:
             self.close(f"undecodable request: {error}")
             return
@@ -203,7 +205,8 @@ class Connection(asyncio.BufferedProtocol):
         if key not in SERVED or entry is None:
             self.close(f"unknown API key {key}")
             return None
-        if not entry.min_version <= version <= entry.max_version:
+        newest = newest_version(key, unstable=self._broker.settings.unstable_api_versions_enable)
+        if not entry.min_version <= version <= newest:
             if key == API_VERSIONS_KEY:
                 api = declaration(key)
                 self._answer(response_parts(api.codec, 0, correlation_id, api.failed(None, 0, Code.UNSUPPORTED_VERSION)))

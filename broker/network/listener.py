@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 from broker.config.definitions import ConfigError
 
 if TYPE_CHECKING:
+    from broker.config.settings import Settings
     from broker.network.connection import Connection
 
 
@@ -38,15 +40,32 @@ def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
     return endpoints
 
 
-class Connections:
-    """The open connections of a broker, with a limit on their number."""
+def _overrides(text: str) -> dict[str, int]:
+    """``max.connections.per.ip.overrides``: ``address:count`` with commas between. Raises `ConfigError`."""
+    found: dict[str, int] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        address, _, count = part.rpartition(":")
+        if not address or not count.isdigit():
+            raise ConfigError(f"max.connections.per.ip.overrides: {part!r} is not ADDRESS:COUNT")
+        found[address] = int(count)
+    return found
 
-    def __init__(self, limit: int, max_idle_ms: int) -> None:
-        self._limit = limit
-        self._max_idle_ticks = max(1, max_idle_ms // IDLE_TICK_MS)
+
+class Connections:
+    """The open connections of a broker, with limits on their number, in all and by address."""
+
+    def __init__(self, settings: Settings) -> None:
         self.tick = 0
         self._open: set[Connection] = set()
+        self._by_peer: Counter[str] = Counter()
         self._next_id = 0
+        self.set_limits(settings)
+
+    def set_limits(self, settings: Settings) -> None:
+        self._limit = settings.max_connections
+        self._limit_per_peer = settings.max_connections_per_ip
+        self._limits_by_peer = _overrides(settings.max_connections_per_ip_overrides)
+        self._max_idle_ticks = max(1, settings.connections_max_idle_ms // IDLE_TICK_MS)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -55,9 +74,11 @@ class Connections:
         """False when there are too many."""
         self._next_id += 1
         connection.connection_id = self._next_id
-        if len(self._open) >= self._limit:
+        peer = connection.peer
+        if len(self._open) >= self._limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
             return False
         self._open.add(connection)
+        self._by_peer[peer] += 1
         return True
 
     def close_idle(self) -> None:
@@ -68,7 +89,11 @@ class Connections:
                 connection.close("idle")
 
     def closed(self, connection: Connection) -> None:
-        self._open.discard(connection)
+        if connection in self._open:
+            self._open.remove(connection)
+            self._by_peer[connection.peer] -= 1
+            if not self._by_peer[connection.peer]:
+                del self._by_peer[connection.peer]
 
     def close_all(self, reason: str) -> None:
         for connection in list(self._open):

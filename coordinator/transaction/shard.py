@@ -31,8 +31,15 @@ NewProducerId = Callable[[], int]
 TV2 = 2
 
 
+NO_TIMEOUT_MS = 0x7FFFFFFF
+"""The time-out of a producer that takes part in a two-phase commit: its transactions wait for as long as it takes (KIP-939)."""
+
+
 class TxnConfig(msgspec.Struct, frozen=True):
+    """``two_phase_commit``: clients may prepare transactions that never time out."""
+
     max_timeout_ms: int = 900_000
+    two_phase_commit: bool = False
     id_expiration_ms: int = 604_800_000
 
 
@@ -78,9 +85,21 @@ class TransactionShard:
         expected: ProducerIdAndEpoch | None,
         now_ms: int,
         new_producer_id: NewProducerId,
+        *,
+        two_phase_commit: bool = False,
+        keep_prepared: bool = False,
     ) -> Result[Initialised]:
-        """A producer with this id starts, or (KIP-360, ``expected``) recovers."""
-        if not 0 < timeout_ms <= self.config.max_timeout_ms:
+        """A producer with this id starts, or (KIP-360, ``expected``) recovers.
+
+        With ``two_phase_commit`` it names no time-out. ``keep_prepared`` is refused, as Kafka 4.3 does.
+        """
+        if two_phase_commit and not self.config.two_phase_commit:
+            raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transaction.two.phase.commit.enable is false")
+        if keep_prepared:
+            raise KafkaError(Code.UNSUPPORTED_VERSION, "a prepared transaction cannot be kept")
+        if two_phase_commit:
+            timeout_ms = NO_TIMEOUT_MS
+        elif not 0 < timeout_ms <= self.config.max_timeout_ms:
             raise KafkaError(Code.INVALID_TRANSACTION_TIMEOUT, f"{timeout_ms} ms; 1 to {self.config.max_timeout_ms} are allowed")
         current = self.ids.get(transactional_id)
         if current is None:
@@ -288,7 +307,7 @@ class TransactionShard:
         return [
             m.transactional_id
             for m in self._unfinished.values()
-            if m.state is TxnState.ONGOING and m.start_ms + m.timeout_ms < now_ms
+            if m.state is TxnState.ONGOING and m.timeout_ms != NO_TIMEOUT_MS and m.start_ms + m.timeout_ms < now_ms
         ]
 
     def abort_timed_out(self, transactional_id: str, now_ms: int, new_producer_id: NewProducerId) -> Result[None]:
@@ -304,6 +323,10 @@ class TransactionShard:
                 if len(records) == at_most:
                     break
         return Result(len(records), records)
+
+    def unfinished(self) -> Iterator[TxnMetadata]:
+        """Ids with an open or a decided transaction."""
+        return iter(self._unfinished.values())
 
     def prepared(self) -> Iterator[TxnMetadata]:
         """Decided transactions whose markers are still owed."""

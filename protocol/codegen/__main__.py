@@ -24,14 +24,16 @@ def index(found: list[Schema]) -> str:
         "    name: str",
         "    min_version: int",
         "    max_version: int",
-        "    flexible_from: int\n\n",
+        '    """The newest stable version; ``newest_version`` may be one that is still unstable."""',
+        "    flexible_from: int",
+        "    newest_version: int\n\n",
         "APIS: dict[int, ApiEntry] = {",
     ]
     for schema in sorted(found, key=lambda s: s.key):
         if schema.is_api:
             request = schema.sections[0]
             stable = request.high - 1 if request.unstable else request.high
-            entry = f'"{schema.module}", "{schema.name}", {request.low}, {stable}, {request.flexible}'
+            entry = f'"{schema.module}", "{schema.name}", {request.low}, {stable}, {request.flexible}, {request.high}'
             lines.append(f"    {schema.key}: ApiEntry({entry}),")
     return "\n".join(lines) + "\n}\n"
 

@@ -10,6 +10,7 @@ import pytest
 
 from broker import api
 from broker.api import Declaration, Later
+from broker.metrics.counters import Counters
 from broker.network.connection import BUFFER_BYTES, Connection
 from broker.network.listener import Connections
 from protocol.codec import decode_response_frame, request_frame
@@ -54,10 +55,20 @@ class Transport:
         return found
 
 
+def limits(**more: Any) -> Any:
+    values = {
+        "max_connections": 10,
+        "max_connections_per_ip": 8,
+        "max_connections_per_ip_overrides": "",
+        "connections_max_idle_ms": 1_000,
+    }
+    return SimpleNamespace(**(values | more))
+
+
 @pytest.fixture
 def broker() -> Any:
-    settings = SimpleNamespace(socket_request_max_bytes=50_000_000)
-    return SimpleNamespace(settings=settings, connections=Connections(10, 1_000), unexpected_errors=0)
+    settings = limits(socket_request_max_bytes=50_000_000, unstable_api_versions_enable=False)
+    return SimpleNamespace(settings=settings, connections=Connections(settings), unexpected_errors=0, counters=Counters())
 
 
 @pytest.fixture
@@ -168,7 +179,7 @@ def test_idle_connections_are_closed(connected: tuple[Connection, Transport], br
 
 
 def test_too_many_connections_are_refused(broker: Any) -> None:
-    broker.connections = Connections(1, 1_000)
+    broker.connections = Connections(limits(max_connections=1))
     transports = [Transport(), Transport()]
     for transport in transports:
         Connection(broker, "PLAINTEXT").connection_made(transport)  # type: ignore[arg-type]
@@ -183,3 +194,17 @@ def test_later_tells_only_the_first_answer() -> None:
     later.on_ready(heard.append)
     assert heard == [1]
     assert api.SERVED[HEARTBEAT] == "heartbeat"
+
+
+def test_too_many_connections_of_one_address_are_refused(broker: Any) -> None:
+    for overrides, closed in (("", [False, True]), ("test:2,10.0.0.1:0", [False, False])):
+        broker.connections = Connections(limits(max_connections_per_ip=1, max_connections_per_ip_overrides=overrides))
+        transports = [Transport(), Transport()]
+        connections = [Connection(broker, "PLAINTEXT") for _ in transports]
+        for connection, transport in zip(connections, transports, strict=True):
+            connection.connection_made(transport)  # type: ignore[arg-type]
+        assert [t.closed for t in transports] == closed
+        connections[0].connection_lost(None)
+        again = Transport()
+        Connection(broker, "PLAINTEXT").connection_made(again)  # type: ignore[arg-type]
+        assert not again.closed

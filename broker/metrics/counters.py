@@ -1,0 +1,51 @@
+"""Plain numbers that the broker's ways add to; nothing here knows of Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+RECENT = 1_024
+"""Samples that a quantile is made of."""
+DURATION_BOUNDS_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0)
+
+
+class Recent:
+    """Count and sum of all samples, and the last `RECENT` of them for quantiles."""
+
+    __slots__ = ("count", "last", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.last: deque[float] = deque(maxlen=RECENT)
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        self.total += value
+        self.last.append(value)
+
+    def quantile(self, share: float) -> float:
+        ordered = sorted(self.last)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+class Counters:
+    """``requests`` by API key and version; ``transactions`` by outcome: commit, abort, timeout, fenced."""
+
+    __slots__ = ("durations", "durations_sum_s", "requests", "transactions", "verification_failures", "verification_ms")
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[int, int]] = Counter()
+        self.transactions: Counter[str] = Counter()
+        # Transactions by upper bound of their duration, the last for longer ones.
+        self.durations = [0] * (len(DURATION_BOUNDS_S) + 1)
+        self.durations_sum_s = 0.0
+        self.verification_ms = Recent()
+        self.verification_failures = 0
+
+    def transaction_ended(self, outcome: str, duration_ms: float) -> None:
+        self.transactions[outcome] += 1
+        seconds = max(duration_ms, 0) / 1000
+        self.durations_sum_s += seconds
+        at = next((i for i, bound in enumerate(DURATION_BOUNDS_S) if seconds <= bound), len(DURATION_BOUNDS_S))
+        self.durations[at] += 1

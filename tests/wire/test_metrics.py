@@ -1,0 +1,79 @@
+"""Metrics as Prometheus reads them, and switches of KIP-890."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ottla import Broker
+from protocol.errors import Code
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.raw import RawClient, make
+from tests.wire.test_requests import commit_offset, produce
+
+pytestmark = pytest.mark.wire
+
+Samples = dict[str, list[tuple[dict[str, str], float]]]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(settings={"ottla.metrics.port": 0, "transaction.max.timeout.ms": 1_000}) as found:
+        yield found
+
+
+def scrape(broker: Broker) -> Samples:
+    with urllib.request.urlopen(broker.ready["metrics"]) as answer:
+        text = answer.read().decode()
+    found: Samples = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
+    return found
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return next(v for own, v in samples[name] if labels.items() <= own.items())
+
+
+def test_transactions_are_counted(broker: Broker) -> None:
+    with RawClient(broker.bootstrap) as client:
+        make(client, "m")
+        before = scrape(broker)
+        for commit in (True, True, False):
+            who = client.call(InitProducerIdRequest("m", 1_000), 5)
+            assert produce(client, "m", who, 0, transactional_id="m").error_code == 0
+            assert commit_offset(client, "m", who, "m", 1, 5) is Code.NONE
+            client.call(EndTxnRequest("m", who.producer_id, who.producer_epoch, commit), 5)
+        who = client.call(InitProducerIdRequest("m", 1_000), 5)
+        assert produce(client, "m", who, 3, transactional_id="m", version=11).error_code == Code.TRANSACTION_ABORTABLE
+        assert produce(client, "m", who, 0, transactional_id="m").error_code == 0
+        after = scrape(broker)
+
+    def grown(name: str, **labels: str) -> float:
+        return value(after, name, **labels) - value(before, name, **labels)
+
+    assert grown("ottla_txn_total", outcome="commit") == 2
+    assert grown("ottla_txn_total", outcome="abort") == 1
+    assert value(after, "ottla_txn_open") == 1
+    assert grown("kafka_server_addpartitionstotxnmanager_verificationtimems_count_total") == 8
+    assert grown("kafka_server_addpartitionstotxnmanager_verificationfailurerate_count_total") == 1
+    assert value(after, "kafka_server_addpartitionstotxnmanager_verificationtimems", quantile="0.99") > 0
+    assert value(after, "kafka_cluster_partition_laststableoffsetlag", topic="m", partition="0") == 1
+    assert value(after, "kafka_consumergroup_lag", consumergroup="m", topic="m") == 6
+    assert value(after, "kafka_consumergroup_lag_read_committed", consumergroup="m", topic="m") == 5
+    assert value(after, "kafka_server_metadataloader_finalizedlevel", featurename="transaction.version") == 2
+    assert value(after, "kafka_network_requestmetrics_requests_total", request="EndTxn", version="5") == 3
+    assert value(after, "kafka_server_brokertopicmetrics_messagesin_total", topic="m") == 4
+    assert value(after, "kafka_server_replicamanager_produceridcount") >= 1
+    assert value(after, "kafka_server_replicamanager_partitionswithlatetransactionscount") == 0
+    assert value(after, "process_open_fds") > 0
+
+
+def test_no_port_no_metrics() -> None:
+    with Broker() as found:
+        assert "metrics" not in found.ready
