@@ -19,7 +19,6 @@ from coordinator.cluster import (
     Topic,
 )
 from coordinator.result import LogRecord
-from protocol.errors import Code, KafkaError
 from storage.config import LogConfig
 from storage.recovery import Report
 
@@ -143,9 +142,6 @@ class Cluster:
 
     def create_partitions(self, name: str, count: int) -> None:
         topic = self.state.topic(name)
-        if topic.is_internal:
-            # Kafka takes it and loses the ids that hash elsewhere afterwards (scenario CRD-16): refused here.
-            raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} is fixed; ids are hashed by it")
         before = topic.partition_count
         self._runtime.execute(self.state.create_partitions(name, count))
         for index in range(before, count):

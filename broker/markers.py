@@ -62,19 +62,25 @@ class MarkerSender:
     def __init__(self, broker: Broker, transport: Transport) -> None:
         self._broker = broker
         self._transport = transport
+        self._owed: dict[str, frozenset[TopicPartition]] = {}
+
+    def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
+        """Partitions whose marker is not written yet, of a prepared transaction; all partitions of another."""
+        return self._owed.get(metadata.transactional_id, metadata.partitions)
 
     def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Send the markers of a prepared transaction; completes it when all are written."""
+        self._owed[metadata.transactional_id] = metadata.partitions
         self._send(shard, metadata, metadata.partitions)
 
     def _send(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
-        existing = {p for p in partitions if p[0] in self._broker.cluster.state.topics}
-        if not existing:
-            # Partitions of deleted topics owe no marker any more.
-            self._complete(shard, metadata)
+        # Partitions of deleted topics owe no marker any more.
+        deleted = {p for p in partitions if p[0] not in self._broker.cluster.state.topics}
+        if partitions == deleted:
+            self._written(shard, metadata, deleted)
             return
         topics: dict[str, list[int]] = {}
-        for topic, index in sorted(existing):
+        for topic, index in sorted(partitions - deleted):
             topics.setdefault(topic, []).append(index)
         marker = WritableTxnMarker(
             producer_id=metadata.producer_id,
@@ -85,24 +91,37 @@ class MarkerSender:
             transaction_version=metadata.client_version,
         )
         request = WriteTxnMarkersRequest([marker])
-        self._transport.write_txn_markers(request, lambda response: self._answered(shard, metadata, response))
+        self._transport.write_txn_markers(request, lambda response: self._answered(shard, metadata, deleted, response))
 
-    def _answered(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
-        again: set[TopicPartition] = set()
+    def _answered(
+        self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], response: WriteTxnMarkersResponse
+    ) -> None:
+        written, again = deleted, set()
         for topic in response.markers[0].topics:
             for partition in topic.partitions:
-                code = Code(partition.error_code)
-                if code in RETRIABLE:
-                    again.add((topic.name, partition.partition_index))
-                elif code not in (Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT):
+                where, code = (topic.name, partition.partition_index), Code(partition.error_code)
+                if code in (Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT):
+                    written.add(where)
+                elif code in RETRIABLE:
+                    again.add(where)
+                else:
                     # Fenced, or a bug: trying again cannot help, and completing would lose the marker.
                     log.error("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
-                    return
         if again:
             partitions = frozenset(again)
             self._broker.env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
+        self._written(shard, metadata, written)
+
+    def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
+        """These owe nothing any more; the transaction is complete when none does."""
+        if not self._is_current(shard, metadata):
             return
-        self._complete(shard, metadata)
+        owed = self._owed[metadata.transactional_id] - partitions
+        if owed:
+            self._owed[metadata.transactional_id] = owed
+            return
+        del self._owed[metadata.transactional_id]
+        self._broker.transactions.complete(shard, metadata.transactional_id)
 
     def _retry(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
         if self._is_current(shard, metadata) and not self._broker.is_stopping:
@@ -118,7 +137,3 @@ class MarkerSender:
             and (current.producer_id, current.producer_epoch, current.start_ms)
             == (metadata.producer_id, metadata.producer_epoch, metadata.start_ms)
         )
-
-    def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        if self._is_current(shard, metadata):
-            self._broker.transactions.complete(shard, metadata.transactional_id)

@@ -48,6 +48,7 @@ class Runtime:
                 self._env.now_ms(),
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
+                base_sequence=0,
                 transactional=True,
             )
             self._append(batch, result)

@@ -11,8 +11,9 @@ from broker.markers import LocalTransport, MarkerSender
 from broker.runtime import Runtime
 from coordinator.cluster import TRANSACTION_TOPIC
 from coordinator.result import LogRecord, partition_for
-from coordinator.transaction.metadata import TopicPartition
+from coordinator.transaction.metadata import TopicPartition, TxnMetadata
 from coordinator.transaction.shard import Ended, Initialised, ProducerIdAndEpoch, TransactionShard, TxnConfig
+from coordinator.transaction.states import PREPARED
 from protocol.errors import Code, KafkaError
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ class Transactions:
     def shard_of(self, transactional_id: str) -> TransactionShard:
         return self._shard(transactional_id)[0]
 
+    def owed_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
+        """Partitions of a transaction; once it is decided, those that wait for their marker."""
+        return self._markers.owed(metadata) if metadata.state in PREPARED else metadata.partitions
+
     # commands
 
     def init_producer_id(
@@ -155,26 +160,27 @@ class Transactions:
 
     def _drive(self, shard: TransactionShard, transactional_id: str) -> None:
         """From here on the outcome stands: what goes wrong with the markers is mended, not told to the client."""
-        try:
-            self._markers.drive(shard, shard.ids[transactional_id])
-        except KafkaError as error:
-            log.error("markers_delayed", transactional_id=transactional_id, error=str(error))
-            self.delayed += 1
-            self._broker.env.call_later(RETRY_MS, self._resume_unless_stopping)
+        self._markers.drive(shard, shard.ids[transactional_id])
 
     def _count(self, shard: TransactionShard, transactional_id: str, outcome: str) -> None:
         metadata = shard.ids[transactional_id]
         self._broker.counters.transaction_ended(outcome, metadata.update_ms - metadata.start_ms)
 
-    def _resume_unless_stopping(self) -> None:
-        self.delayed -= 1
-        if not self._broker.is_stopping:
-            self.resume()
-
     def complete(self, shard: TransactionShard, transactional_id: str) -> None:
-        """All markers are written."""
+        """All markers are written. Where the log does not take the completion it comes again."""
         _, runtime = self._shards[shard.partition]
-        runtime.execute(shard.complete(transactional_id, self._broker.env.now_ms()))
+        try:
+            runtime.execute(shard.complete(transactional_id, self._broker.env.now_ms()))
+        except KafkaError as error:
+            log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
+            metadata = shard.ids[transactional_id]
+            self.delayed += 1
+            self._broker.env.call_later(RETRY_MS, lambda: self._complete_again(shard, metadata))
+
+    def _complete_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        self.delayed -= 1
+        if shard.ids.get(metadata.transactional_id) is metadata and not self._broker.is_stopping:
+            self.complete(shard, metadata.transactional_id)
 
     # time
 

@@ -111,6 +111,9 @@ class ClusterState:
 
     def create_partitions(self, name: str, count: int) -> Result[None]:
         topic = self.topic(name)
+        if topic.is_internal:
+            # Kafka takes it and loses the ids that hash elsewhere afterwards (scenario CRD-16): refused here.
+            raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} is fixed; ids are hashed by it")
         if count == topic.partition_count:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
         if count < topic.partition_count:

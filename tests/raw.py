@@ -11,12 +11,22 @@ from typing import Any, Self, TypeVar
 
 from protocol.codec import api, decode_response_frame, request_frame
 from protocol.messages import APIS
+from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 T = TypeVar("T")
 
 _KEYS = {entry.name: key for key, entry in APIS.items()}
 TIMEOUT_S = 10.0
+
+
+def api_key(request: Any) -> int:
+    return _KEYS[type(request).__name__.removesuffix("Request")]
+
+
+def newest(request: Any) -> int:
+    """The newest stable version of a request's API."""
+    return api(api_key(request)).max_version
 
 
 class Closed(Exception):
@@ -32,14 +42,9 @@ class RawClient:
         self._client_id = client_id
         self._correlation_id = 0
 
-    @staticmethod
-    def newest(request: Any) -> int:
-        """The newest stable version of a request's API."""
-        return api(_KEYS[type(request).__name__.removesuffix("Request")]).max_version
-
     def send(self, request: Any, version: int) -> tuple[int, int]:
         """Send without waiting; what `receive` needs to read the answer."""
-        key = _KEYS[type(request).__name__.removesuffix("Request")]
+        key = api_key(request)
         self._correlation_id += 1
         self.send_bytes(request_frame(key, version, self._correlation_id, self._client_id, request))
         return key, version
@@ -50,7 +55,7 @@ class RawClient:
 
     def call(self, request: Any, version: int | None = None) -> Any:
         """Raises `Closed`. The newest stable version is the default."""
-        return self.receive(self.send(request, self.newest(request) if version is None else version))
+        return self.receive(self.send(request, newest(request) if version is None else version))
 
     def send_bytes(self, raw: bytes) -> None:
         self.socket.sendall(raw)
@@ -103,3 +108,15 @@ def make(client: RawClient, topic: str) -> None:
     """Have a topic made by asking for it, and wait until it has a leader (Apache Kafka makes it behind the answer)."""
     request = MetadataRequest([MetadataRequestTopic(name=topic)], True)
     retry(lambda: client.call(request, 9), lambda answer: answer.topics[0].error_code == 0)
+
+
+def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -> None:
+    """Create a topic and wait until it has its leaders; ``_`` in a config's name stands for ``.``."""
+    wanted = [CreatableTopicConfig(name.replace("_", "."), value) for name, value in configs.items()]
+    answer = client.call(CreateTopicsRequest([CreatableTopic(topic, partitions, 1, configs=wanted)], 10_000))
+    assert answer.topics[0].error_code == 0, answer.topics[0].error_message
+    request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
+    retry(
+        lambda: client.call(request, 9).topics[0],
+        lambda t: t.error_code == 0 and all(p.error_code == 0 for p in t.partitions),
+    )

@@ -172,6 +172,18 @@ def free_port() -> int:
         return port
 
 
+SERVER_JVM = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+"""As Kafka's own start script sets it."""
+QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For tests that start it often: up in two thirds of the time."""
+
+
 class ApacheKafka:
     """A single-node Apache Kafka (broker and controller) in a process of its own."""
 
@@ -182,6 +194,7 @@ class ApacheKafka:
         port: int = 0,
         settings: Mapping[str, str] | None = None,
         heap: str = "1G",
+        jvm: tuple[str, ...] = SERVER_JVM,
         format_arguments: tuple[str, ...] = ("--standalone",),
     ) -> None:
         self.data_dir = Path(data_dir)
@@ -189,6 +202,7 @@ class ApacheKafka:
         self._controller_port = free_port()
         self._settings = dict(settings or {})
         self._heap = heap
+        self._jvm = jvm
         self._format_arguments = format_arguments
         self._process: subprocess.Popen[bytes] | None = None
         # Random, so that a probe can tell this broker from another.
@@ -235,8 +249,7 @@ class ApacheKafka:
     def start(self) -> Self:
         """Prepare, start, wait until it answers. Raises `Unavailable`."""
         config = self.prepare()
-        memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
-        memory += ["-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"]
+        memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", *self._jvm]
         properties = ["-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={_log4j()}", f"-Dkafka.logs.dir={self.data_dir}"]
         command = [java(), *memory, *properties, "-cp", jars("all"), "kafka.Kafka", str(config)]
         with (self.data_dir / "broker.log").open("ab") as output:

@@ -46,7 +46,7 @@ def handle(context: Context, request: AddPartitionsToTxnRequest) -> AddPartition
 def _one(context: Context, asked: AddPartitionsToTxnTransaction) -> Codes:
     identity = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     if not asked.verify_only:
-        return _add(context, asked.transactional_id, identity, asked.topics, client_version=2 if context.version >= 5 else 0)
+        return _add(context, asked.transactional_id, identity, asked.topics, client_version=2)
     partitions = _partitions(asked.topics)
     try:
         return context.broker.transactions.verify(asked.transactional_id, identity, partitions)

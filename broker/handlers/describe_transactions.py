@@ -23,7 +23,7 @@ def _describe(context: Context, transactional_id: str) -> TransactionState:
     if found is None:
         return TransactionState(Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
     topics: dict[str, list[int]] = {}
-    for topic, index in sorted(found.partitions):
+    for topic, index in sorted(context.broker.transactions.owed_partitions(found)):
         topics.setdefault(topic, []).append(index)
     return TransactionState(
         0,

@@ -159,7 +159,8 @@ class Fetch:
                 continue
             partitions.append(partition)
             found += len(piece.data)
-            if committed and piece.last_stable_offset < asked.fetch_offset:
+            if committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark:
+                # Kafka does not park this one, while it does between the two (RDC-15).
                 urgent = True
             aborted = None if piece.aborted is None else [AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted]
             self._answers.append(

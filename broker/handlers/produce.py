@@ -20,8 +20,8 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from protocol.primitives import Buffer
-from protocol.records import TRANSACTIONAL_BIT, BatchHeader, check_produced, read_header, read_records
+from protocol.records import TRANSACTIONAL_BIT, BatchHeader, check_produced, read_header
+from protocol.validation import check_records
 
 IMPLICIT_ADD_FROM = 12
 ABORTABLE_FROM = 11
@@ -63,8 +63,7 @@ def _append(context: Context, transactional_id: str | None, topic: str, data: Pa
             raise KafkaError(Code.INVALID_RECORD, "no records")
         batch = records if type(records) is memoryview else memoryview(bytearray(records))
         header = check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
-        if partition.log.config.is_compacted:
-            _check_keys(batch)
+        check_records(batch, header, keys_wanted=partition.log.config.is_compacted)
         implicit_add = context.version >= IMPLICIT_ADD_FROM
         if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
             verify(context, transactional_id, partition, header)
@@ -76,6 +75,8 @@ def _append(context: Context, transactional_id: str | None, topic: str, data: Pa
 
 def verify(context: Context, transactional_id: str, partition: Partition, header: BatchHeader) -> None:
     """The partition must belong to the producer's transaction: added here (TV2) or by the client before (KIP-890)."""
+    # First of all: an id that has expired meanwhile must not turn a fenced producer into an unknown one (CRD-12).
+    partition.log.producers.check_epoch(header)
     state = partition.log.producers.entries.get(header.producer_id)
     if state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch:
         return
@@ -94,12 +95,6 @@ def verification_code(code: Code, version: int) -> Code:
     if code is Code.CONCURRENT_TRANSACTIONS and version < IMPLICIT_ADD_FROM:
         return Code.NOT_ENOUGH_REPLICAS
     return PRODUCE_CODES.get(code, code)
-
-
-def _check_keys(batch: Buffer) -> None:
-    """A compacted topic takes only records with keys (LogValidator)."""
-    if any(record.key is None for record in read_records(batch)):
-        raise KafkaError(Code.INVALID_RECORD, "a record without a key for a compacted topic")
 
 
 def _refusal(context: Context, request: ProduceRequest) -> Code:

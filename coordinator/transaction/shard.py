@@ -122,7 +122,6 @@ class TransactionShard:
             next_producer_id=NO_PRODUCER_ID,
             next_producer_epoch=NO_PRODUCER_EPOCH,
         )
-        self._last_epochs[transactional_id] = (updated.producer_id, updated.producer_epoch, updated.last_epoch)
         identity = ProducerIdAndEpoch(updated.producer_id, updated.producer_epoch)
         return Result(Initialised(identity), [self._record(updated)])
 
@@ -351,6 +350,9 @@ class TransactionShard:
             self._unfinished[transactional_id] = metadata
 
     def _record(self, metadata: TxnMetadata) -> LogRecord:
+        if metadata.last_epoch != NO_PRODUCER_EPOCH:
+            # Believed only once the metadata has this very identity, so a failed append leaves nothing behind.
+            self._last_epochs[metadata.transactional_id] = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
         return to_record(metadata, flexible=self.transaction_version >= 1)
 
 

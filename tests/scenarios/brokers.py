@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ottla import Broker
-from tools.kafka import ApacheKafka
+from tests.raw import RawClient
+from tests.simulated import SimulatedBroker
+from tools.kafka import QUICK_JVM, ApacheKafka
 
-TARGETS = ("ottla", "kafka")
+TARGETS = ("simulated", "ottla", "kafka")
+"""ottla in this process without sockets and clock, ottla as users run it, Apache Kafka."""
 
 _COMMON = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "500",
 }
+_QUICK_RESTART = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
+"""After a kill the controller holds the old broker for alive until its session is over."""
 _TWO_PHASE = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
 _SHORT_LIVES = {
     "transactional.id.expiration.ms": "1500",
@@ -36,16 +41,42 @@ SET_UPS = {
     "default": SetUp(),
     "tv0": SetUp(features={"transaction.version": 0}),
     "tv1": SetUp(features={"transaction.version": 1}),
+    "features": SetUp(),
     "short": SetUp(_SHORT_LIVES),
+    "ids": SetUp({k: v for k, v in _SHORT_LIVES.items() if k.startswith("transaction")}),
     "2pc": SetUp(_TWO_PHASE | {"transactional.id.expiration.ms": "1500", **_SHORT_LIVES}),
     "unstable": SetUp({"unstable.api.versions.enable": "true"}),
     "idle": SetUp({"connections.max.idle.ms": "1000", "max.connections.per.ip": "20"}),
 }
 
 
-class Handle(Protocol):
-    """A broker process that can be stopped, killed and started again on its directory."""
+class Client(Protocol):
+    """One connection."""
 
+    def send(self, request: Any, version: int) -> tuple[int, int]: ...
+
+    def receive(self, sent: tuple[int, int]) -> Any: ...
+
+    def call(self, request: Any, version: int | None = None) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+class Target(Protocol):
+    """A broker that scenarios run against, with the clock it lives by."""
+
+    def connect(self, client_id: str = "scenario") -> Client: ...
+
+    def restart(self, *, kill: bool = False) -> object: ...
+
+    def stop(self) -> object: ...
+
+    def sleep(self, ms: float) -> None: ...
+
+    def now_ms(self) -> int: ...
+
+
+class _Process(Protocol):
     @property
     def bootstrap(self) -> str: ...
 
@@ -54,11 +85,36 @@ class Handle(Protocol):
     def stop(self) -> object: ...
 
 
-def start(target: str, name: str, directory: Path) -> Handle:
+class Wire:
+    """A broker in a process of its own, over sockets."""
+
+    def __init__(self, process: _Process) -> None:
+        self.process = process
+
+    def connect(self, client_id: str = "scenario") -> RawClient:
+        return RawClient(self.process.bootstrap, client_id)
+
+    def restart(self, *, kill: bool = False) -> None:
+        self.process.restart(kill=kill)
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def sleep(self, ms: float) -> None:
+        time.sleep(ms / 1000)
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+def start(target: str, name: str, directory: Path) -> Target:
     """A running broker of this kind and set-up. Raises `Unavailable` where Apache Kafka cannot be had."""
     found = SET_UPS[name]
-    settings: Mapping[str, str] = _COMMON | found.settings
+    settings = _COMMON | found.settings
+    if target == "simulated":
+        return SimulatedBroker(settings, found.features).start()
     if target == "ottla":
-        return Broker(data_dir=directory, settings=settings, features=found.features).start()
+        return Wire(Broker(data_dir=directory, settings=settings, features=found.features).start())
     levels = [part for key, level in found.features.items() for part in ("--feature", f"{key}={level}")]
-    return ApacheKafka(directory, settings=settings, format_arguments=("--standalone", *levels)).start()
+    kafka = ApacheKafka(directory, settings=_QUICK_RESTART | settings, jvm=QUICK_JVM, format_arguments=("--standalone", *levels))
+    return Wire(kafka.start())

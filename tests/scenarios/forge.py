@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from coordinator.result import partition_for
 from coordinator.transaction.metadata import TxnMetadata, to_record
 from coordinator.transaction.states import BY_LABEL
 from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import build_batch
-from tests.raw import RawClient
 from tests.scenarios.verbs import verb
 from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC
 from tests.scenarios.world import Actor, Words, World, name_of
@@ -21,20 +19,23 @@ ADMIN = "__admin_client"
 
 @verb
 def forge(world: World, words: Words) -> str:
-    """A = forge x state=CompleteCommit epoch=32766 [pid=A] [client=2] [timeout=60000]; in force from the next start on"""
+    """A = forge x state=CompleteCommit epoch=32766 [as=Z] [partitions=t,u/1] [client=2]; in force from the next start on"""
     name = world.real(words.plain[0])
     world.patiently(lambda: name_of(world.call(FindCoordinatorRequest(key=name, key_type=1), 3).error_code))
-    from protocol.messages.init_producer_id import InitProducerIdRequest
-
-    pid = world.until(lambda: world.call(InitProducerIdRequest(None, 60_000), 5), lambda a: a.error_code == 0).producer_id
-    now_ms = time.time_ns() // 1_000_000
-    epoch = words.number("epoch", 0)
+    now_ms = world.broker.now_ms()
+    if "as" in words.options:
+        pid, epoch = world.actors[words.options["as"]].pid, world.actors[words.options["as"]].epoch
+    else:
+        asked = InitProducerIdRequest(None, 60_000)
+        pid = world.until(lambda: world.call(asked, 5), lambda a: a.error_code == 0).producer_id
+        epoch = words.number("epoch", 0)
     metadata = TxnMetadata(
         name,
         pid,
         epoch,
         words.number("timeout", 60_000),
         BY_LABEL[words.options["state"]],
+        frozenset(world.partition(p) for p in words.options.get("partitions", "").split(",") if p),
         start_ms=now_ms if words.options["state"] != "Empty" else -1,
         update_ms=now_ms,
         client_version=words.number("client", 2),
@@ -43,7 +44,8 @@ def forge(world: World, words: Words) -> str:
     batch = build_batch([(record.key, record.value)], now_ms)
     data = PartitionProduceData(partition_for(name, PARTITIONS), bytes(batch))
     request = ProduceRequest(None, -1, 5_000, [TopicProduceData(TRANSACTION_TOPIC, partition_data=[data])])
-    with RawClient(world.broker.bootstrap, ADMIN) as admin:
-        code = admin.call(request, 9).responses[0].partition_responses[0].error_code
+    admin = world.broker.connect(ADMIN)
+    code = admin.call(request, 9).responses[0].partition_responses[0].error_code
+    admin.close()
     world.actors[words.name] = Actor(words.name, name, pid, epoch)
     return name_of(code)

@@ -6,6 +6,7 @@ from typing import Any
 
 from protocol.errors import Code
 from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -25,6 +26,7 @@ from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
 def join(world: World, words: Words) -> str:
     """M = join g [instance=i] [session=30000]: the only member of a group, joined and synced"""
     group = world.real(words.plain[0])
+    _coordinated(world, group)
     instance = words.options.get("instance")
     known = world.actors.get(words.name)
     member = known.member if known is not None else ""
@@ -49,6 +51,12 @@ def leave(world: World, words: Words) -> Ask:
     actor = world.actors[words.plain[0]]
     request = LeaveGroupRequest(world.real(words.plain[1]), members=[MemberIdentity(actor.member)])
     return Ask(request, 4, lambda a: name_of(a.error_code or a.members[0].error_code))
+
+
+def _coordinated(world: World, group: str) -> None:
+    """Have the coordinator there: looking for it makes the offsets topic."""
+    request = FindCoordinatorRequest(key=group, key_type=0)
+    world.until(lambda: world.call(request, 3), lambda a: a.error_code == 0)
 
 
 def _membership(world: World, words: Words) -> tuple[int, str, str | None]:
@@ -78,6 +86,7 @@ def offsets(world: World, words: Words) -> Ask:
     wanted = _offsets(world, words)
     topics = [TxnOffsetCommitRequestTopic(t, [TxnOffsetCommitRequestPartition(i, at)]) for t, i, at in wanted]
     group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
+    _coordinated(world, group or "any")
     request = TxnOffsetCommitRequest(
         transactional_id(world, words, actor) or "", group, pid, epoch, generation, member, instance, topics
     )
@@ -93,6 +102,7 @@ def offsets(world: World, words: Words) -> Ask:
 @verb
 def commit_offsets(world: World, words: Words) -> Ask:
     """commit_offsets g t=5 [v=9] [member=M]: a plain OffsetCommit"""
+    _coordinated(world, world.real(words.plain[0]))
     generation, member, instance = _membership(world, words)
     wanted = _offsets(world, words)
     topics = [OffsetCommitRequestTopic(t, partitions=[OffsetCommitRequestPartition(i, at)]) for t, i, at in wanted]

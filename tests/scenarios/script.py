@@ -10,7 +10,7 @@
 A head at the margin (entry, title, parameters), then one command a line. Right of ``->`` stands the answer. A line
 without one must succeed. Alternatives are divided by `` ; `` and told apart by parameters or by whose answer it is:
 ``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or ``-> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR``; where the two brokers
-differ, a ``differs:`` line says why.
+differ, a ``differs:`` line says why. ``*`` is any answer.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def choose(expected: str, case: dict[str, str], target: str) -> str | None:
     for alternative in expected.split(OR):
         label = _LABEL.match(alternative)
         if label is None:
-            return alternative
+            return alternative.strip()
         if all(_fits(condition, case, target) for condition in label[1].split()):
             return label[2]
     return None
@@ -95,7 +95,7 @@ def choose(expected: str, case: dict[str, str], target: str) -> str | None:
 
 def _fits(condition: str, case: dict[str, str], target: str) -> bool:
     name, equals, values = condition.partition("=")
-    return case.get(name) in values.split(",") if equals else condition == target
+    return case.get(name) in values.split(",") if equals else (condition == "kafka") == (target == "kafka")
 
 
 def rewrite(file: Path, answers: dict[int, list[tuple[dict[str, str], str]]]) -> None:
@@ -113,24 +113,52 @@ def rewrite(file: Path, answers: dict[int, list[tuple[dict[str, str], str]]]) ->
 
 
 def _merged(given: list[tuple[dict[str, str], str]]) -> str:
+    """The answers with as few labels as tell them apart; the answer that needs most of them stands last, without."""
     by_answer: dict[str, list[dict[str, str]]] = {}
     for case, answer in given:
         by_answer.setdefault(answer, []).append(case)
     if len(by_answer) == 1:
         return next(iter(by_answer))
-    names = list(given[0][0])
+    names = _telling(list(given[0][0]), by_answer)
+    boxes = {answer: _boxes(names, cases) for answer, cases in by_answer.items()}
+    last = max(boxes, key=lambda answer: (len(boxes[answer]), len(by_answer[answer])))
+    labelled = [f"{_label(box)}: {answer}" for answer, found in boxes.items() if answer != last for box in found]
+    return OR.join([*labelled, last])
+
+
+Box = dict[str, frozenset[str]]
+
+
+def _telling(names: list[str], by_answer: dict[str, list[dict[str, str]]]) -> list[str]:
+    """The fewest parameters on which the answer depends. Raises `ScriptError` where none do."""
     for size in range(1, len(names) + 1):
         for subset in itertools.combinations(names, size):
-            found = {answer: {tuple(c[n] for n in subset) for c in cases} for answer, cases in by_answer.items()}
-            if sum(map(len, found.values())) == len(set().union(*found.values())):
-                return OR.join(_labelled(subset, keys, answer) for answer, keys in found.items())
+            found = [{tuple(c[n] for n in subset) for c in cases} for cases in by_answer.values()]
+            if sum(map(len, found)) == len(set().union(*found)):
+                return list(subset)
     raise ScriptError(f"one case gave several answers: {by_answer}")
 
 
-def _labelled(names: tuple[str, ...], keys: set[tuple[str, ...]], answer: str) -> str:
-    if len(names) == 1:
-        return f"{names[0]}={','.join(sorted((k[0] for k in keys), key=_natural))}: {answer}"
-    return OR.join(" ".join(f"{n}={v}" for n, v in zip(names, key, strict=True)) + f": {answer}" for key in sorted(keys))
+def _boxes(names: list[str], cases: list[dict[str, str]]) -> list[Box]:
+    """The cases as products of values, joined as long as two differ in one parameter only."""
+    boxes = [dict(key) for key in dict.fromkeys(tuple((n, frozenset({c[n]})) for n in names) for c in cases)]
+    for _ in range(len(boxes)):
+        pair = next(
+            ((one, two, n) for one, two in itertools.combinations(boxes, 2) for n in names if _differ_only(one, two, n)), None
+        )
+        if pair is None:
+            break
+        one, two, name = pair
+        boxes = [b for b in boxes if b is not one and b is not two] + [one | {name: one[name] | two[name]}]
+    return boxes
+
+
+def _differ_only(one: Box, two: Box, name: str) -> bool:
+    return all(one[n] == two[n] for n in one if n != name)
+
+
+def _label(box: Box) -> str:
+    return " ".join(f"{n}={','.join(sorted(values, key=_natural))}" for n, values in box.items())
 
 
 def _natural(text: str) -> tuple[int, str]:

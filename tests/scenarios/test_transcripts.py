@@ -9,41 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.brokers import TARGETS, Handle, start
+from tests.scenarios.brokers import TARGETS, Target
 from tests.scenarios.play import compare, play
 from tests.scenarios.script import FOLDER, Scenario, case_name, load, rewrite
-from tools.kafka import Unavailable
-
-pytestmark = pytest.mark.wire
 
 SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in load(file)]
 
 
+MARKS = {"simulated": [], "ottla": [pytest.mark.wire], "kafka": [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]}
+
+
 def _parameters() -> Iterator[object]:
     for target in TARGETS:
-        marks = [pytest.mark.slow, pytest.mark.java] if target == "kafka" else []
+        marks = MARKS[target]
         for scenario in SCENARIOS:
             for case in scenario.cases:
                 name = f"{target}-{scenario.entry}" + (f"-{case_name(case)}" if case else "")
                 yield pytest.param(target, scenario, case, id=name, marks=marks)
-
-
-@pytest.fixture(scope="session")
-def broker_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], Handle]]:
-    """A running broker by target and set-up, kept for the session."""
-    running: dict[tuple[str, str], Handle] = {}
-
-    def find(target: str, name: str) -> Handle:
-        if (target, name) not in running:
-            try:
-                running[target, name] = start(target, name, tmp_path_factory.mktemp(f"{target}-{name}"))
-            except Unavailable as missing:
-                pytest.skip(f"Apache Kafka: {missing}")
-        return running[target, name]
-
-    yield find
-    for broker in running.values():
-        broker.stop()
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +45,7 @@ def test_transcript(
     target: str,
     scenario: Scenario,
     case: dict[str, str],
-    broker_of: Callable[[str, str], Handle],
+    broker_of: Callable[[str, str], Target],
     rewriting: dict[Path, dict[int, list[tuple[dict[str, str], str]]]] | None,
     record_property: Callable[[str, object], None],
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -30,11 +30,11 @@ from protocol.messages.produce import PartitionProduceData, PartitionProduceResp
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from protocol.records import build_batch
-from tests.scenarios.world import Actor, Ask, Words, World, name_of
+from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
 
 Verb = Callable[[World, Words], "Ask | str"]
 VERBS: dict[str, Verb] = {}
-CONFIG_SETTLES_S = 0.15
+CONFIG_SETTLES_MS = 150
 """How long Apache Kafka may take from having a config to living by it."""
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -97,12 +97,20 @@ def delete_records(world: World, words: Words) -> Ask:
     return Ask(request, None, lambda a: name_of(a.topics[0].partitions[0].error_code))
 
 
+@verb
+def create_partitions(world: World, words: Words) -> Ask:
+    """create_partitions t count=3 [dry]"""
+    wanted = CreatePartitionsTopic(world.real(words.plain[0]), words.number("count", 1), None)
+    request = CreatePartitionsRequest([wanted], 10_000, words.has("dry"))
+    return Ask(request, 3, lambda a: name_of(a.results[0].error_code))
+
+
 def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -> str:
     configs = [AlterableConfig(k, 0 if v is not None else 1, v) for k, v in changes.items()]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)])
     code = world.call(request).responses[0].error_code
     if world.target == "kafka":
-        time.sleep(CONFIG_SETTLES_S)
+        world.broker.sleep(CONFIG_SETTLES_MS)
     return "" if code == 0 else name_of(code)
 
 
@@ -120,24 +128,30 @@ def broker_config(world: World, words: Words) -> str:
 
 @verb
 def hold(world: World, words: Words) -> str:
-    """hold t: nothing that needs all replicas is appended from here on, markers and coordinators' records included."""
+    """hold t: nothing is small enough for the topic from here on, be it a marker or a coordinator's record.
+
+    A marker refused so is not tried again before a restart; the transaction stays prepared.
+    """
     world.held.add(words.plain[0])
-    return _alter(world, 2, world.real(words.plain[0]), {"min.insync.replicas": "2"})
+    return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": "1"})
 
 
 @verb
 def release(world: World, words: Words) -> str:
-    world.held.discard(words.plain[0])
-    return _alter(world, 2, world.real(words.plain[0]), {"min.insync.replicas": "1"})
+    """release t: records are taken again; decisions held before go on with the next restart."""
+    if words.plain[0].startswith("__"):
+        world.held.discard(words.plain[0])
+    return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": None})
 
 
 @verb
 def feature(world: World, words: Words) -> str:
-    """feature transaction.version=1"""
-    updates = [FeatureUpdateKey(k, int(v), upgrade_type=2) for k, v in words.options.items()]
+    """feature transaction.version=1 kind=3 (1 up, 2 safely down, 3 down)"""
+    kind = int(words.options.pop("kind"))
+    updates = [FeatureUpdateKey(k, int(v), upgrade_type=kind) for k, v in words.options.items()]
     answer = world.call(UpdateFeaturesRequest(10_000, updates, False))
     if world.target == "kafka":
-        time.sleep(CONFIG_SETTLES_S)
+        world.broker.sleep(CONFIG_SETTLES_MS)
     return "" if answer.error_code == 0 else name_of(answer.error_code)
 
 
@@ -148,7 +162,9 @@ def feature(world: World, words: Words) -> str:
 def init(world: World, words: Words) -> Ask:
     """A = init [x] [v=5] [timeout=60000] [as=A] [pid=] [epoch=] [2pc] [keep]"""
     name = words.plain[0] if words.plain and words.plain[0] not in ("2pc", "keep", "once") else None
-    real = words.options.get("id") == "empty" and "" or (None if name is None else world.real(name))
+    real = None if name is None else world.real(name)
+    if words.options.get("id") == "empty":
+        real = ""
     pid, epoch = -1, -1
     if "as" in words.options:
         pid, epoch = identity(world, words, world.actors[words.options["as"]])
@@ -156,13 +172,11 @@ def init(world: World, words: Words) -> Ask:
         pid, epoch = words.number("pid", -1), words.number("epoch", -1)
     if real:
         world.call(FindCoordinatorRequest(key=real, key_type=1), 3)
-    request = InitProducerIdRequest(
-        real, words.number("timeout", 60_000), pid, epoch, words.has("2pc"), words.has("keep")
-    )
+    request = InitProducerIdRequest(real, words.number("timeout", 60_000), pid, epoch, words.has("2pc"), words.has("keep"))
 
     def show(answer: InitProducerIdResponse) -> str:
         if answer.error_code:
-            if answer.error_code == Code.CONCURRENT_TRANSACTIONS and real:
+            if answer.error_code == Code.CONCURRENT_TRANSACTIONS and real and not world.held:
                 settle(world, real)
             return name_of(answer.error_code)
         if words.name in world.actors:
@@ -200,7 +214,7 @@ def produce(world: World, words: Words) -> Ask:
         values.append((b"k" if words.has("keyed") else None, value + b"." * (words.number("size", 0) - len(value))))
     batch = build_batch(
         values,
-        time.time_ns() // 1_000_000 - words.number("age", 0),
+        world.broker.now_ms() - words.number("age", 0),
         producer_id=pid,
         producer_epoch=epoch,
         base_sequence=sequence,
@@ -251,11 +265,7 @@ def add(world: World, words: Words) -> Ask:
     def show(answer: Any) -> str:
         if version >= 4 and answer.error_code:
             return name_of(answer.error_code)
-        found = (
-            answer.results_by_topic_v3_and_below
-            if version < 4
-            else answer.results_by_transaction[0].topic_results
-        )
+        found = answer.results_by_topic_v3_and_below if version < 4 else answer.results_by_transaction[0].topic_results
         codes = {(t.name, p.partition_index): p.partition_error_code for t in found for p in t.results_by_partition}
         names = [name_of(codes[p]) for p in parts]
         return names[0] if len(set(names)) == 1 else " | ".join(names)
@@ -276,6 +286,8 @@ def add_offsets(world: World, words: Words) -> Ask:
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
+    # Looking for the group's coordinator makes the offsets topic.
+    world.until(lambda: world.call(FindCoordinatorRequest(key=group or "any"), 3), lambda a: a.error_code == 0)
     request = AddOffsetsToTxnRequest(transactional_id(world, words, actor) or "", pid, epoch, group)
     return Ask(request, words.version(3), lambda a: name_of(a.error_code))
 
@@ -319,7 +331,7 @@ def settle(world: World, real: str) -> str:
         found = world.call(DescribeTransactionsRequest([real])).transaction_states[0]
         return found.transaction_state or name_of(found.error_code)
 
-    found: str = world.until(state, lambda s: not s.startswith("Prepare"))
+    found: str = world.until(state, lambda s: not s.startswith(("Prepare", *NOT_READY)))
     return found
 
 
@@ -349,6 +361,7 @@ def marker(world: World, words: Words) -> Ask:
 
 @verb
 def restart(world: World, words: Words) -> str:
+    world.held.clear()
     world.broker.restart()
     world.forget_connection()
     return ""
@@ -357,6 +370,7 @@ def restart(world: World, words: Words) -> str:
 @verb
 def kill(world: World, words: Words) -> str:
     """SIGKILL, and start again."""
+    world.held.clear()
     world.broker.restart(kill=True)
     world.forget_connection()
     return ""
@@ -365,5 +379,5 @@ def kill(world: World, words: Words) -> str:
 @verb
 def wait(world: World, words: Words) -> str:
     """wait 300: milliseconds"""
-    time.sleep(int(words.plain[0]) / 1000)
+    world.broker.sleep(int(words.plain[0]))
     return ""

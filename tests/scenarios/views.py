@@ -13,7 +13,7 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, Pa
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.list_transactions import ListTransactionsRequest
-from protocol.records import BatchHeader, batches, read_marker, read_records
+from protocol.records import HEADER_BYTES, BatchHeader, batches, read_marker, read_records
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Ask, Words, World, name_of
 
@@ -94,6 +94,20 @@ def log(world: World, words: Words) -> str:
     return " | ".join(parts) or "empty"
 
 
+@verb
+def marker_bytes(world: World, words: Words) -> str:
+    """marker_bytes t: attributes, base sequence, count and record of the newest batch, as they lie in the file, less the epoch"""
+    header, raw = stored(world, world.partition(words.plain[0]))[-1]
+    record = raw[HEADER_BYTES:]
+    # The coordinator's epoch differs from start to start.
+    masked = record[:-5].hex() + "xxxxxxxx" + record[-1:].hex()
+    return f"{header.attributes:#06x} s{header.base_sequence} n={header.record_count} {masked}"
+
+
+def _open(start_offset: int) -> str:
+    return "none" if start_offset < 0 else "open"
+
+
 def _offset(world: World, where: tuple[str, int], timestamp: int, committed: bool) -> Any:
     asked = [ListOffsetsTopic(where[0], [ListOffsetsPartition(where[1], -1, timestamp)])]
     return world.until(
@@ -116,9 +130,50 @@ def ends(world: World, words: Words) -> str:
 @verb
 def list_offsets(world: World, words: Words) -> str:
     """list_offsets t at=-3 [committed]"""
-    found = _offset(world, world.partition(words.plain[0]), words.number("at", -1), words.has("committed"))
+    at = words.number("at", -1)
+    if "ago" in words.options:
+        at = world.broker.now_ms() - words.number("ago", 0)
+    found = _offset(world, world.partition(words.plain[0]), at, words.has("committed"))
     stamp = "stamp" if found.timestamp >= 0 else "no stamp"
     return name_of(found.error_code) if found.error_code else f"NONE @{found.offset} {stamp}"
+
+
+@verb
+def fetch_raw(world: World, words: Words) -> Ask:
+    """fetch_raw t ...: as fetch, as one request that may wait"""
+    topic, index = world.partition(words.plain[0])
+    part = FetchPartition(index, -1, words.number("from", 0), partition_max_bytes=ALL_BYTES)
+    request = FetchRequest(
+        max_wait_ms=words.number("wait", 0),
+        min_bytes=1,
+        isolation_level=int(words.has("committed")),
+        topics=[FetchTopic(topic, partitions=[part])],
+    )
+    return Ask(request, 11, lambda a: _fetched(world, a.responses[0].partitions[0]))
+
+
+@verb
+def timed(world: World, words: Words) -> str:
+    """timed fetch t wait=700: whether it waited"""
+    words.plain.pop(0)
+    began = world.broker.now_ms()
+    found = fetch(world, words)
+    waited = world.broker.now_ms() - began >= words.number("wait", 0) * 0.8
+    return f"{found} {'waited' if waited else 'at once'}"
+
+
+@verb
+def walk(world: World, words: Words) -> str:
+    """walk t: the offsets of a committed reader that takes one batch at a time"""
+    where = world.partition(words.plain[0])
+    at, seen = 0, []
+    while True:
+        data = bytes(fetch_once(world, where, at, max_bytes=1).records or b"")
+        first = next((h for _, h in batches(data)), None)
+        if first is None:
+            return ",".join(seen)
+        seen.append(f"{first.base_offset}-{first.last_offset}")
+        at = first.next_offset
 
 
 @verb
@@ -132,6 +187,10 @@ def fetch(world: World, words: Words) -> str:
         max_bytes=words.number("max", ALL_BYTES),
         wait_ms=words.number("wait", 0),
     )
+    return _fetched(world, part)
+
+
+def _fetched(world: World, part: PartitionData) -> str:
     if part.error_code:
         return name_of(part.error_code)
     ranges = [f"{h.base_offset}-{h.last_offset}" for _, h in batches(bytes(part.records or b""))]
@@ -147,13 +206,15 @@ def fetch(world: World, words: Words) -> str:
 
 @verb
 def describe(world: World, words: Words) -> Ask:
-    """describe x: state, identity and partitions of a transactional id"""
+    """describe x [exact]: state, identity and partitions of a transactional id"""
 
     def show(answer: Any) -> str:
         s = answer.transaction_states[0]
         if s.error_code:
             return name_of(s.error_code)
-        parts = sorted(f"{world.shown(t.topic)}/{p}" for t in s.topics for p in t.partitions)
+        # Where a group's offsets lie depends on its name, which is another one each time.
+        hidden = "__consumer_offsets" if "exact" not in words.plain else None
+        parts = sorted(f"{world.shown(t.topic)}" + ("" if t.topic == hidden else f"/{p}") for t in s.topics for p in t.partitions)
         started = " started" if s.transaction_start_time_ms >= 0 else ""
         return f"{s.transaction_state} {world.pid(s.producer_id)} e{s.producer_epoch}{started}" + (
             f" {','.join(parts)}" if parts else ""
@@ -216,17 +277,20 @@ def txn_log_tags(world: World, words: Words) -> str:
 
 @verb
 def producers(world: World, words: Words) -> Ask:
-    """producers t: what the partition knows of its producers"""
+    """producers t [of=A]: what the partition knows of its producers"""
     topic, index = world.partition(words.plain[0])
+    only = world.actors[words.options["of"]].pid if "of" in words.options else None
 
     def show(answer: Any) -> str:
         found = answer.topics[0].partitions[0]
         if found.error_code:
             return name_of(found.error_code)
+        opened = str if only is None else _open
         listed = [
             f"{world.pid(p.producer_id)} e{p.producer_epoch} last={p.last_sequence}"
-            f" coordinator={p.coordinator_epoch} txn={p.current_txn_start_offset}"
+            f" coordinator={'none' if p.coordinator_epoch < 0 else 'known'} txn={opened(p.current_txn_start_offset)}"
             for p in sorted(found.active_producers, key=lambda p: p.producer_id)
+            if only in (None, p.producer_id)
         ]
         return " | ".join(listed) or "nobody"
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import select
-import time
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from protocol.errors import Code
-from tests.raw import TIMEOUT_S, Closed, RawClient
-from tests.scenarios.brokers import Handle
+from tests.raw import TIMEOUT_S, Closed, newest
+from tests.scenarios.brokers import Client, Target
 
 NOT_READY = (
     "COORDINATOR_LOAD_IN_PROGRESS",
@@ -20,7 +19,8 @@ NOT_READY = (
     "LEADER_NOT_AVAILABLE",
 )
 """Answers that mean «not yet»: asked again, unless a command says ``once``."""
-PAUSE_S = 0.02
+PAUSE_MS = 20
+PATIENCE_MS = TIMEOUT_S * 1000
 
 
 @dataclass(slots=True)
@@ -35,6 +35,9 @@ class Actor:
     written: int = 0
     member: str = ""
     generation: int = -1
+
+    def restore(self, before: Actor) -> None:
+        self.pid, self.epoch, self.sequences = before.pid, before.epoch, before.sequences
 
     def adopt(self, pid: int, epoch: int) -> None:
         self.pid, self.epoch = pid, epoch
@@ -72,22 +75,25 @@ class Words:
 class World:
     """What one case knows. Topics, groups and ids get the case's prefix; ``=name`` and ``__name`` stay as they are."""
 
-    def __init__(self, broker: Handle, target: str, prefix: str) -> None:
+    def __init__(self, broker: Target, target: str, prefix: str) -> None:
         self.broker = broker
         self.target = target
         self._prefix = prefix
         self.actors: dict[str, Actor] = {}
         self.later: dict[str, Ask] = {}
-        self.parked: dict[str, tuple[RawClient, Ask, Any]] = {}
+        self.parked: dict[str, tuple[Client, Ask, Any]] = {}
         self.held: set[str] = set()
         self._pids: dict[int, str] = {-1: "-"}
-        self._client: RawClient | None = None
+        self._client: Client | None = None
 
     # names
 
     def real(self, name: str) -> str:
         if name.startswith("="):
             return name[1:]
+        if "*" in name:
+            # x*32767: that many bytes
+            return self._prefix + "x" * (int(name.split("*")[1]) - len(self._prefix))
         return name if name.startswith("__") or not name else self._prefix + name
 
     def shown(self, name: str) -> str:
@@ -103,13 +109,13 @@ class World:
     # asking
 
     @property
-    def client(self) -> RawClient:
+    def client(self) -> Client:
         if self._client is None:
-            self._client = RawClient(self.broker.bootstrap)
+            self._client = self.broker.connect()
         return self._client
 
-    def connect(self) -> RawClient:
-        return RawClient(self.broker.bootstrap)
+    def connect(self) -> Client:
+        return self.broker.connect()
 
     def forget_connection(self) -> None:
         if self._client is not None:
@@ -138,35 +144,37 @@ class World:
             return "closed"
 
     def _cut(self, ask: Ask) -> str:
-        """The request is carried out; its answer is lost with the connection."""
-        with self.connect() as other:
-            other.send(ask.request, other.newest(ask.request) if ask.version is None else ask.version)
-            select.select([other.socket], [], [], TIMEOUT_S)
-        return "lost"
+        """The request is carried out; its answer is lost: nobody believes anything new."""
+        actors = copy.deepcopy(self.actors)
+        answer = self.patiently(lambda: self._once(ask))
+        for name, actor in actors.items():
+            self.actors[name].restore(actor)
+        return "lost" if answer.startswith("NONE") else answer
 
     def _twice(self, ask: Ask) -> str:
         """The same request on two connections, back to back."""
-        with self.connect() as one, self.connect() as two:
-            version = one.newest(ask.request) if ask.version is None else ask.version
-            sent = [(client, client.send(ask.request, version)) for client in (one, two)]
-            return " | ".join(sorted(ask.show(client.receive(what)) for client, what in sent))
+        version = newest(ask.request) if ask.version is None else ask.version
+        sent = [(client, client.send(ask.request, version)) for client in (self.connect(), self.connect())]
+        answers = sorted(ask.show(client.receive(what)) for client, what in sent)
+        for client, _ in sent:
+            client.close()
+        return " | ".join(answers)
 
-    @staticmethod
-    def patiently(look: Callable[[], str], *, patient: bool = True) -> str:
-        deadline = time.monotonic() + TIMEOUT_S
+    def patiently(self, look: Callable[[], str], *, patient: bool = True) -> str:
+        deadline_ms = self.broker.now_ms() + PATIENCE_MS
         while True:
             answer = look()
-            if not patient or not answer.startswith(NOT_READY) or time.monotonic() > deadline:
+            if not patient or not answer.startswith(NOT_READY) or self.broker.now_ms() > deadline_ms:
                 return answer
-            time.sleep(PAUSE_S)
+            self.broker.sleep(PAUSE_MS)
 
     def until(self, look: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline_ms = self.broker.now_ms() + PATIENCE_MS
         while True:
             found = look()
-            if good(found) or time.monotonic() > deadline:
+            if good(found) or self.broker.now_ms() > deadline_ms:
                 return found
-            time.sleep(PAUSE_S)
+            self.broker.sleep(PAUSE_MS)
 
     def close(self) -> None:
         for client, _, _ in self.parked.values():

@@ -1,0 +1,249 @@
+"""The transaction protocol in small: what each request must answer, and what readers must see after it.
+
+Written from the rules, not from the broker: states of transactional ids, epochs, what partitions know of producers, the
+last stable offset, committed and pending offsets. Epochs stay far from their end. Decisions are carried out before the
+next request, so no Prepare state is ever met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+EMPTY, ONGOING, COMMITTED, ABORTED = "Empty", "Ongoing", "CompleteCommit", "CompleteAbort"
+AT_REST = (EMPTY, COMMITTED, ABORTED)
+NOBODY = -1
+
+Identity = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Id:
+    """What the coordinator knows. ``before`` is the epoch that a repeated request may still name, forgotten in a crash."""
+
+    pid: int
+    epoch: int
+    state: str = EMPTY
+    partitions: set[str] = field(default_factory=set)
+    before: int = NOBODY
+    since_ms: int = 0
+
+
+@dataclass(slots=True)
+class Producer:
+    """What a partition knows of a producer id. ``last`` is the last sequence, -1 where none is known in this epoch."""
+
+    epoch: int
+    last: int = NOBODY
+    newest: tuple[int, int] | None = None
+    opened_at: int = NOBODY
+
+
+@dataclass(slots=True)
+class Batch:
+    pid: int
+    value: str
+    outcome: str = ONGOING
+
+
+class Partition:
+    """A log of one-record batches and markers (None)."""
+
+    def __init__(self) -> None:
+        self.log: list[Batch | None] = []
+        self.producers: dict[int, Producer] = {}
+
+    @property
+    def last_stable_offset(self) -> int:
+        return min((p.opened_at for p in self.producers.values() if p.opened_at != NOBODY), default=len(self.log))
+
+    def committed(self) -> list[str]:
+        return [b.value for b in self.log[: self.last_stable_offset] if b is not None and b.outcome == COMMITTED]
+
+    def everything(self) -> list[str]:
+        return [b.value for b in self.log if b is not None]
+
+    def is_in_transaction(self, pid: int, epoch: int) -> bool:
+        known = self.producers.get(pid)
+        return known is not None and known.epoch == epoch and known.opened_at != NOBODY
+
+    def append(self, pid: int, epoch: int, sequence: int, value: str, *, newer: bool) -> str:
+        known = self.producers.get(pid)
+        if known is not None and known.epoch == epoch and known.newest is not None and known.newest[0] == sequence:
+            return f"NONE @{known.newest[1]} stamped"
+        if known is not None and epoch < known.epoch:
+            return "INVALID_PRODUCER_EPOCH"
+        if known is None:
+            fits = sequence == 0 or not newer
+        elif epoch > known.epoch:
+            fits = sequence == 0
+        else:
+            fits = sequence == known.last + 1
+        if not fits:
+            return "OUT_OF_ORDER_SEQUENCE_NUMBER"
+        at = len(self.log)
+        if known is None or epoch > known.epoch:
+            known = self.producers[pid] = Producer(epoch)
+        if known.opened_at == NOBODY:
+            known.opened_at = at
+        known.last, known.newest = sequence, (sequence, at)
+        self.log.append(Batch(pid, value))
+        return f"NONE @{at}"
+
+    def mark(self, pid: int, epoch: int, outcome: str) -> str:
+        known = self.producers.get(pid)
+        if known is not None and epoch < known.epoch:
+            return "INVALID_PRODUCER_EPOCH"
+        if known is None or epoch > known.epoch:
+            self.producers[pid] = Producer(epoch)
+        else:
+            known.opened_at = NOBODY
+        for batch in self.log:
+            if batch is not None and batch.pid == pid and batch.outcome == ONGOING:
+                batch.outcome = outcome
+        self.log.append(None)
+        return "NONE"
+
+
+class Offsets:
+    """One group's offset of one partition, and what the transactions on its offsets partition may make of it."""
+
+    def __init__(self) -> None:
+        self.committed = -1
+        self.pending: dict[int, int] = {}
+        self.producers: dict[int, Producer] = {}
+
+    def mark(self, pid: int, epoch: int, outcome: str) -> None:
+        value = self.pending.pop(pid, None)
+        if value is not None and outcome == COMMITTED:
+            self.committed = value
+        self.producers[pid] = Producer(epoch)
+
+
+class Model:
+    """Every command answers what a broker must answer."""
+
+    OFFSETS = "offsets"
+
+    def __init__(self, partitions: list[str], timeout_ms: int) -> None:
+        self.ids: dict[str, Id] = {}
+        self.partitions = {name: Partition() for name in partitions}
+        self.offsets = Offsets()
+        self.timeout_ms = timeout_ms
+
+    # the coordinator
+
+    def init(self, name: str, expected: Identity | None, new_pid: int, now_ms: int) -> str | Identity:
+        known = self.ids.get(name)
+        if known is None:
+            known = self.ids[name] = Id(new_pid, 0)
+            return known.pid, 0
+        if expected is not None and expected[0] != known.pid:
+            return "PRODUCER_FENCED"
+        if known.state == ONGOING:
+            self._finish(known, ABORTED, bump=True)
+            return "CONCURRENT_TRANSACTIONS"
+        if expected is None or expected[1] == known.epoch:
+            known.before = NOBODY if expected is None else known.epoch
+            known.epoch += 1
+        elif expected[1] != known.before:
+            return "PRODUCER_FENCED"
+        known.state = EMPTY
+        return known.pid, known.epoch
+
+    def _refusal(self, name: str, pid: int, epoch: int) -> str | None:
+        known = self.ids.get(name)
+        if known is None or known.pid != pid:
+            return "INVALID_PRODUCER_ID_MAPPING"
+        return None if known.epoch == epoch else "PRODUCER_FENCED"
+
+    def add(self, name: str, pid: int, epoch: int, partition: str, now_ms: int) -> str:
+        refusal = self._refusal(name, pid, epoch)
+        if refusal is not None:
+            return refusal
+        known = self.ids[name]
+        if known.state != ONGOING:
+            known.state, known.partitions, known.since_ms = ONGOING, set(), now_ms
+        known.partitions.add(partition)
+        return "NONE"
+
+    def verify(self, name: str, pid: int, epoch: int, partition: str) -> str:
+        refusal = self._refusal(name, pid, epoch)
+        if refusal is not None:
+            return refusal
+        known = self.ids[name]
+        return "NONE" if known.state == ONGOING and partition in known.partitions else "TRANSACTION_ABORTABLE"
+
+    def end(self, name: str, pid: int, epoch: int, *, commit: bool, newer: bool) -> str | Identity:
+        known = self.ids.get(name)
+        if known is None or known.pid != pid:
+            return "INVALID_PRODUCER_ID_MAPPING"
+        outcome = COMMITTED if commit else ABORTED
+        if newer and known.state in (COMMITTED, ABORTED) and epoch == known.epoch - 1:
+            return (pid, known.epoch) if known.state == outcome else "INVALID_TXN_STATE"
+        if epoch != known.epoch:
+            return "PRODUCER_FENCED"
+        if known.state == ONGOING or (newer and not commit):
+            self._finish(known, outcome, bump=newer)
+            return (pid, known.epoch) if newer else "NONE"
+        return "NONE" if not newer and known.state == outcome else "INVALID_TXN_STATE"
+
+    def _finish(self, known: Id, outcome: str, *, bump: bool) -> None:
+        owed = known.partitions if known.state == ONGOING else set()
+        if bump:
+            known.before, known.epoch = known.epoch, known.epoch + 1
+        known.state, known.partitions = outcome, set()
+        for partition in owed:
+            if partition == self.OFFSETS:
+                self.offsets.mark(known.pid, known.epoch, outcome)
+            else:
+                self.partitions[partition].mark(known.pid, known.epoch, outcome)
+
+    # partitions
+
+    def _join(self, name: str, pid: int, epoch: int, partition: str, now_ms: int, *, newer: bool) -> str:
+        """Whether a batch may come in: added by itself, or verified."""
+        if newer:
+            return self.add(name, pid, epoch, partition, now_ms)
+        return self.verify(name, pid, epoch, partition)
+
+    def produce(self, name: str, pid: int, epoch: int, where: str, sequence: int, value: str, now_ms: int, *, newer: bool) -> str:
+        partition = self.partitions[where]
+        known = partition.producers.get(pid)
+        if known is not None and epoch < known.epoch:
+            return "INVALID_PRODUCER_EPOCH"
+        if not partition.is_in_transaction(pid, epoch):
+            joined = self._join(name, pid, epoch, where, now_ms, newer=newer)
+            if joined != "NONE":
+                return "INVALID_PRODUCER_EPOCH" if joined == "PRODUCER_FENCED" else joined
+        return partition.append(pid, epoch, sequence, value, newer=newer)
+
+    def commit_offset(self, name: str, pid: int, epoch: int, offset: int, now_ms: int, *, newer: bool) -> str:
+        known = self.offsets.producers.get(pid)
+        if known is not None and epoch < known.epoch:
+            return "INVALID_PRODUCER_EPOCH"
+        if known is None or known.epoch != epoch or known.opened_at == NOBODY:
+            joined = self._join(name, pid, epoch, self.OFFSETS, now_ms, newer=newer)
+            if joined == "TRANSACTION_ABORTABLE":
+                return "INVALID_TXN_STATE"
+            if joined != "NONE":
+                return "INVALID_PRODUCER_EPOCH" if joined == "PRODUCER_FENCED" else joined
+        self.offsets.producers[pid] = Producer(epoch, opened_at=0)
+        self.offsets.pending[pid] = offset
+        return "NONE"
+
+    def offset(self, *, stable: bool) -> str:
+        return "UNSTABLE_OFFSET_COMMIT" if stable and self.offsets.pending else str(self.offsets.committed)
+
+    def admin_marker(self, pid: int, epoch: int, where: str, outcome: str) -> str:
+        return self.partitions[where].mark(pid, epoch, outcome)
+
+    # what befalls it
+
+    def crash(self) -> None:
+        for known in self.ids.values():
+            known.before = NOBODY
+
+    def tick(self, now_ms: int) -> None:
+        for known in self.ids.values():
+            if known.state == ONGOING and known.since_ms + self.timeout_ms < now_ms:
+                self._finish(known, ABORTED, bump=True)

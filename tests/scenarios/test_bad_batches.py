@@ -1,0 +1,253 @@
+"""Batches and requests that are well framed and make no sense: refused with a code, and nothing is stored."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import cramjam
+import pytest
+
+from protocol.errors import Code
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import build_batch
+from tests.raw import RawClient, create, retry
+from tests.scenarios.batches import batch, record, varint
+from tests.scenarios.test_bad_input import end_offset, produce
+
+pytestmark = pytest.mark.wire
+
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+CONTROL = 0x20
+ANY = None
+
+
+def zipped(payload: bytes, **fields: int) -> bytes:
+    return batch(gzip.compress(payload), attributes=GZIP, **fields)  # type: ignore[arg-type]
+
+
+REFUSED_BY_BOTH = {
+    "2^31-1 records in a few bytes": batch(record(), count=2**31 - 1),
+    "no record": batch(b"", count=0, last_offset_delta=0),
+    "a negative count": batch(record(), count=-1, last_offset_delta=0),
+    "more said than there": batch(record(), count=2),
+    "less said than there": batch(record() + record(delta=1), count=1),
+    "count and last offset delta apart": batch(record(), count=1, last_offset_delta=5),
+    "a key of 2^30 bytes": batch(record(key_length=2**30)),
+    "a value beyond the end": batch(record(value_length=500)),
+    "2^31-1 headers": batch(record(headers=varint(2**31 - 1))),
+    "-1 headers": batch(record(headers=varint(-1))),
+    "a header without a key": batch(record(headers=varint(1) + varint(-1) + varint(0))),
+    "a record longer than the batch": batch(record(length=4_000)),
+    "a record of no length": batch(varint(0)),
+    "trailing bytes in a record": batch(record(tail=b"xyz")),
+    "trailing bytes in the batch": batch(record() + b"xyz"),
+    "zipped: more said than there": zipped(record(), count=2),
+    "zipped: less said than there": zipped(record() + record(delta=1), count=1),
+    "zipped: 2^31-1 headers": zipped(record(headers=varint(2**31 - 1))),
+    "a control batch": batch(record(key=b"\0\0\0\1", value=b"\0\0\0\0\0\0"), attributes=CONTROL),
+    "an idempotent batch without a sequence": batch(record(), producer=(77, 0, -5)),
+}
+"""INVALID_RECORD everywhere (BAD-15, PRD-11, PRD-15)."""
+
+STRICTER = {
+    "a wrong offset delta": (batch(record(delta=3)), {Code.NONE}),
+    "zipped: a wrong offset delta": (zipped(record(delta=3)), {Code.UNKNOWN_SERVER_ERROR}),
+    "codec 5": (batch(record(), attributes=5), {Code.UNKNOWN_SERVER_ERROR}),
+    "codec 7": (batch(record(), attributes=7), {Code.UNKNOWN_SERVER_ERROR}),
+    "an empty gzip": (batch(b"", attributes=GZIP), {Code.UNKNOWN_SERVER_ERROR}),
+    "a cut gzip": (batch(gzip.compress(record() * 50)[:-12], attributes=GZIP), {Code.UNKNOWN_SERVER_ERROR, Code.INVALID_RECORD}),
+    "gzip of a wrong CRC": (batch(gzip.compress(record())[:-8] + bytes(8), attributes=GZIP), {Code.UNKNOWN_SERVER_ERROR}),
+    "noise said to be snappy": (batch(os.urandom(50), attributes=SNAPPY), {Code.UNKNOWN_SERVER_ERROR}),
+    "noise said to be lz4": (batch(os.urandom(50), attributes=LZ4), {Code.UNKNOWN_SERVER_ERROR}),
+    "noise said to be zstd": (batch(os.urandom(50), attributes=ZSTD), {Code.UNKNOWN_SERVER_ERROR}),
+    "snappy that says 4 GiB": (batch(b"\xff\xff\xff\xff\x0f" + b"x" * 40, attributes=SNAPPY), ANY),
+}
+"""What Apache Kafka 4.3.1 takes or answers with -1, and ottla refuses by name: no consumer could read it."""
+
+
+@pytest.mark.entry("BAD-15", "PRD-11", "PRD-15")
+@pytest.mark.parametrize("name", REFUSED_BY_BOTH)
+def test_records_that_are_not_what_the_batch_says(raw: RawClient, topic: str, name: str) -> None:
+    assert produce(raw, topic, REFUSED_BY_BOTH[name]) is Code.INVALID_RECORD
+    assert end_offset(raw, topic) == 0
+
+
+@pytest.mark.entry("BAD-15")
+@pytest.mark.parametrize("lengths", [{"key": b"", "key_length": -2}, {"value": b"", "value_length": -3}], ids=["key", "value"])
+def test_lengths_below_minus_one_are_null(raw: RawClient, topic: str, lengths: dict[str, Any]) -> None:
+    assert produce(raw, topic, batch(record(**lengths))) is Code.NONE
+
+
+@pytest.mark.entry("BAD-15")
+@pytest.mark.parametrize("name", STRICTER)
+def test_batches_that_ottla_refuses_and_kafka_does_not(raw: RawClient, topic: str, name: str, target: str) -> None:
+    raw_batch, of_kafka = STRICTER[name]
+    code = produce(raw, topic, raw_batch)
+    if target == "kafka":
+        assert of_kafka is ANY or code in of_kafka
+        return
+    assert code in (Code.INVALID_RECORD, Code.CORRUPT_MESSAGE) or name == "snappy that says 4 GiB"
+    assert end_offset(raw, topic) == (1 if code is Code.NONE else 0)
+
+
+NOT_READY = {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
+
+
+def find(raw: RawClient, name: str, key_type: int) -> None:
+    """Have the coordinator there; looking for it makes its topic."""
+    request = FindCoordinatorRequest(key=name, key_type=key_type)
+    retry(lambda: raw.call(request, 3), lambda a: a.error_code == 0)
+
+
+def identity(raw: RawClient, transactional_id: str) -> Any:
+    find(raw, transactional_id, 1)
+    return retry(lambda: raw.call(InitProducerIdRequest(transactional_id, 60_000), 5), lambda a: a.error_code not in NOT_READY)
+
+
+BOMB = b"\0" * (100 << 20)
+
+
+@pytest.mark.entry("BAD-05")
+@pytest.mark.parametrize(
+    ("codec", "shrink"), [(GZIP, gzip.compress), (ZSTD, lambda data: bytes(cramjam.zstd.compress(data)))], ids=["gzip", "zstd"]
+)
+def test_a_bomb_is_stored_as_sent_and_inflated_no_further_than_a_limit(
+    raw: RawClient, topic: str, target: str, codec: int, shrink: Callable[[bytes], bytes]
+) -> None:
+    payload = shrink(record(value=BOMB))
+    assert len(payload) < 200_000
+    before = time.monotonic()
+    assert produce(raw, topic, batch(payload, attributes=codec)) is Code.NONE
+    assert time.monotonic() - before < 5
+    assert end_offset(raw, topic) == 1
+
+
+@pytest.mark.entry("BAD-16")
+@pytest.mark.parametrize(
+    ("config", "age_ms"), [("message_timestamp_before_max_ms", 60_000), ("message_timestamp_after_max_ms", -60_000)]
+)
+def test_timestamps_out_of_bounds(raw: RawClient, config: str, age_ms: int) -> None:
+    name = f"stamps-{config.split('_')[2]}-{time.time_ns()}"
+    create(raw, name, **{config: "10000"})
+    now_ms = time.time_ns() // 1_000_000
+    assert produce(raw, name, bytes(build_batch([(b"k", b"v")], now_ms - age_ms))) is Code.INVALID_TIMESTAMP
+    assert produce(raw, name, bytes(build_batch([(b"k", b"v")], now_ms))) is Code.NONE
+
+
+@pytest.mark.entry("PRD-14")
+@pytest.mark.parametrize("version", [3, 6, 7])
+def test_zstd_needs_a_newer_produce(raw: RawClient, topic: str, version: int) -> None:
+    raw_batch = bytes(build_batch([(b"k", b"v")], 1, compression=ZSTD))
+    code = Code.UNSUPPORTED_COMPRESSION_TYPE if version < 7 else Code.NONE
+    assert produce(raw, topic, raw_batch, version=version) is code
+
+
+@pytest.mark.entry("PRD-13")
+def test_two_producers_in_one_transactional_request(raw: RawClient) -> None:
+    name = f"two-{time.time_ns()}"
+    create(raw, name, 2)
+    options: dict[str, Any] = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    raw_batches = [bytes(build_batch([(None, b"v")], 1, producer_id=50 + i, **options)) for i in range(2)]
+    parts = [PartitionProduceData(i, raw_batch) for i, raw_batch in enumerate(raw_batches)]
+    answer = raw.call(ProduceRequest(name, -1, 1_000, [TopicProduceData(name, partition_data=parts)]), 9)
+    assert {p.error_code for p in answer.responses[0].partition_responses} == {Code.INVALID_PRODUCER_ID_MAPPING}
+    assert end_offset(raw, name) == 0
+
+
+@pytest.mark.entry("BAD-09")
+def test_a_partition_named_twice_is_written_once(raw: RawClient, topic: str) -> None:
+    parts = [PartitionProduceData(0, bytes(build_batch([(None, value)], 1))) for value in (b"first", b"last")]
+    answer = raw.call(ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=parts)]), 9)
+    assert len(answer.responses[0].partition_responses) == 1
+    assert end_offset(raw, topic) == 1
+
+
+@pytest.mark.entry("BAD-09")
+def test_other_requests_that_name_a_thing_twice(raw: RawClient, topic: str) -> None:
+    twice = CreateTopicsRequest([CreatableTopic("twin", 1, 1), CreatableTopic("twin", 1, 1)], 5_000)
+    answer = raw.call(twice)
+    assert [(t.name, t.error_code) for t in answer.topics] == [("twin", Code.INVALID_REQUEST)]
+    part = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
+    fetched = raw.call(FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic, partitions=[part, part])]), 11)
+    assert [p.error_code for t in fetched.responses for p in t.partitions] == [Code.NONE]
+    offsets = [OffsetCommitRequestPartition(0, 3), OffsetCommitRequestPartition(0, 4)]
+    find(raw, topic, 0)
+    request = OffsetCommitRequest(topic, -1, "", topics=[OffsetCommitRequestTopic(topic, partitions=offsets)])
+    committed = retry(lambda: raw.call(request, 8), lambda a: a.topics[0].partitions[0].error_code not in NOT_READY)
+    assert [p.error_code for p in committed.topics[0].partitions] == [0, 0]
+    who = identity(raw, topic)
+    added = raw.call(
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=topic,
+            v3_and_below_producer_id=who.producer_id,
+            v3_and_below_producer_epoch=who.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [0, 0])],
+        ),
+        3,
+    )
+    assert {p.partition_error_code for p in added.results_by_topic_v3_and_below[0].results_by_partition} == {0}
+
+
+@pytest.mark.entry("BAD-18")
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "x" * 32_000, "nul\0", "\u00e9"])
+def test_ids_are_never_file_names(raw: RawClient, name: str) -> None:
+    assert identity(raw, name).error_code == 0
+
+
+@pytest.mark.entry("BAD-19")
+@pytest.mark.parametrize("max_bytes", [0, 1, 2**31 - 1])
+def test_a_fetch_of_any_size_is_answered(raw: RawClient, topic: str, max_bytes: int) -> None:
+    raw_batch = bytes(build_batch([(None, b"v" * 1_000)], 1))
+    assert produce(raw, topic, raw_batch) is Code.NONE
+    part = FetchPartition(0, -1, 0, partition_max_bytes=max_bytes)
+    answer = raw.call(FetchRequest(max_wait_ms=0, max_bytes=max_bytes, topics=[FetchTopic(topic, partitions=[part])]), 11)
+    assert len(bytes(answer.responses[0].partitions[0].records)) == len(raw_batch), "the first batch comes whole"
+
+
+@pytest.mark.entry("BAD-19")
+def test_ten_thousand_partitions_that_are_not_there(raw: RawClient, topic: str) -> None:
+    parts = [FetchPartition(i, -1, 0, partition_max_bytes=1_000) for i in range(10_000)]
+    answer = raw.call(FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic, partitions=parts)]), 11)
+    codes = [p.error_code for p in answer.responses[0].partitions]
+    assert len(codes) == 10_000
+    assert set(codes[1:]) == {Code.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+@pytest.mark.entry("BAD-19")
+def test_an_unknown_fetch_session(raw: RawClient) -> None:
+    request = FetchRequest(max_wait_ms=0, session_id=123, session_epoch=4, topics=[])
+    assert raw.call(request, 11).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.entry("BAD-10")
+def test_partitions_are_described_in_pages(raw: RawClient) -> None:
+    name = f"pages-{time.time_ns()}"
+    create(raw, name, 5)
+    request = DescribeTopicPartitionsRequest([TopicRequest(name)], 2, None)
+    first = raw.call(request, 0)
+    assert [p.partition_index for p in first.topics[0].partitions] == [0, 1]
+    assert (first.next_cursor.topic_name, first.next_cursor.partition_index) == (name, 2)
+    many = raw.call(DescribeTopicPartitionsRequest([TopicRequest(name)], 1_000_000, None), 0)
+    assert len(many.topics[0].partitions) == 5
+
+
+@pytest.mark.entry("BAD-20")
+def test_a_catastrophic_pattern_is_harmless(raw: RawClient) -> None:
+    identity(raw, "a" * 40)
+    before = time.monotonic()
+    answer = raw.call(ListTransactionsRequest(transactional_id_pattern="(a+)+$b"), 2)
+    assert answer.error_code == 0
+    assert not answer.transaction_states
+    assert time.monotonic() - before < 2

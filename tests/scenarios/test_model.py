@@ -1,0 +1,244 @@
+"""The reference model against the brokers: hypothesis says which requests come, the model says what is answered."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from coordinator.result import LogRecord, partition_for
+from coordinator.transaction.shard import TransactionShard
+from protocol.records import read_records
+from storage.log import Log
+from storage.recovery import open_log
+from tests.scenarios import play as player
+from tests.scenarios.brokers import Target
+from tests.scenarios.model import ABORTED, COMMITTED, Identity, Model
+from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC, visible
+from tests.scenarios.world import Actor, World
+from tests.simulated import SimulatedBroker
+
+TIMEOUT_MS = 60_000
+NAMES = st.sampled_from(["x", "y"])
+WHERE = st.sampled_from(["t", "u"])
+AGE = st.integers(0, 3)
+"""How stale the identity is that a request names: 0 is the newest that was given out."""
+
+
+class Protocol(RuleBasedStateMachine):
+    """One broker, two transactional ids, two partitions and one group of its own an example."""
+
+    broker: Target
+    target: str
+    simulated: SimulatedBroker | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(self.broker, self.target, f"model-{uuid.uuid4().hex[:8]}-")
+        self.model = Model(["t", "u"], TIMEOUT_MS)
+        self.given: dict[str, list[Identity]] = {"x": [], "y": []}
+        self.sequences: dict[tuple[str, int, int], int] = {}
+        self.values = 0
+        for topic in ("t", "u"):
+            self.ask(f"topic {topic}")
+        self.ask("committed g t")
+
+    def teardown(self) -> None:
+        self.world.close()
+
+    def ask(self, command: str) -> str:
+        return player.perform(self.world, command)
+
+    def who(self, name: str, age: int) -> Identity:
+        known = self.given[name]
+        identity = known[max(len(known) - 1 - age, 0)] if known else (4_242_424, 0)
+        self.world.actors["A"] = Actor("A", self.world.real(name), *identity)
+        return identity
+
+    def adopt(self, name: str, answer: str | Identity, told: str) -> None:
+        """Hold an answer that may carry an identity against the model's."""
+        if isinstance(answer, str):
+            assert told == answer
+            return
+        assert told == f"NONE {self.world.pid(answer[0])} e{answer[1]}"
+        if answer not in self.given[name]:
+            self.given[name].append(answer)
+
+    # requests
+
+    @rule(name=NAMES)
+    def init(self, name: str) -> None:
+        self.world.actors.pop("N", None)
+        told = self.ask(f"N = init {name} timeout={TIMEOUT_MS}")
+        new = self.world.actors["N"].pid if "N" in self.world.actors else -1
+        self.adopt(name, self.model.init(name, None, new, self.broker.now_ms()), told)
+
+    @precondition(lambda self: any(self.given.values()))
+    @rule(name=NAMES, age=AGE)
+    def recover(self, name: str, age: int) -> None:
+        if not self.given[name]:
+            return
+        identity = self.who(name, age)
+        told = self.ask(f"init {name} as=A timeout={TIMEOUT_MS}")
+        self.adopt(name, self.model.init(name, identity, -1, self.broker.now_ms()), told)
+
+    @rule(name=NAMES, where=WHERE, age=AGE)
+    def add(self, name: str, where: str, age: int) -> None:
+        pid, epoch = self.who(name, age)
+        assert self.ask(f"add A {where}") == self.model.add(name, pid, epoch, where, self.broker.now_ms())
+
+    @rule(name=NAMES, where=WHERE, age=AGE)
+    def verify(self, name: str, where: str, age: int) -> None:
+        pid, epoch = self.who(name, age)
+        assert self.ask(f"verify A {where}") == self.model.verify(name, pid, epoch, where)
+
+    @rule(name=NAMES, where=WHERE, age=AGE, newer=st.booleans(), slip=st.sampled_from([0, 0, 0, 0, 1, -1]))
+    def produce(self, name: str, where: str, age: int, newer: bool, slip: int) -> None:
+        pid, epoch = self.who(name, age)
+        known = self.model.partitions[where].producers.get(pid)
+        following = known.last + 1 if known is not None and known.epoch == epoch else 0
+        sequence = max(following + slip, 0)
+        self.values += 1
+        self.world.actors["A"].written = self.values - 1
+        now_ms = self.broker.now_ms()
+        told = self.ask(f"produce A {where} seq={sequence} v={12 if newer else 11}")
+        assert told == self.model.produce(name, pid, epoch, where, sequence, f"a{self.values}", now_ms, newer=newer)
+
+    @rule(name=NAMES, age=AGE, commit=st.booleans(), newer=st.booleans())
+    def end(self, name: str, age: int, commit: bool, newer: bool) -> None:
+        pid, epoch = self.who(name, age)
+        told = self.ask(f"{'commit' if commit else 'abort'} A v={5 if newer else 4} stay")
+        self.adopt(name, self.model.end(name, pid, epoch, commit=commit, newer=newer), told)
+
+    @rule(name=NAMES, age=AGE)
+    def add_offsets(self, name: str, age: int) -> None:
+        pid, epoch = self.who(name, age)
+        assert self.ask("add_offsets A g") == self.model.add(name, pid, epoch, Model.OFFSETS, self.broker.now_ms())
+
+    @rule(name=NAMES, age=AGE, offset=st.integers(0, 99), newer=st.booleans())
+    def commit_offset(self, name: str, age: int, offset: int, newer: bool) -> None:
+        pid, epoch = self.who(name, age)
+        now_ms = self.broker.now_ms()
+        told = self.ask(f"offsets A g t={offset} v={5 if newer else 3}")
+        assert told == self.model.commit_offset(name, pid, epoch, offset, now_ms, newer=newer)
+
+    @precondition(lambda self: any(self.given.values()))
+    @rule(name=NAMES, age=AGE, where=WHERE, commit=st.booleans())
+    def admin_marker(self, name: str, age: int, where: str, commit: bool) -> None:
+        if not self.given[name]:
+            return
+        pid, epoch = self.who(name, age)
+        told = self.ask(f"marker A {where} {'commit' if commit else 'abort'} coordinator=0")
+        assert told == self.model.admin_marker(pid, epoch, where, COMMITTED if commit else ABORTED)
+
+    # looks
+
+    @rule(where=WHERE)
+    def fetch(self, where: str) -> None:
+        partition = self.model.partitions[where]
+        real = self.world.partition(where)
+        assert visible(self.world, real, committed=True) == partition.committed()
+        assert visible(self.world, real, committed=False) == partition.everything()
+        end = len(partition.log)
+        assert self.ask(f"ends {where}") == f"start=0 lso={partition.last_stable_offset} end={end}"
+
+    @rule(stable=st.booleans())
+    def fetch_offset(self, stable: bool) -> None:
+        assert self.ask(f"committed g t{' stable' if stable else ''}") == self.model.offset(stable=stable)
+
+    @rule(name=NAMES)
+    def describe(self, name: str) -> None:
+        told = self.ask(f"describe {name}")
+        known = self.model.ids.get(name)
+        if known is None:
+            assert told == "TRANSACTIONAL_ID_NOT_FOUND"
+        else:
+            assert told.startswith(f"{known.state} {self.world.pid(known.pid)} e{known.epoch}")
+
+    # what befalls a broker; only time and crashes that cost nothing
+
+    @precondition(lambda self: self.simulated is not None)
+    @rule(kill=st.booleans())
+    def crash(self, kill: bool) -> None:
+        self.ask("kill" if kill else "restart")
+        self.model.crash()
+
+    @precondition(lambda self: self.simulated is not None)
+    @rule(ms=st.sampled_from([1_000, 30_000, TIMEOUT_MS + 1_000]))
+    def tick(self, ms: int) -> None:
+        self.broker.sleep(ms)
+        self.model.tick(self.broker.now_ms())
+
+
+def _same_after_reload(machine: Protocol) -> None:
+    """Live state == reload(log), of the coordinator and of what each partition knows of its producers."""
+    simulated = machine.simulated
+    assert simulated is not None
+    broker = simulated.broker
+    for name in machine.given:
+        real = machine.world.real(name)
+        if TRANSACTION_TOPIC not in broker.cluster.state.topics:
+            return
+        live = broker.transactions.shard_of(real)
+        again = TransactionShard(live.partition, live.config, live.transaction_version)
+        storage = broker.partitions.get(TRANSACTION_TOPIC, partition_for(real, PARTITIONS)).log
+        for _, _, raw in (found for segment in storage.segments for found in segment.scan()):
+            for record in read_records(raw):
+                again.replay(LogRecord(record.key, record.value))
+        assert {i: m.logged() for i, m in live.ids.items()} == again.ids
+    for topic in ("t", "u"):
+        storage = broker.partitions.get(machine.world.real(topic), 0).log
+        copy = Log(simulated.fs, storage.directory, storage.topic, 0, storage.config)
+        open_log(copy, simulated.now_ms(), clean=False)
+        assert copy.last_stable_offset == storage.last_stable_offset
+        assert copy.log_end_offset == storage.log_end_offset
+        assert copy.producers.open_txns == storage.producers.open_txns
+        assert {p: (e.epoch, e.last_sequence) for p, e in copy.producers.entries.items()} == {
+            p: (e.epoch, e.last_sequence) for p, e in storage.producers.entries.items()
+        }
+
+
+def machine_for(target: str, broker: Target) -> type[Protocol]:
+    simulated = broker if isinstance(broker, SimulatedBroker) else None
+    found = type("Protocol", (Protocol,), {"broker": broker, "target": target, "simulated": simulated})
+    if simulated is not None:
+        from hypothesis.stateful import invariant
+
+        found._same = invariant()(_same_after_reload)  # type: ignore[attr-defined]
+    return found
+
+
+def run(target: str, broker: Target, examples: int, steps: int) -> None:
+    options = settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
+    run_state_machine_as_test(machine_for(target, broker), settings=options)
+
+
+@pytest.fixture
+def simulated() -> Iterator[SimulatedBroker]:
+    broker = SimulatedBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}).start()
+    yield broker
+    broker.close()
+    assert broker.bugs == 0
+
+
+def test_model_and_ottla_agree(simulated: SimulatedBroker) -> None:
+    run("ottla", simulated, 30, 50)
+
+
+@pytest.mark.slow
+def test_model_and_ottla_agree_for_long(simulated: SimulatedBroker) -> None:
+    run("ottla", simulated, 200, 50)
+
+
+@pytest.mark.slow
+@pytest.mark.wire
+@pytest.mark.java
+def test_model_and_kafka_agree(broker_of: Callable[[str, str], Any]) -> None:
+    run("kafka", broker_of("kafka", "default"), 50, 50)
