@@ -36,6 +36,10 @@ class Env(Protocol):
 
     def monotonic_ms(self) -> float: ...
 
+    def steady_ms(self) -> int:
+        """The wall clock of the start plus the time since. What waits and times out goes by it: it never jumps."""
+        ...
+
     def random_uuid(self) -> bytes:
         """Sixteen random bytes, a version-4 UUID."""
         ...
@@ -72,6 +76,14 @@ class _RealListening:
 
     def close(self) -> None:
         self._server.close()
+
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Where there is a clock that goes on while the machine sleeps, that one."""
+
+
+def _uptime_ms() -> int:
+    return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
 
 METRICS_TIMEOUT_S = 10.0
@@ -111,12 +123,16 @@ class RealEnv:
 
     def __init__(self) -> None:
         self.fs: Filesystem = RealFilesystem()
+        self._started_ms = self.now_ms() - _uptime_ms()
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> float:
         return time.monotonic() * 1000
+
+    def steady_ms(self) -> int:
+        return self._started_ms + _uptime_ms()
 
     def random_uuid(self) -> bytes:
         return uuid.uuid4().bytes

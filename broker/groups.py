@@ -43,7 +43,7 @@ class Groups:
         shard = GroupShard(index, self.config, lambda: topic_id_text(env.random_uuid()))
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
-            shard.replay(record, offset, producer_id, env.now_ms())
+            shard.replay(record, offset, producer_id, env.steady_ms())
 
         runtime = Runtime(env, self._broker.partitions.get(OFFSETS_TOPIC, index), replay)
         runtime.load(lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit))
@@ -79,11 +79,11 @@ class Groups:
     # time
 
     def tick(self) -> None:
-        now_ms = self._broker.env.now_ms()
+        now_ms = self._broker.env.steady_ms()
         for shard, runtime in self._shards.values():
             runtime.execute(shard.membership.tick(now_ms))
 
     def expire_offsets(self) -> None:
-        now_ms = self._broker.env.now_ms()
+        now_ms = self._broker.env.steady_ms()
         for shard, runtime in self._shards.values():
             runtime.execute(shard.expire_offsets(now_ms))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 GROUP_TICK_MS = 50
 TRASH_CHECK_MS = 1_000
+PRODUCERS_AT_ONCE = 5_000
+"""About a millisecond's work."""
 
 log = structlog.get_logger("housekeeping")
 
@@ -53,17 +55,45 @@ class Housekeeping:
             timer.cancel()
         self._timers.clear()
 
-    def _repeat(self, name: str, interval_ms: int, task: Callable[[], object]) -> None:
+    def _repeat(self, name: str, interval_ms: int, task: Callable[[], Iterator[None] | None]) -> None:
+        """Run a task again and again; one that gives steps lets others in between two of them.
+
+        The interval begins when a task is done: it never runs twice at once, however long it takes.
+        """
+        env = self._broker.env
+
+        def again() -> None:
+            if not self._broker.is_stopping:
+                self._timers[name] = env.call_later(interval_ms, run)
+
+        def failed() -> None:
+            log.exception("task_failed", task=name)
+            self._broker.unexpected_errors += 1
+            again()
+
         def run() -> None:
             try:
-                task()
+                steps = task()
             except Exception:
-                log.exception("task_failed", task=name)
-                self._broker.unexpected_errors += 1
-            if not self._broker.is_stopping:
-                self._timers[name] = self._broker.env.call_later(interval_ms, run)
+                failed()
+                return
+            if steps is None:
+                again()
+            else:
+                step(steps)
 
-        self._timers[name] = self._broker.env.call_later(interval_ms, run)
+        def step(steps: Iterator[None]) -> None:
+            try:
+                for _ in steps:
+                    if not self._broker.is_stopping:
+                        env.call_soon(lambda: step(steps))
+                    return
+            except Exception:
+                failed()
+                return
+            again()
+
+        self._timers[name] = env.call_later(interval_ms, run)
 
     def apply_retention(self) -> None:
         self._broker.directory.apply_retention(self._broker.env.now_ms())
@@ -94,9 +124,9 @@ class Housekeeping:
 
         self._broker.env.run_aside(sync, synced)
 
-    def _expire_producers(self) -> None:
+    def _expire_producers(self) -> Iterator[None]:
         broker = self._broker
-        broker.directory.expire_producers(broker.env.now_ms(), broker.settings.producer_id_expiration_ms)
+        return broker.directory.expire_producers(broker.env.now_ms(), broker.settings.producer_id_expiration_ms, PRODUCERS_AT_ONCE)
 
     def delete_records(self, storage: Log, before_offset: int) -> None:
         """Move a log's start, durably: a restart must not bring deleted records back."""

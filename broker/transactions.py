@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import structlog
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 RETRY_MS = 1_000
-EXPIRED_PER_BATCH = 1_000
+IDS_AT_ONCE = 1_000
 
 log = structlog.get_logger("transactions")
 
@@ -117,7 +117,7 @@ class Transactions:
                 transactional_id,
                 timeout_ms,
                 expected,
-                self._broker.env.now_ms(),
+                self._broker.env.steady_ms(),
                 new_id,
                 two_phase_commit=two_phase_commit,
                 keep_prepared=keep_prepared,
@@ -133,7 +133,7 @@ class Transactions:
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
     ) -> None:
         shard, runtime = self._shard(transactional_id)
-        runtime.execute(shard.add_partitions(transactional_id, identity, partitions, self._broker.env.now_ms(), client_version))
+        runtime.execute(shard.add_partitions(transactional_id, identity, partitions, self._broker.env.steady_ms(), client_version))
 
     def verify(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
@@ -149,7 +149,7 @@ class Transactions:
                 identity,
                 commit=commit,
                 client_version=client_version,
-                now_ms=self._broker.env.now_ms(),
+                now_ms=self._broker.env.steady_ms(),
                 new_producer_id=self._broker.cluster.new_producer_id,
             )
         )
@@ -170,7 +170,7 @@ class Transactions:
         """All markers are written. Where the log does not take the completion it comes again."""
         _, runtime = self._shards[shard.partition]
         try:
-            runtime.execute(shard.complete(transactional_id, self._broker.env.now_ms()))
+            runtime.execute(shard.complete(transactional_id, self._broker.env.steady_ms()))
         except KafkaError as error:
             log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
             metadata = shard.ids[transactional_id]
@@ -185,7 +185,7 @@ class Transactions:
     # time
 
     def abort_timed_out(self) -> None:
-        now_ms = self._broker.env.now_ms()
+        now_ms = self._broker.env.steady_ms()
         for shard, runtime in list(self._shards.values()):
             for transactional_id in shard.timed_out(now_ms):
                 log.info("transaction_timed_out", transactional_id=transactional_id)
@@ -193,8 +193,12 @@ class Transactions:
                 self._count(shard, transactional_id, "timeout")
                 self._drive(shard, transactional_id)
 
-    def expire_ids(self) -> None:
-        now_ms = self._broker.env.now_ms()
+    def expire_ids(self) -> Iterator[None]:
+        now_ms = self._broker.env.steady_ms()
         for shard, runtime in list(self._shards.values()):
-            while runtime.execute(shard.expire_ids(now_ms, EXPIRED_PER_BATCH)) == EXPIRED_PER_BATCH:
-                pass
+            for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, runtime.partition.log.config.max_message_bytes // 2):
+                try:
+                    runtime.execute(tombstones)
+                except KafkaError as error:
+                    log.warning("ids_not_expired", partition=shard.partition, error=str(error))
+                yield

@@ -124,7 +124,7 @@ class Log:
             self.epochs.assign(self.leader_epoch, base_offset)
         self._write(segment, batch, last_offset, max_timestamp_ms)
         if header.producer_id >= 0:
-            self.producers.apply_data(header, base_offset, last_offset, max_timestamp_ms)
+            self.producers.apply_data(header, base_offset, last_offset, max_timestamp_ms, now_ms)
         self._advance(last_offset + 1)
         return Appended(base_offset, last_offset, now_ms if append_time else NO_TIMESTAMP)
 

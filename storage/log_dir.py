@@ -176,10 +176,11 @@ class LogDirectory:
             self.write_log_starts()
         return count
 
-    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
-        for log in self.logs.values():
+    def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Iterator[None]:
+        """In steps that each look at ``at_once`` producers at most."""
+        for log in list(self.logs.values()):
             if log.producers.entries:
-                log.producers.remove_expired(now_ms, expiration_ms)
+                yield from log.producers.remove_expired(now_ms, expiration_ms, at_once)
 
     # checkpoints
 

@@ -6,7 +6,7 @@ only changes, and nothing runs between the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -61,14 +61,23 @@ class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
     is_aborted: bool
 
 
+class Unverified(msgspec.Struct, gc=False, frozen=True):
+    """The lowest sequence of an epoch that verification has refused (VerificationStateEntry)."""
+
+    epoch: int
+    sequence: int
+    since_ms: int
+
+
 class ProducerState:
     """All producers of one partition. ``open_txns`` is ordered by first offset, for offsets only grow."""
 
-    __slots__ = ("entries", "open_txns")
+    __slots__ = ("_unverified", "entries", "open_txns")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.open_txns: dict[int, int] = {}
+        self._unverified: dict[int, Unverified] = {}
 
     def replace(self, entries: Iterable[ProducerEntry]) -> None:
         """Become the state that a snapshot holds."""
@@ -113,6 +122,9 @@ class ProducerState:
         self.check_epoch(header)
         entry = self.entries.get(header.producer_id)
         epoch, sequence = header.producer_epoch, header.base_sequence
+        refused = self._unverified.get(header.producer_id)
+        if refused is not None and refused.epoch == epoch and sequence > refused.sequence:
+            raise _out_of_order(header, refused.sequence)
         if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
             if sequence != 0 and implicit_add and header.is_transactional:
                 raise _out_of_order(header, NO_SEQUENCE)
@@ -127,7 +139,17 @@ class ProducerState:
                 Code.INVALID_TXN_STATE, f"producer {header.producer_id} has an open transaction and sent a batch outside it"
             )
 
-    def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int) -> None:
+    def note_unverified(self, header: BatchHeader, now_ms: int) -> None:
+        """A batch was refused before it came here: it will come again, and must not be overtaken (KAFKA-14359)."""
+        known = self._unverified.get(header.producer_id)
+        if known is None or header.producer_epoch > known.epoch or header.base_sequence < known.sequence:
+            self._unverified[header.producer_id] = Unverified(header.producer_epoch, header.base_sequence, now_ms)
+
+    def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:
+        """``timestamp_ms`` is the batch's own; ``seen_ms``, when it came, is what the producer's age counts from.
+
+        Kafka counts from the batch's timestamp, and forgets a producer that writes of long ago while it writes (IDM-22).
+        """
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -139,7 +161,9 @@ class ProducerState:
         if len(batches) >= DUPLICATE_WINDOW_BATCHES:
             del batches[0]
         batches.append(BatchMetadata(header.last_sequence, last_offset, last_offset - first_offset, timestamp_ms))
-        entry.last_timestamp_ms = timestamp_ms
+        entry.last_timestamp_ms = seen_ms
+        if self._unverified:
+            self._unverified.pop(producer_id, None)
         if header.is_transactional and entry.txn_first_offset < 0:
             entry.txn_first_offset = first_offset
             self.open_txns[producer_id] = first_offset
@@ -185,6 +209,7 @@ class ProducerState:
         if entry.epoch != marker.producer_epoch:
             entry.epoch = marker.producer_epoch
             entry.batches = []
+        self._unverified.pop(marker.producer_id, None)
         entry.txn_first_offset = -1
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp_ms = timestamp_ms
@@ -192,14 +217,19 @@ class ProducerState:
 
     # housekeeping
 
-    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget idle producers without an open transaction; how many."""
-        expired = [
-            e.producer_id for e in self.entries.values() if e.txn_first_offset < 0 and now_ms - e.last_timestamp_ms >= expiration_ms
-        ]
-        for producer_id in expired:
-            del self.entries[producer_id]
-        return len(expired)
+    def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> Iterator[None]:
+        """Forget idle producers without an open transaction, ``at_once`` looked at between two steps."""
+        limit_ms = now_ms - expiration_ms
+        entries = self.entries
+        # One pass over the ids is a copy of pointers; looking at each is what takes its time.
+        producer_ids = list(entries)
+        for start in range(0, len(producer_ids), at_once):
+            for producer_id in producer_ids[start : start + at_once]:
+                entry = entries.get(producer_id)
+                if entry is not None and entry.txn_first_offset < 0 and entry.last_timestamp_ms <= limit_ms:
+                    del entries[producer_id]
+            yield
+        self._unverified = {p: u for p, u in self._unverified.items() if u.since_ms > limit_ms}
 
     def has_late_transaction(self, now_ms: int, limit_ms: int) -> bool:
         """Whether a transaction has been without news for longer than ``limit_ms`` (ProducerStateManager.hasLateTransaction)."""

@@ -125,7 +125,9 @@ def _rebuild_producers(log: Log, first_recovered: int) -> None:
             if header.producer_id < 0:
                 continue
             if not header.is_control:
-                producers.apply_data(header, header.base_offset, header.last_offset, header.max_timestamp_ms)
+                producers.apply_data(
+                    header, header.base_offset, header.last_offset, header.max_timestamp_ms, header.max_timestamp_ms
+                )
                 continue
             marker = read_marker(raw, header)
             if marker is None:

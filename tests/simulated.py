@@ -44,15 +44,19 @@ class SimulatedEnv:
         self.fs = fs
         self._rng = rng
         self._now_ms = now_ms
+        self.wall_jump_ms = 0
         self._order = itertools.count()
         self._timers: list[tuple[float, int, _Timer]] = []
         self._soon: deque[Callable[[], None]] = deque()
 
     def now_ms(self) -> int:
-        return self._now_ms
+        return self._now_ms + self.wall_jump_ms
 
     def monotonic_ms(self) -> float:
         return float(self._now_ms)
+
+    def steady_ms(self) -> int:
+        return self._now_ms
 
     def random_uuid(self) -> bytes:
         return self._rng.randbytes(16)
@@ -209,7 +213,7 @@ class SimulatedBroker:
         self.bugs = 0
 
     def start(self) -> SimulatedBroker:
-        self.env = SimulatedEnv(self.fs, self._rng, self.env.now_ms() + 5)
+        self.env = SimulatedEnv(self.fs, self._rng, self.env.steady_ms() + 5)
         self.broker = Broker(cast(Any, self.env), BrokerConfig(self._settings), self._features)
         self._loop.run_until_complete(self.broker.start())
         self.env.settle()

@@ -14,7 +14,7 @@ def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
             raise KafkaError(Code.INVALID_GROUP_ID)
         shard, _ = broker.groups.shard(request.group_id)
         shard.membership.heartbeat(
-            request.group_id, request.generation_id, request.member_id, request.group_instance_id, broker.env.now_ms()
+            request.group_id, request.generation_id, request.member_id, request.group_instance_id, broker.env.steady_ms()
         )
     except KafkaError as error:
         return failed(request, context.version, error.code)

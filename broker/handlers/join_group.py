@@ -29,7 +29,7 @@ def handle(context: Context, request: JoinGroupRequest) -> JoinGroupResponse | L
             lambda answer: later.resolve(_response(answer)),
             version >= 9,
         )
-        runtime.execute(shard.membership.join(join, broker.env.now_ms()))
+        runtime.execute(shard.membership.join(join, broker.env.steady_ms()))
     except KafkaError as error:
         return failed(request, version, error.code)
     return later

@@ -16,7 +16,7 @@ def handle(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
         shard, runtime = broker.groups.shard(request.group_id)
-        codes = runtime.execute(shard.membership.leave(request.group_id, leaving, broker.env.now_ms()))
+        codes = runtime.execute(shard.membership.leave(request.group_id, leaving, broker.env.steady_ms()))
     except KafkaError as error:
         if context.version >= 3 and error.code is Code.UNKNOWN_MEMBER_ID:
             return LeaveGroupResponse(0, 0, [MemberResponse(m, i, error.code) for m, i in leaving])

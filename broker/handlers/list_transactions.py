@@ -42,7 +42,7 @@ def handle(context: Context, request: ListTransactionsRequest) -> ListTransactio
         except KafkaError as error:
             return ListTransactionsResponse(0, error.code)
     producers = set(request.producer_id_filters)
-    oldest_ms = context.broker.env.now_ms() - request.duration_filter if request.duration_filter >= 0 else None
+    oldest_ms = context.broker.env.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
     found = []
     for shard in context.broker.transactions.shards():
         for m in shard.ids.values():

@@ -19,7 +19,7 @@ IDS_FROM = 10
 
 
 def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    broker, now_ms = context.broker, context.broker.env.now_ms()
+    broker, now_ms = context.broker, context.broker.env.steady_ms()
     expire_ms = now_ms + request.retention_time_ms if request.retention_time_ms >= 0 else -1
     offsets: dict[TopicPartition, CommittedOffset] = {}
     names: list[str | Code] = []

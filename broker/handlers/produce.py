@@ -82,10 +82,12 @@ def verify(context: Context, transactional_id: str, partition: Partition, header
         return
     key = (partition.log.topic, partition.log.partition)
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+    implicit_add = context.version >= IMPLICIT_ADD_FROM
     try:
-        implicit_add = context.version >= IMPLICIT_ADD_FROM
         join_transaction(context.broker, transactional_id, identity, key, implicit_add=implicit_add)
     except KafkaError as error:
+        if not implicit_add:
+            partition.log.producers.note_unverified(header, context.broker.env.now_ms())
         raise KafkaError(verification_code(error.code, context.version), error.message) from None
 
 

@@ -30,7 +30,7 @@ def handle(context: Context, request: SyncGroupRequest) -> SyncGroupResponse | L
             request.protocol_name,
             {a.member_id: a.assignment for a in request.assignments},
             answered,
-            broker.env.now_ms(),
+            broker.env.steady_ms(),
         )
         runtime.execute(result)
     except KafkaError as error:

@@ -25,7 +25,7 @@ ABORTABLE_FROM = 4
 
 def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     broker = context.broker
-    now_ms = broker.env.now_ms()
+    now_ms = broker.env.steady_ms()
     codes: dict[TopicPartition, Code] = {}
     offsets: dict[TopicPartition, CommittedOffset] = {}
     for topic in request.topics:

@@ -31,6 +31,7 @@ NewProducerId = Callable[[], int]
 TV2 = 2
 
 
+RECORD_OVERHEAD_BYTES = 32
 NO_TIMEOUT_MS = 0x7FFFFFFF
 """The time-out of a producer that takes part in a two-phase commit: its transactions wait for as long as it takes (KIP-939)."""
 
@@ -312,16 +313,28 @@ class TransactionShard:
     def abort_timed_out(self, transactional_id: str, now_ms: int, new_producer_id: NewProducerId) -> Result[None]:
         return Result(None, self._fence_and_abort(self._known(transactional_id), now_ms, new_producer_id))
 
-    def expire_ids(self, now_ms: int, at_most: int) -> Result[int]:
-        """Tombstones for ids at rest that nobody has used for ``transactional.id.expiration.ms``."""
-        limit = now_ms - self.config.id_expiration_ms
-        records = []
-        for metadata in self.ids.values():
-            if metadata.state in AT_REST and metadata.update_ms <= limit:
-                records.append(tombstone(metadata.transactional_id))
-                if len(records) == at_most:
-                    break
-        return Result(len(records), records)
+    def expire_ids(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
+        """Tombstones for ids at rest that nobody has used for ``transactional.id.expiration.ms``.
+
+        In steps that each look at ``at_once`` ids at most, and fit into a batch (KAFKA-13099).
+        """
+        limit_ms = now_ms - self.config.id_expiration_ms
+        ids = list(self.ids)
+        for start in range(0, len(ids), at_once):
+            records: list[LogRecord] = []
+            size = 0
+            for transactional_id in ids[start : start + at_once]:
+                metadata = self.ids.get(transactional_id)
+                if metadata is None or metadata.state not in AT_REST or metadata.update_ms > limit_ms:
+                    continue
+                record = tombstone(transactional_id)
+                length = len(record.key or b"") + RECORD_OVERHEAD_BYTES
+                if records and size + length > max_batch_bytes:
+                    yield Result(None, records)
+                    records, size = [], 0
+                records.append(record)
+                size += length
+            yield Result(None, records)
 
     def unfinished(self) -> Iterator[TxnMetadata]:
         """Ids with an open or a decided transaction."""

@@ -333,10 +333,12 @@ def test_ids_expire_only_at_rest() -> None:
     week = 604_800_000
     world.add(who)
     world.now_ms += 2 * week
-    assert world.shard.expire_ids(world.now_ms, 10).response == 0
+    assert not next(world.shard.expire_ids(world.now_ms, 10, 1_000)).records
     world.end(who, commit=True)
     world.now_ms += week
-    assert world.run(world.shard.expire_ids(world.now_ms, 10)) == 1  # type: ignore[arg-type]
+    (step,) = world.shard.expire_ids(world.now_ms, 10, 1_000)
+    assert len(step.records) == 1
+    world.run(step)  # type: ignore[arg-type]
     with refused(Code.INVALID_PRODUCER_ID_MAPPING):
         world.add(who)
     assert world.init().producer_id != who.producer_id

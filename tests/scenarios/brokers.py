@@ -69,7 +69,7 @@ class Target(Protocol):
 
     def restart(self, *, kill: bool = False) -> object: ...
 
-    def stop(self) -> object: ...
+    def close(self) -> None: ...
 
     def sleep(self, ms: float) -> None: ...
 
@@ -97,7 +97,7 @@ class Wire:
     def restart(self, *, kill: bool = False) -> None:
         self.process.restart(kill=kill)
 
-    def stop(self) -> None:
+    def close(self) -> None:
         self.process.stop()
 
     def sleep(self, ms: float) -> None:

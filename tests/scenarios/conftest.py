@@ -27,7 +27,7 @@ def broker_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[st
 
     yield find
     for broker in running.values():
-        broker.stop()
+        broker.close()
 
 
 KAFKA_MARKS = [pytest.mark.slow, pytest.mark.java]

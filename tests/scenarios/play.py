@@ -125,4 +125,4 @@ def compare(scenario: Scenario, case: dict[str, str], target: str, played: list[
             wrong += 1
             lines.append(f"  {'':<46}    {expected if one.step.expected is not None else 'success'} was expected")
     if wrong:
-        raise Differs(f"{scenario.entry} {scenario.title}\n" + "\n".join(lines))
+        raise Differs(f"{' '.join(scenario.entries)} {scenario.title}\n" + "\n".join(lines))

@@ -7,7 +7,7 @@
       produce A t v=$v                     -> NONE @0
       produce A t seq=0 v=$v               -> NONE @0
 
-A head at the margin (entry, title, parameters), then one command a line. Right of ``->`` stands the answer. A line
+A head at the margin (entries, title, parameters), then one command a line. Right of ``->`` stands the answer. A line
 without one must succeed. Alternatives are divided by `` ; `` and told apart by parameters or by whose answer it is:
 ``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or ``-> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR``; where the two brokers
 differ, a ``differs:`` line says why. ``*`` is any answer.
@@ -23,7 +23,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "transcripts"
 ARROW = " -> "
 OR = " ; "
-_HEAD = re.compile(r"^([A-Z]{3}-\d+\w?) (.+?)(?:\s+\[(.+)\])?$")
+_HEAD = re.compile(r"^((?:[A-Z]{3}-\d+ )+)(.+?)(?:\s+\[(.+)\])?$")
 _LABEL = re.compile(r"^((?:\w+=\S+|ottla|kafka)(?: (?:\w+=\S+|ottla|kafka))*): (.*)$")
 _ATTRIBUTE = re.compile(r"^  (broker|differs): (.+)$")
 
@@ -41,10 +41,10 @@ class Step:
 
 @dataclass(slots=True)
 class Scenario:
-    """One entry's commands. ``cases`` are its combinations of parameters."""
+    """What one or more entries say, as commands. ``cases`` are its combinations of parameters."""
 
     file: Path
-    entry: str
+    entries: tuple[str, ...]
     title: str
     cases: list[dict[str, str]]
     broker: str = "default"
@@ -60,7 +60,7 @@ def load(file: Path) -> list[Scenario]:
             continue
         head = _HEAD.match(line)
         if head:
-            found.append(Scenario(file, head[1], head[2], _cases(head[3])))
+            found.append(Scenario(file, tuple(head[1].split()), head[2], _cases(head[3])))
             continue
         if not found or not line.startswith("  "):
             raise ScriptError(f"{file.name}:{number + 1}: neither a head nor a command")

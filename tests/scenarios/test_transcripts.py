@@ -24,7 +24,7 @@ def _parameters() -> Iterator[object]:
         marks = MARKS[target]
         for scenario in SCENARIOS:
             for case in scenario.cases:
-                name = f"{target}-{scenario.entry}" + (f"-{case_name(case)}" if case else "")
+                name = f"{target}-{scenario.entries[0]}" + (f"-{case_name(case)}" if case else "")
                 yield pytest.param(target, scenario, case, id=name, marks=marks)
 
 
@@ -49,10 +49,13 @@ def test_transcript(
     rewriting: dict[Path, dict[int, list[tuple[dict[str, str], str]]]] | None,
     record_property: Callable[[str, object], None],
 ) -> None:
-    record_property("entry", scenario.entry)
+    for entry in scenario.entries:
+        record_property("entry", entry)
+    if scenario.differs is not None:
+        record_property("differs", f"{' '.join(scenario.entries)}: {scenario.differs}")
     record_property("target", target)
     broker = broker_of(target, scenario.broker)
-    prefix = f"{scenario.entry.lower()}-{uuid.uuid4().hex[:6]}-"
+    prefix = f"{scenario.entries[0].lower()}-{uuid.uuid4().hex[:6]}-"
     played = play(scenario, case, broker, target, prefix)
     if rewriting is not None:
         for one in played:

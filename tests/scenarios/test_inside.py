@@ -1,0 +1,338 @@
+"""Entries that no client can ask for: what goes on inside, on a broker whose time and files are the test's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from broker.markers import LocalTransport
+from coordinator.transaction.metadata import TxnMetadata
+from coordinator.transaction.shard import ProducerIdAndEpoch, TransactionShard, TxnConfig
+from coordinator.transaction.states import TxnState
+from protocol.errors import Code, KafkaError
+from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from protocol.records import build_batch, read_header
+from storage.producer_state import ProducerEntry, ProducerState
+from tests.raw import Closed
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.simulated import SimulatedBroker
+
+LOOP_HELD_S = 0.010
+"""What no housekeeping step may take."""
+NOISE = 5
+"""These machines are noisy: the best of so many runs counts."""
+
+
+@pytest.fixture
+def broker() -> Iterator[SimulatedBroker]:
+    found = SimulatedBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}).start()
+    yield found
+    found.close()
+    assert found.bugs == 0
+
+
+@pytest.fixture
+def world(broker: SimulatedBroker) -> Iterator[World]:
+    found = World(broker, "ottla", "inside-")
+    yield found
+    found.close()
+
+
+class Transport:
+    """Carries markers, or answers in the broker's place. ``answer`` gives a code, None to carry them."""
+
+    def __init__(self, broker: Any, answer: Callable[[int], Code | None]) -> None:
+        self._real = LocalTransport(broker)
+        self._answer = answer
+        self.sent: list[WriteTxnMarkersRequest] = []
+        self.held: list[Callable[[], None]] = []
+        self.holding = False
+
+    def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
+        self.sent.append(request)
+        code = self._answer(len(self.sent))
+        if self.holding:
+            self.held.append(lambda: self._real.write_txn_markers(request, on_response))
+        elif code is None:
+            self._real.write_txn_markers(request, on_response)
+        else:
+            from broker.handlers.write_txn_markers import failed
+
+            on_response(failed(request, 2, code))
+
+
+def carry(broker: SimulatedBroker, answer: Callable[[int], Code | None] = lambda n: None) -> Transport:
+    transport = Transport(broker.broker, answer)
+    broker.broker.transactions._markers._transport = transport
+    return transport
+
+
+@pytest.mark.entry("MRK-06", "MRK-07")
+@pytest.mark.parametrize(
+    "code",
+    [
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.NOT_ENOUGH_REPLICAS,
+        Code.REQUEST_TIMED_OUT,
+        Code.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_markers_that_cannot_be_written_now_are_sent_again(broker: SimulatedBroker, world: World, code: Code) -> None:
+    for command in ("topic t", "A = init x", "produce A t"):
+        perform(world, command)
+    transport = carry(broker, lambda n: code if n <= 3 else None)
+    world.held.add("t")
+    assert perform(world, "commit A") == "NONE p1 e1"
+    assert perform(world, "describe x").startswith("PrepareCommit")
+    assert perform(world, "produce A t") == "CONCURRENT_TRANSACTIONS"
+    broker.sleep(2_000)
+    assert len(transport.sent) == 4
+    assert perform(world, "describe x").startswith("CompleteCommit")
+    assert perform(world, "read t") == "a1"
+
+
+@pytest.mark.entry("MRK-07")
+@pytest.mark.parametrize(
+    "code", [Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED, Code.CLUSTER_AUTHORIZATION_FAILED]
+)
+def test_markers_that_were_refused_are_not(broker: SimulatedBroker, world: World, code: Code) -> None:
+    for command in ("topic t", "A = init x", "produce A t"):
+        perform(world, command)
+    transport = carry(broker, lambda n: code)
+    world.held.add("t")
+    perform(world, "commit A")
+    broker.sleep(10_000)
+    assert len(transport.sent) == 1
+    assert perform(world, "describe x").startswith("PrepareCommit")
+    perform(world, "restart")
+    assert perform(world, "read t") == "a1", "a start sends them again"
+
+
+@pytest.mark.entry("MRK-09", "MRK-10")
+def test_answers_that_come_twice_or_late_complete_once(broker: SimulatedBroker, world: World) -> None:
+    for command in ("topic t", "A = init x", "produce A t"):
+        perform(world, command)
+    transport = carry(broker)
+    transport.holding = True
+    world.held.add("t")
+    perform(world, "commit A")
+    (late,) = transport.held
+    transport.holding = False
+    late()
+    late()
+    for command in ("produce A t", "commit A", "produce A t"):
+        assert perform(world, command).startswith("NONE")
+    late()
+    assert perform(world, "describe x").startswith("Ongoing")
+    assert perform(world, "txn_log x").split().count("CompleteCommit:1") == 1
+
+
+@pytest.mark.entry("IDM-18")
+def test_a_stopping_broker_takes_nothing_more(broker: SimulatedBroker, world: World) -> None:
+    for command in ("topic t", "A = init", "produce A t"):
+        perform(world, command)
+    client = world.client
+    broker.stop()
+    with pytest.raises(Closed):
+        client.receive((3, 9))
+    broker.start()
+    world.forget_connection()
+    assert perform(world, "produce A t seq=0") == "NONE @0 stamped"
+
+
+@pytest.mark.entry("IDM-20")
+def test_a_million_producers_expire_in_slices() -> None:
+    state = ProducerState()
+    state.entries = {pid: ProducerEntry(pid, 0, -1, 0 if pid % 10 == 0 else 1_000) for pid in range(1_000_000)}
+    longest = []
+    for attempt in range(NOISE):
+        slowest = 0.0
+        steps = state.remove_expired(1_500 + attempt, 1_400 + attempt, 5_000)
+        while True:
+            before = time.perf_counter()
+            if next(steps, "end") == "end":
+                break
+            slowest = max(slowest, time.perf_counter() - before)
+        longest.append(slowest)
+    assert len(state.entries) == 900_000
+    # The first step also copies the list of ids.
+    assert min(longest) < LOOP_HELD_S * 2
+
+
+@pytest.mark.entry("IDM-21")
+def test_forgetting_an_old_epoch_keeps_the_new_one() -> None:
+    state = ProducerState()
+    for epoch, seen_ms in ((0, 1_000), (1, 2_000)):
+        header = read_header(build_batch([(None, b"v")], 1, producer_id=7, producer_epoch=epoch, base_sequence=0))
+        state.apply_data(header, epoch, epoch, 1, seen_ms)
+    list(state.remove_expired(2_500, 1_000, 10))
+    assert state.entries[7].epoch == 1
+
+
+@pytest.mark.entry("IDM-22")
+@pytest.mark.parametrize("age_ms", [10**10, -3_000_000])
+def test_a_producer_that_writes_of_another_time_is_as_old_as_its_last_batch(
+    broker: SimulatedBroker, world: World, age_ms: int
+) -> None:
+    """Kafka counts from the records' timestamps, and forgets a producer that writes of long ago while it writes."""
+    for command in ("topic t", "A = init", f"produce A t age={age_ms}"):
+        perform(world, command)
+    broker.sleep(3_600_000)
+    assert perform(world, "producers t") != "nobody"
+    broker.sleep(90_000_000)
+    assert perform(world, "producers t") == "nobody"
+
+
+@pytest.mark.entry("ADD-14", "NET-13")
+@pytest.mark.parametrize("jump_ms", [-15, -3_600_000, 3_600_000])
+def test_the_clock_may_jump(broker: SimulatedBroker, world: World, jump_ms: int) -> None:
+    for command in ("topic t", "A = init x timeout=60000", "M = join g session=10000"):
+        perform(world, command)
+    broker.env.wall_jump_ms = jump_ms
+    assert perform(world, "produce A t").startswith("NONE")
+    broker.sleep(5_000)
+    assert perform(world, "offsets A g t=1 member=M") == "NONE", "no session has ended"
+    assert perform(world, "describe x").startswith("Ongoing"), "no time-out has come"
+    broker.sleep(56_000)
+    assert perform(world, "describe x").startswith("CompleteAbort"), "and it does not stay away"
+
+
+@pytest.mark.entry("CRD-11")
+def test_many_ids_expire_in_batches_that_fit() -> None:
+    shard = TransactionShard(0, TxnConfig(id_expiration_ms=1_000), 2)
+    for number in range(20_000):
+        name = f"id-{number}" if number % 1_000 else "x" * 30_000 + str(number)
+        shard.ids[name] = TxnMetadata(name, number, 0, 60_000, TxnState.EMPTY, update_ms=0)
+    seen = 0
+    for step in shard.expire_ids(5_000, 1_000, 50_000):
+        size = len(build_batch(((r.key, r.value) for r in step.records), 1))
+        assert size < 80_000
+        seen += len(step.records)
+        for record in step.records:
+            shard.replay(record)
+    assert seen == 20_000
+    assert not shard.ids
+
+
+@pytest.mark.entry("CRD-18")
+def test_many_inits_of_one_id_take_no_memory() -> None:
+    shard = TransactionShard(0, TxnConfig(), 2)
+    pids = iter(range(1_000))
+    for _ in range(5_000):
+        for record in shard.init_producer_id("x", 60_000, None, 1, lambda: next(pids)).records:
+            shard.replay(record)
+    assert len(shard.ids) == 1
+    assert len(shard._last_epochs) <= 1
+    assert not list(shard.unfinished())
+
+
+@pytest.mark.entry("CRD-22")
+def test_a_task_slower_than_its_interval_never_runs_twice_at_once(broker: SimulatedBroker) -> None:
+    running: list[int] = []
+    runs = 0
+
+    def task() -> Iterator[None]:
+        nonlocal runs
+        assert not running
+        running.append(1)
+        for _ in range(50):
+            broker.env.call_soon(lambda: None)
+            yield
+        running.clear()
+        runs += 1
+
+    broker.broker.housekeeping._repeat("slow", 1, task)
+    broker.sleep(100)
+    assert runs > 10
+
+
+@pytest.mark.entry("CRD-24")
+def test_late_transactions_are_counted(broker: SimulatedBroker, world: World) -> None:
+    from broker.metrics.exposition import collect
+
+    def late() -> float:
+        name = "kafka_server_replicamanager_partitionswithlatetransactionscount"
+        return next(m for m in collect(broker.broker) if m.name == name).samples[0].value
+
+    for command in ("topic t", "A = init x", "broker_config transaction.partition.verification.enable=false", "produce A t v=9"):
+        perform(world, command)
+    assert late() == 0
+    broker.sleep(900_000 + 300_000 - 1_000)
+    assert late() == 0
+    broker.sleep(2_000)
+    assert late() == 1
+    world.forget_connection()  # closed meanwhile, for it was idle
+    assert perform(world, "marker A t abort") == "NONE"
+    assert late() == 0
+
+
+@pytest.mark.entry("RDC-21")
+def test_a_fetch_over_many_aborted_transactions_is_quick(broker: SimulatedBroker, world: World) -> None:
+    for command in ("topic t", "A = init x"):
+        perform(world, command)
+    shard = broker.broker.partitions.get("inside-t", 0)
+    from protocol.records import EndTxnMarker
+
+    for pid in range(20_000):
+        batch = build_batch([(None, b"v")], 1, producer_id=pid, producer_epoch=0, base_sequence=0, transactional=True)
+        shard.append(batch, read_header(batch))
+        shard.append_marker(EndTxnMarker(pid, 0, False, 0), 0)
+    spent = []
+    for _ in range(NOISE):
+        before = time.perf_counter()
+        told = perform(world, "fetch t committed max=1048576")
+        spent.append(time.perf_counter() - before)
+    assert told.startswith("NONE")
+    assert min(spent) < 0.2
+
+
+@pytest.mark.entry("PRD-19", "INI-05")
+def test_nothing_comes_between_a_check_and_its_append(broker: SimulatedBroker, world: World) -> None:
+    """In Kafka verifications are in flight; here check and append are one stretch, and pipelined requests prove it."""
+    for command in ("topic t", "A = init x", "add A t"):
+        perform(world, command)
+    client = broker.connect()
+    from protocol.messages.init_producer_id import InitProducerIdRequest
+
+    sent = [client.send(InitProducerIdRequest("inside-y", 60_000), 5) for _ in range(5)]
+    answers = [client.receive(one) for one in sent]
+    assert [(a.error_code, a.producer_epoch) for a in answers] == [(0, n) for n in range(5)]
+    client.close()
+
+
+@pytest.mark.entry("CRD-15")
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (Code.NOT_ENOUGH_REPLICAS, Code.COORDINATOR_NOT_AVAILABLE),
+        (Code.REQUEST_TIMED_OUT, Code.COORDINATOR_NOT_AVAILABLE),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.COORDINATOR_NOT_AVAILABLE),
+        (Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_COORDINATOR),
+        (Code.KAFKA_STORAGE_ERROR, Code.NOT_COORDINATOR),
+        (Code.MESSAGE_TOO_LARGE, Code.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_what_a_client_is_told_when_the_coordinators_log_fails(
+    broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, failure: Code, code: Code
+) -> None:
+    from broker.partitions import Partition
+
+    for command in ("topic t", "A = init x"):
+        perform(world, command)
+    identity = ProducerIdAndEpoch(world.actors["A"].pid, 0)
+
+    def refuse(self: Partition, batch: bytearray) -> None:
+        raise KafkaError(failure)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Partition, "append_own", refuse)
+        for command in ("init x once", "init y once", "add A t once"):
+            assert perform(world, command) == code.name
+    assert broker.broker.transactions.shard_of("inside-x").ids["inside-x"].producer_epoch == identity.epoch
+    assert perform(world, "add A t") == "NONE"
+    assert perform(world, "describe y") == "TRANSACTIONAL_ID_NOT_FOUND"
