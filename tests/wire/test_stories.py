@@ -1,0 +1,282 @@
+"""The stories that the texts on exactly-once tell, each through every stock client.
+
+From the deep dive into transactions: the seven failures. From KIP-447: two consumers and a partition that changes hands.
+From KIP-890: what an older client can leave behind, and how an admin ends it. From the introduction to transactions:
+consuming only, producing only, and consume-transform-produce.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla import Broker
+from tests.scenarios.brokers import Wire
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.wire.clients import Client, Fenced, Message, WireConsumer
+from tests.wire.conftest import read
+from tests.wire.proxy import Proxy
+from tests.wire.test_tools import tool
+from tools.kafka import free_port
+
+pytestmark = pytest.mark.wire
+
+ASK_FOR_STABLE_OFFSETS = {"confluent-kafka", "java"}
+"""Clients that wait where offsets are pending (KIP-447); the others read again from the offset before."""
+
+Unique = Callable[[str], str]
+Closing = Callable[[Any], Any]
+
+
+def values(messages: list[Message]) -> list[bytes | None]:
+    return [m.value for m in messages]
+
+
+def committed(client: Client, bootstrap: str, topic: str, unique: Unique, closing: Closing, count: int) -> list[bytes | None]:
+    return values(read(closing(client.consumer(bootstrap, [topic], group=unique("look"))), count))
+
+
+@pytest.fixture(scope="module")
+def restartable() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.mark.entry("NET-05", "IDM-03")
+def test_deep_dive_1_a_send_fails_and_is_sent_again(client: Client, unique: Unique, closing: Closing) -> None:
+    port = free_port()
+    with Broker(settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}) as broker:
+        proxy = Proxy(port, broker.bootstrap)
+        producer = client.producer(f"127.0.0.1:{port}", transactional_id="story", request_timeout_ms=5_000)
+        producer.init()
+        producer.begin()
+        producer.send("story", b"first", partition=0)
+        producer.flush()
+        proxy.lose_next = 1
+        producer.send("story", b"second", partition=0)
+        producer.flush()
+        producer.commit()
+        producer.close()
+        assert proxy.lost
+        assert committed(client, broker.bootstrap, "story", unique, closing, 2) == [b"first", b"second"]
+        proxy.close()
+
+
+@pytest.mark.entry("INI-03", "INI-07", "PIP-05")
+def test_deep_dive_2_the_producer_dies_and_is_made_again(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+    topic, name = unique("story"), unique("id")
+    first = closing(client.producer(bootstrap, transactional_id=name))
+    first.init()
+    first.begin()
+    first.send(topic, b"of the dead", partition=0)
+    first.flush()
+    second = closing(client.producer(bootstrap, transactional_id=name))
+    second.init()
+    second.begin()
+    second.send(topic, b"of the living", partition=0)
+    second.commit()
+    assert committed(client, bootstrap, topic, unique, closing, 1) == [b"of the living"]
+
+
+@pytest.mark.entry("INI-06", "NET-03", "PIP-11")
+def test_deep_dive_3_the_producer_hangs_and_wakes_as_a_zombie(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
+    topic, name = unique("story"), unique("id")
+    zombie = closing(client.producer(bootstrap, transactional_id=name))
+    zombie.init()
+    zombie.begin()
+    zombie.send(topic, b"before the pause", partition=0)
+    zombie.flush()
+    heir = closing(client.producer(bootstrap, transactional_id=name))
+    heir.init()
+    with pytest.raises(Fenced):
+        zombie.send(topic, b"after the pause", partition=0)
+        zombie.flush()
+        zombie.commit()
+    heir.begin()
+    heir.send(topic, b"heir", partition=0)
+    heir.commit()
+    assert committed(client, bootstrap, topic, unique, closing, 1) == [b"heir"]
+
+
+@pytest.mark.entry("PIP-04")
+def test_deep_dive_4_the_reader_of_the_outputs_dies_before_it_commits(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
+    """The documented limit: what was done outside Kafka is done again."""
+    topic, group = unique("story"), unique("g")
+    producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
+    producer.init()
+    producer.begin()
+    producer.send(topic, b"an invoice", partition=0)
+    producer.commit()
+    done_outside: list[bytes | None] = []
+    for _ in range(2):
+        reader = client.consumer(bootstrap, [topic], group=group)
+        done_outside += values(read(reader, 1))
+        reader.close()
+    assert done_outside == [b"an invoice"] * 2
+
+
+@pytest.mark.entry("CRD-05", "IDM-17", "OFF-17")
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_deep_dive_5_6_7_coordinator_leader_and_group_coordinator_fail(
+    client: Client, restartable: Broker, unique: Unique, closing: Closing, kill: bool
+) -> None:
+    """One broker is all three; it goes away between the batches and the end."""
+    source, target, group = unique("in"), unique("out"), unique("g")
+    feeder = closing(client.producer(restartable.bootstrap))
+    for n in range(4):
+        feeder.send(source, b"%d" % n, partition=0)
+    feeder.flush()
+    consumer = closing(client.consumer(restartable.bootstrap, [source], group=group))
+    producer = closing(client.producer(restartable.bootstrap, transactional_id=unique("id")))
+    producer.init()
+    got = read(consumer, 4)
+    producer.begin()
+    for message in got[:2]:
+        producer.send(target, message.value or b"", partition=0)
+    producer.flush()
+    restartable.restart(kill=kill)
+    for message in got[2:]:
+        producer.send(target, message.value or b"", partition=0)
+    producer.send_offsets(consumer)
+    producer.commit()
+    assert committed(client, restartable.bootstrap, target, unique, closing, 4) == [b"0", b"1", b"2", b"3"]
+    assert consumer.committed(source, 0) == 4
+
+
+@pytest.mark.entry("OFF-04", "PIP-06")
+def test_kip_447_a_partition_changes_hands_while_its_offsets_are_pending(
+    client: Client, bootstrap: str, unique: Unique, closing: Closing
+) -> None:
+    """P2 has offset 10 pending and dies; C1 gets the partition, and must wait, then begin at 5 and not at 10."""
+    source, target, group = unique("in"), unique("out"), unique("g")
+    feeder = closing(client.producer(bootstrap))
+    for n in range(10):
+        feeder.send(source, b"%d" % n, partition=0)
+    feeder.flush()
+
+    def work(consumer: WireConsumer, name: str, count: int, *, ends: bool, timeout_ms: int = 60_000) -> list[bytes | None]:
+        producer = closing(client.producer(bootstrap, transactional_id=name, transaction_timeout_ms=timeout_ms))
+        producer.init()
+        got = read(consumer, count, settle_s=0)
+        producer.begin()
+        for message in got:
+            producer.send(target, message.value or b"", partition=0)
+        producer.flush()
+        producer.send_offsets(consumer)
+        if ends:
+            producer.commit()
+        return values(got)
+
+    c2 = client.consumer(bootstrap, [source], group=group)
+    first = work(c2, unique("P2"), 1, ends=True)
+    feeder.send(source, b"last", partition=0)
+    feeder.flush()
+    pending = work(c2, unique("P2"), 1, ends=False, timeout_ms=1_500)
+    assert pending
+    began = time.monotonic()
+    c2.close()
+    c1 = closing(client.consumer(bootstrap, [source], group=group))
+    rest = work(c1, unique("P1"), 11 - len(first), ends=True)
+    assert first + rest == [*(b"%d" % n for n in range(10)), b"last"], "nothing is skipped, nothing is read twice"
+    if client.name in ASK_FOR_STABLE_OFFSETS:
+        assert time.monotonic() - began > 0.5, "C1 waited until P2's transaction was over"
+    assert committed(client, bootstrap, target, unique, closing, 11) == first + rest
+
+
+@pytest.mark.entry("PIP-10")
+def test_consuming_only(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+    source, group = unique("in"), unique("g")
+    feeder = closing(client.producer(bootstrap))
+    feeder.send(source, b"v", partition=0)
+    feeder.flush()
+    consumer = closing(client.consumer(bootstrap, [source], group=group))
+    producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
+    producer.init()
+    read(consumer, 1)
+    for commit, expected in ((False, None), (True, 1)):
+        producer.begin()
+        producer.send_offsets(consumer)
+        producer.commit() if commit else producer.abort()
+        assert consumer.committed(source, 0) == expected
+
+
+@pytest.mark.entry("MRK-14", "PIP-01")
+def test_committing_writes_what_was_still_buffered(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+    topic = unique("story")
+    producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
+    producer.init()
+    producer.begin()
+    for n in range(200):
+        producer.send(topic, b"%d" % n, partition=0)
+    producer.commit()
+    assert committed(client, bootstrap, topic, unique, closing, 200) == [b"%d" % n for n in range(200)]
+
+
+@pytest.mark.entry("NET-01", "MRK-12", "PRD-18", "CRD-23")
+@pytest.mark.java
+def test_kip_890_a_hanging_transaction_is_found_and_ended_by_kafkas_own_tool() -> None:
+    """An older client whose late batch was not verified; the coordinator knows of no transaction, and readers are stuck."""
+    with Broker(settings={"transaction.max.timeout.ms": 1_000, "producer.id.expiration.ms": 60_000}) as broker:
+        world = World(Wire(broker), "ottla", "")
+        for command in (
+            "topic hanging",
+            "A = init zombie timeout=1000",
+            "broker_config transaction.partition.verification.enable=false",
+            "produce A hanging v=9 age=3600000",
+            "broker_config transaction.partition.verification.enable=default",
+        ):
+            perform(world, command)
+        assert perform(world, "ends hanging") == "start=0 lso=0 end=1"
+        time.sleep(1.5)
+        arguments = ("find-hanging", "--max-transaction-timeout", "0", "--broker-id", "1")
+        found = tool("TransactionsCommand", broker, *arguments)
+        assert re.search(r"hanging\s+0\s+\d+\s+0", found), found
+        tool("TransactionsCommand", broker, "abort", "--topic", "hanging", "--partition", "0", "--start-offset", "0")
+        assert perform(world, "ends hanging") == "start=0 lso=2 end=2"
+        assert perform(world, "read hanging") == "nothing"
+        world.close()
+
+
+@pytest.mark.entry("END-23")
+def test_a_failed_end_is_not_taken_for_a_commit(client: Client, unique: Unique, closing: Closing) -> None:
+    """The coordinator's log takes nothing: the client must say so, and the records stay unseen."""
+    with Broker() as broker:
+        world = World(Wire(broker), "ottla", "")
+        producer = client.producer(broker.bootstrap, transactional_id="unlucky")
+        producer.init()
+        producer.begin()
+        producer.send("unlucky", b"v", partition=0)
+        producer.flush()
+        perform(world, "hold __transaction_state")
+        with pytest.raises(Exception):  # noqa: B017
+            producer.commit()
+        assert perform(world, "read unlucky") == "nothing"
+        perform(world, "release __transaction_state")
+        producer.close()
+        world.close()
+
+
+@pytest.mark.entry("NET-15", "NET-09")
+def test_connections_cut_several_times_in_a_row(client: Client, unique: Unique, closing: Closing) -> None:
+    port = free_port()
+    with Broker(settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}) as broker:
+        proxy = Proxy(port, broker.bootstrap)
+        producer = client.producer(f"127.0.0.1:{port}", transactional_id="patient", request_timeout_ms=5_000)
+        producer.init()
+        proxy.lose_next = 4
+        producer.begin()
+        producer.send("patient", b"v", partition=0)
+        producer.commit()
+        producer.close()
+        assert proxy.lose_next == 0
+        assert committed(client, broker.bootstrap, "patient", unique, closing, 1) == [b"v"]
+        proxy.close()
