@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run serve test test-fast test-all oracle lint generate benchmark clean
+.PHONY: run serve test test-fast test-all conformance mutants oracle lint generate benchmark clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -23,9 +23,18 @@ test-fast: $(VENV)/.test
 test-all: $(VENV)/.test
 	$(PYTEST) -q -rs -m slow
 
-# The request-level tests and the four clients' scenarios, asked of Apache Kafka itself.
+# The stock clients' tests, asked of Apache Kafka itself.
 oracle: $(VENV)/.test
-	ORACLE=1 $(PYTEST) -q -rs tests/wire/test_requests.py tests/wire/test_bad_input.py tests/wire/test_clients.py
+	ORACLE=1 $(PYTEST) -q -rs tests/wire/test_clients.py
+
+# The scenario catalogue against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md.
+conformance: $(VENV)/.test
+	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" --scoreboard .cache/scoreboard.json
+	$(BIN)/python -m tools.conformance .cache/scoreboard.json
+
+# Thirty rules broken on purpose: the scenarios must notice each.
+mutants: $(VENV)/.test
+	$(PYTEST) -q -m slow tests/mutants
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -1,9 +1,45 @@
-"""Options of the whole test run."""
+"""Options of the whole test run, and what the conformance scoreboard is made of."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
+
+RESULTS: list[dict[str, Any]] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what the brokers answer into the scenario files")
+    parser.addoption("--scoreboard", metavar="FILE", help="write which entries of the catalogue passed against which broker")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each test carries the entries of the catalogue that it is about, and whose answers it asks for."""
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        scenario = params.get("scenario")
+        entries = scenario.entries if scenario is not None else [e for mark in item.iter_markers("entry") for e in mark.args]
+        if not entries:
+            continue
+        item.user_properties.append(("entries", list(entries)))
+        item.user_properties.append(("target", params.get("target", "ottla")))
+        if scenario is not None:
+            item.user_properties.append(("title", scenario.title))
+            item.user_properties.append(("differs", scenario.differs))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    properties = dict(report.user_properties)
+    if "entries" in properties and (report.when == "call" or report.outcome != "passed"):
+        RESULTS.append({"test": report.nodeid, "outcome": report.outcome, **properties})
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    target = session.config.getoption("--scoreboard")
+    # With xdist the workers' reports all come to the controller, which writes alone.
+    if target and not hasattr(session.config, "workerinput"):
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(target).write_text(json.dumps(RESULTS))

@@ -59,14 +59,3 @@ def topic(raw: RawClient) -> str:
     name = f"bad-{uuid.uuid4().hex[:8]}"
     create(raw, name)
     return name
-
-
-@pytest.fixture(autouse=True)
-def _entries(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> None:
-    """Tell the scoreboard which entries of the catalogue a test is about."""
-    for mark in request.node.iter_markers("entry"):
-        for entry in mark.args:
-            record_property("entry", entry)
-    if "target" in request.fixturenames:
-        callspec = getattr(request.node, "callspec", None)
-        record_property("target", "ottla" if callspec is None else callspec.params.get("target", "ottla"))

@@ -74,7 +74,8 @@ def _membership(world: World, words: Words) -> tuple[int, str, str | None]:
 
 
 def _offsets(world: World, words: Words) -> list[tuple[str, int, int]]:
-    return [(*world.partition(k), int(v)) for k, v in words.options.items() if k.partition("/")[0] in ("t", "u", "ghost")]
+    own = ("v", "member", "gen", "instance", "id", "pid", "epoch")
+    return [(*world.partition(k), int(v)) for k, v in words.options.items() if k not in own]
 
 
 @verb

@@ -201,7 +201,7 @@ def test_other_requests_that_name_a_thing_twice(raw: RawClient, topic: str) -> N
 
 
 @pytest.mark.entry("BAD-18")
-@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "x" * 32_000, "nul\0", "\u00e9"])
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", "x" * 32_000, "nul\0", "\u00e9/.."])
 def test_ids_are_never_file_names(raw: RawClient, name: str) -> None:
     assert identity(raw, name).error_code == 0
 

@@ -16,13 +16,20 @@ from tests.scenarios.script import FOLDER, Scenario, case_name, load, rewrite
 SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in load(file)]
 
 
-MARKS = {"simulated": [], "ottla": [pytest.mark.wire], "kafka": [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]}
+def _marks(target: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
+    """Everything runs simulated; over sockets what stops the broker does, and under ``make test-all`` the rest."""
+    if target == "simulated":
+        return []
+    if target == "kafka":
+        return [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+    stops = any(word in step.command.split() for step in scenario.steps for word in ("restart", "kill", "$how"))
+    return [pytest.mark.wire] if stops else [pytest.mark.wire, pytest.mark.slow]
 
 
 def _parameters() -> Iterator[object]:
     for target in TARGETS:
-        marks = MARKS[target]
         for scenario in SCENARIOS:
+            marks = _marks(target, scenario)
             for case in scenario.cases:
                 name = f"{target}-{scenario.entries[0]}" + (f"-{case_name(case)}" if case else "")
                 yield pytest.param(target, scenario, case, id=name, marks=marks)
@@ -40,6 +47,7 @@ def rewriting(request: pytest.FixtureRequest) -> Iterator[dict[Path, dict[int, l
         rewrite(file, given)
 
 
+@pytest.mark.transcript
 @pytest.mark.parametrize(("target", "scenario", "case"), list(_parameters()))
 def test_transcript(
     target: str,
@@ -47,13 +55,7 @@ def test_transcript(
     case: dict[str, str],
     broker_of: Callable[[str, str], Target],
     rewriting: dict[Path, dict[int, list[tuple[dict[str, str], str]]]] | None,
-    record_property: Callable[[str, object], None],
 ) -> None:
-    for entry in scenario.entries:
-        record_property("entry", entry)
-    if scenario.differs is not None:
-        record_property("differs", f"{' '.join(scenario.entries)}: {scenario.differs}")
-    record_property("target", target)
     broker = broker_of(target, scenario.broker)
     prefix = f"{scenario.entries[0].lower()}-{uuid.uuid4().hex[:6]}-"
     played = play(scenario, case, broker, target, prefix)

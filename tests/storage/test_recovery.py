@@ -214,6 +214,7 @@ def test_a_full_disk_changes_nothing_and_goes_on_afterwards(tmp_path: Path) -> N
     assert put(log, 1, pid=1, epoch=0, sequence=1).base_offset == 1
 
 
+@pytest.mark.entry("RDC-08")
 def test_the_lso_stays_when_the_aborted_entry_cannot_be_written(tmp_path: Path) -> None:
     disk = FullDisk()
     logs = Logs(disk, str(tmp_path / "t-0"))

@@ -112,6 +112,7 @@ def test_zombie_is_fenced(client: Client, bootstrap: str, unique: Unique, closin
     assert values(read(consumer, 1)) == [b"heir"]
 
 
+@pytest.mark.entry("RDC-14")
 def test_group_shares_partitions_and_rebalances(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 

@@ -9,11 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla import Broker
-from protocol.errors import Code
-from protocol.messages.end_txn import EndTxnRequest
-from protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.raw import RawClient, make
-from tests.wire.test_requests import commit_offset, produce
+from tests.scenarios.brokers import Wire
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
 
 pytestmark = pytest.mark.wire
 
@@ -41,18 +39,17 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 
 def test_transactions_are_counted(broker: Broker) -> None:
-    with RawClient(broker.bootstrap) as client:
-        make(client, "m")
-        before = scrape(broker)
-        for commit in (True, True, False):
-            who = client.call(InitProducerIdRequest("m", 1_000), 5)
-            assert produce(client, "m", who, 0, transactional_id="m").error_code == 0
-            assert commit_offset(client, "m", who, "m", 1, 5) is Code.NONE
-            client.call(EndTxnRequest("m", who.producer_id, who.producer_epoch, commit), 5)
-        who = client.call(InitProducerIdRequest("m", 1_000), 5)
-        assert produce(client, "m", who, 3, transactional_id="m", version=11).error_code == Code.TRANSACTION_ABORTABLE
-        assert produce(client, "m", who, 0, transactional_id="m").error_code == 0
-        after = scrape(broker)
+    world = World(Wire(broker), "ottla", "")
+    perform(world, "topic m")
+    before = scrape(broker)
+    for how in ("commit", "commit", "abort"):
+        for command in ("A = init m timeout=1000", "produce A m", "offsets A m m=1", f"{how} A"):
+            perform(world, command)
+    perform(world, "A = init m timeout=1000")
+    assert perform(world, "produce A m seq=3 v=11") == "TRANSACTION_ABORTABLE"
+    assert perform(world, "produce A m") == "NONE @6"
+    after = scrape(broker)
+    world.close()
 
     def grown(name: str, **labels: str) -> float:
         return value(after, name, **labels) - value(before, name, **labels)

@@ -61,6 +61,7 @@ def test_producer_and_consumer_performance(broker: Broker) -> None:
     assert re.search(r", 10000, ", read), read
 
 
+@pytest.mark.entry("RDC-22")
 def test_verifiable_producer_and_offsets(broker: Broker) -> None:
     said = tool("VerifiableProducer", broker, "--topic", "verified", "--max-messages", "20")
     assert '"sent":20,"acked":20' in said
@@ -161,6 +162,7 @@ def dump(paths: list[Path], *options: str) -> str:
     return said
 
 
+@pytest.mark.entry("RDC-10")
 @pytest.mark.parametrize("stop", ["SIGTERM", "SIGKILL"])
 def test_kafka_reads_every_file(stop: str, tmp_path: Path) -> None:
     broker = Broker(data_dir=tmp_path / "data", settings={"log.segment.bytes": 150_000, "log.index.interval.bytes": 1_000})
