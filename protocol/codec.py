@@ -12,7 +12,7 @@ from typing import Any
 
 from protocol.errors import DecodeError
 from protocol.messages import APIS
-from protocol.primitives import Buffer, Put, read_nullable_string, skip_tags
+from protocol.primitives import Buffer, Put, begin_message, read_nullable_string, skip_tags
 
 API_VERSIONS_KEY = 18
 
@@ -68,6 +68,7 @@ def read_client_id(buf: Buffer, *, flexible: bool) -> tuple[str | None, int]:
 
 def decode_body(decode: Callable[[Buffer, int, int], tuple[Any, int]], buf: Buffer, pos: int, version: int) -> Any:
     """A message that must fill the rest of ``buf``. Raises `DecodeError`."""
+    begin_message()
     try:
         message, pos = decode(buf, pos, version)
     except DECODE_FAILURES as error:

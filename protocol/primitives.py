@@ -19,8 +19,8 @@ Put: TypeAlias = Callable[[bytes | bytearray | memoryview], None]
 NO_UUID = bytes(16)
 MAX_TAGGED_FIELDS = 128
 """Tagged fields in one section; Kafka has no cap and can be made to work through millions (CVE-2026-111115)."""
-MAX_ARRAY_ELEMENTS = 200_000
-"""Elements in one array of a request (CVE-2026-111108: elements small in bytes and big in memory)."""
+MAX_ELEMENTS = 1_000_000
+"""Elements of all arrays of one message: a hundred bytes of memory each, from as little as one byte sent (CVE-2026-111108)."""
 
 _H = Struct(">h")
 _I = Struct(">i")
@@ -135,11 +135,23 @@ def read_compact_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
     return _slice(buf, pos, size - 1)
 
 
+_elements = 0
+
+
+def begin_message() -> None:
+    """A message begins: its elements are counted from here."""
+    global _elements  # noqa: PLW0603
+    _elements = 0
+
+
 def _checked(count: int, buf: Buffer, pos: int) -> int:
+    """An element takes a byte at least, and far more once it is an object: both the bytes and the sum are bounded."""
+    global _elements  # noqa: PLW0603
     if count > len(buf) - pos:
-        raise DecodeError(f"an array of {count} elements in {len(buf) - pos} bytes")
-    if count > MAX_ARRAY_ELEMENTS:
-        raise DecodeError(f"an array of {count} elements, at most {MAX_ARRAY_ELEMENTS} are taken")
+        raise DecodeError(f"array of {count} elements in {len(buf) - pos} bytes")
+    _elements += count
+    if _elements > MAX_ELEMENTS:
+        raise DecodeError(f"a message of more than {MAX_ELEMENTS} elements")
     return count
 
 

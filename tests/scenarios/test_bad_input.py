@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import struct
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -211,3 +213,83 @@ def test_full_disk_is_told_and_nothing_is_acknowledged() -> None:
         assert produce(client, "t", big) is Code.NONE
         assert end_offset(client, "t") == 3
         assert any("append_failed" in line for line in broker.logs)
+
+
+def resident_bytes(pid: int) -> int:
+    fields = (Path("/proc") / str(pid) / "statm").read_text().split()
+    return int(fields[1]) * 4096
+
+
+@pytest.mark.entry("BAD-03")
+def test_many_empty_elements_take_no_memory() -> None:
+    """Metadata for thirty million topics without a name, in a frame of thirty megabytes."""
+    count = 30_000_000
+    head = struct.pack(">hhihB", 3, 9, 7, -1, 0)
+    claimed, coded = count + 1, bytearray()
+    while claimed > 0x7F:
+        coded.append(claimed & 0x7F | 0x80)
+        claimed >>= 7
+    coded.append(claimed)
+    body = head + bytes(coded) + b"\1\0" * (count // 2)
+    with Broker() as broker, RawClient(broker.bootstrap) as client, RawClient(broker.bootstrap) as bystander:
+        assert broker.pid is not None
+        before = resident_bytes(broker.pid)
+        client.send_bytes(frame(body))
+        assert client.is_closed()
+        assert bystander.call(MetadataRequest([])).brokers
+        assert resident_bytes(broker.pid) - before < 3 * len(body)
+
+
+@pytest.mark.entry("BAD-14")
+def test_idle_connections_and_too_many_of_one_address_are_closed() -> None:
+    settings = {"connections.max.idle.ms": 1_500, "max.connections.per.ip": 5}
+    with Broker(settings=settings) as broker:
+        held = [RawClient(broker.bootstrap) for _ in range(5)]
+        assert held[0].call(MetadataRequest([])).brokers
+        with RawClient(broker.bootstrap) as sixth:
+            assert sixth.is_closed()
+        time.sleep(4)
+        assert all(client.is_closed() for client in held)
+        for client in held:
+            client.close()
+        with RawClient(broker.bootstrap) as again:
+            assert again.call(MetadataRequest([])).brokers
+
+
+@pytest.mark.entry("BAD-14")
+def test_the_listener_goes_on_when_descriptors_are_there_again() -> None:
+    import resource
+
+    with Broker() as broker:
+        assert broker.pid is not None
+        with RawClient(broker.bootstrap) as first:
+            assert first.call(MetadataRequest([])).brokers
+            used = len(list((Path("/proc") / str(broker.pid) / "fd").iterdir()))
+            soft, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (used + 3, hard))
+            crowd = [RawClient(broker.bootstrap) for _ in range(12)]
+            assert first.call(MetadataRequest([])).brokers, "who is in is served"
+            for client in crowd:
+                client.close()
+            resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
+            with RawClient(broker.bootstrap) as late:
+                assert late.call(MetadataRequest([])).brokers
+
+
+@pytest.mark.entry("NET-12")
+def test_half_open_slow_and_cut_connections_bother_nobody(bootstrap: str, bystander: RawClient) -> None:
+    from protocol.codec import request_frame
+
+    whole = request_frame(3, 9, 1, "slow", MetadataRequest([]))
+    with RawClient(bootstrap) as slow, RawClient(bootstrap) as cut, RawClient(bootstrap) as silent:
+        cut.send_bytes(whole[: len(whole) // 2])
+        cut.close()
+        for byte in whole:
+            slow.send_bytes(bytes([byte]))
+        assert slow.receive_frame()
+        for _ in range(1_000):
+            silent.send_bytes(whole)
+        before = time.monotonic()
+        assert bystander.call(MetadataRequest([])).brokers
+        assert time.monotonic() - before < 2
+        assert [silent.receive_frame()[:4] for _ in range(1_000)] == [b"\0\0\0\1"] * 1_000

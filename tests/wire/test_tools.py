@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -192,3 +193,27 @@ def test_kafka_reads_every_file(stop: str, tmp_path: Path) -> None:
         assert '"group":"dumped-group"' in decoded
         decoded = dump(files("__cluster_metadata-*", ".log"), "--cluster-metadata-decoder")
         assert "TOPIC_RECORD" in decoded
+
+
+def test_feature_levels_are_told_and_changed(broker: Broker) -> None:
+    assert re.search(r"Feature: transaction.version\s.*FinalizedVersionLevel: 2", tool("FeatureCommand", broker, "describe"))
+    tool("FeatureCommand", broker, "downgrade", "--feature", "transaction.version=1")
+    assert re.search(r"transaction.version\s.*FinalizedVersionLevel: 1", tool("FeatureCommand", broker, "describe"))
+    tool("FeatureCommand", broker, "upgrade", "--feature", "transaction.version=2")
+    with pytest.raises(subprocess.CalledProcessError, match="returned non-zero"):
+        tool("FeatureCommand", broker, "upgrade", "--feature", "transaction.version=9")
+
+
+def test_broker_configs_change_while_it_runs(broker: Broker) -> None:
+    entity = ("--entity-type", "brokers", "--entity-name", "1")
+    command = "kafka.admin.ConfigCommand"
+
+    def configs(*arguments: str) -> str:
+        return kafka.tool(command, "--bootstrap-server", broker.bootstrap, *entity, *arguments)
+
+    configs("--alter", "--add-config", "transaction.partition.verification.enable=false")
+    assert "transaction.partition.verification.enable=false" in configs("--describe")
+    configs("--alter", "--delete-config", "transaction.partition.verification.enable")
+    assert "transaction.partition.verification.enable=false" not in configs("--describe")
+    with pytest.raises(subprocess.CalledProcessError):
+        configs("--alter", "--add-config", "node.id=7")
