@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 from protocol.codec import api, decode_response_frame, request_frame
 from protocol.messages import APIS
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 T = TypeVar("T")
@@ -119,4 +120,10 @@ def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -
     retry(
         lambda: client.call(request, 9).topics[0],
         lambda t: t.error_code == 0 and all(p.error_code == 0 for p in t.partitions),
+    )
+    # The leader is known before it leads, with Apache Kafka.
+    asked = [ListOffsetsTopic(topic, [ListOffsetsPartition(index, -1, -1) for index in range(partitions)])]
+    retry(
+        lambda: client.call(ListOffsetsRequest(-1, 0, asked), 7).topics[0].partitions,
+        lambda found: all(p.error_code == 0 for p in found),
     )

@@ -46,6 +46,8 @@ class Protocol(RuleBasedStateMachine):
         self.values = 0
         for topic in ("t", "u"):
             self.ask(f"topic {topic}")
+        for coordinator in ("x", "y", "g group"):
+            self.ask(f"coordinator {coordinator}")
         self.ask("committed g t")
 
     def teardown(self) -> None:

@@ -299,11 +299,11 @@ def producers(world: World, words: Words) -> Ask:
 
 @verb
 def coordinator(world: World, words: Words) -> str:
-    """coordinator x [v=6]: the partition that the id hashes to, and whether a coordinator is named"""
+    """coordinator x [group] [v=6]: the partition that the id hashes to, and whether a coordinator is named"""
     name = words.plain[0]
     version = words.version(6) or 0
     real = world.real(name)
-    request = FindCoordinatorRequest(key=real, key_type=1, coordinator_keys=[real])
+    request = FindCoordinatorRequest(key=real, key_type=int(not words.has("group")), coordinator_keys=[real])
 
     def look() -> str:
         answer = world.call(request, version)
