@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run serve test test-fast test-all conformance mutants oracle lint generate benchmark clean
+.PHONY: run serve test test-fast test-all conformance mutants crash-nightly oracle lint generate benchmark clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -31,6 +31,10 @@ oracle: $(VENV)/.test
 conformance: $(VENV)/.test
 	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" --scoreboard .cache/scoreboard.json
 	$(BIN)/python -m tools.conformance .cache/scoreboard.json
+
+# Many more crash states than CI has time for.
+crash-nightly: $(VENV)/.test
+	CRASH_STATES=50000 $(PYTEST) -q -m slow tests/crash
 
 # Thirty rules broken on purpose: the scenarios must notice each.
 mutants: $(VENV)/.test

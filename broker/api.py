@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
 
 class Later:
-    """A response that is not there yet. ``resolve`` may be called before or after ``on_ready``, the first time counts."""
+    """A response that is not there yet. ``resolve`` may be called before or after ``on_ready``, the first time counts.
 
-    __slots__ = ("_callback", "_done", "_response")
+    ``is_durable``: whoever resolves it has waited for the disk already.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_callback", "_done", "_response", "is_durable")
+
+    def __init__(self, *, is_durable: bool = False) -> None:
+        self.is_durable = is_durable
         self._callback: Callable[[Any], None] | None = None
         self._done = False
         self._response: Any = None

@@ -10,6 +10,7 @@ import structlog
 from broker.cluster import Cluster
 from broker.config.definitions import ConfigError
 from broker.config.settings import BrokerConfig
+from broker.durability import POWER, GroupCommit
 from broker.env import Env, Listening
 from broker.fetch_sessions import FetchSessions
 from broker.groups import Groups
@@ -47,7 +48,9 @@ class Broker:
         self._advertised: dict[str, tuple[str, int]] = {}
         self.connections = Connections(self.settings)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
-        self.partitions = Partitions(env, self.directory)
+        # Only where answers must wait for the disk.
+        self.commit = GroupCommit(env, self._disk_failed) if self.settings.ottla_durability == POWER else None
+        self.partitions = Partitions(env, self.directory, self.commit)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
             lambda: int.from_bytes(env.random_uuid()[:4], "big") & 0x7FFFFFFF,
@@ -81,7 +84,7 @@ class Broker:
             self.cluster.load(self._features)
             self.groups.load()
             self.transactions.load()
-            self.transactions.resume()
+            self._resume()
             self.housekeeping = Housekeeping(self)
             for endpoint in self._endpoints:
                 await self._listen(endpoint)
@@ -105,6 +108,21 @@ class Broker:
             load_ms=round(self.startup_ms),
             metrics=self.metrics_url,
         )
+
+    def _resume(self) -> None:
+        """Carry out what was decided before; with ``durability=power`` once the decisions are on disk."""
+        if self.commit is None:
+            self.transactions.resume()
+            return
+        for partition in self.partitions:
+            if partition.log.segments and partition.log.recovery_point < partition.log.log_end_offset:
+                self.commit.wrote(partition.log)
+        self.commit.then(lambda durable: self.transactions.resume() if durable else None)
+
+    def _disk_failed(self) -> None:
+        """A sync has failed: nothing more is taken, for nothing more could be promised."""
+        for storage in self.directory.logs.values():
+            storage.is_failed = True
 
     def _identify(self) -> None:
         identity = read_identity(self.env.fs, self.directory.path)

@@ -60,7 +60,7 @@ class Cluster:
         config = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
         storage, _ = broker.directory.open(METADATA_TOPIC, 0, config, broker.env.now_ms())
         # Not among the partitions that clients can name.
-        self._runtime = Runtime(broker.env, Partition(broker.env, storage), self._replay)
+        self._runtime = Runtime(broker.env, Partition(broker.env, storage, broker.commit), self._replay)
         self._producer_ids = (0, 0)
 
     def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:

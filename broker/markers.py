@@ -114,9 +114,10 @@ class MarkerSender:
 
     def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
         """These owe nothing any more; the transaction is complete when none does."""
-        if not self._is_current(shard, metadata):
+        known = self._owed.get(metadata.transactional_id)
+        if known is None or not self._is_current(shard, metadata):
             return
-        owed = self._owed[metadata.transactional_id] - partitions
+        owed = known - partitions
         if owed:
             self._owed[metadata.transactional_id] = owed
             return

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import structlog
 
+from broker.durability import GroupCommit
 from broker.env import Env
 from protocol.errors import Code, KafkaError
 from protocol.records import BatchHeader, EndTxnMarker
@@ -20,10 +21,11 @@ log = structlog.get_logger("partition")
 class Partition:
     """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change."""
 
-    __slots__ = ("_env", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
+    __slots__ = ("_commit", "_env", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
 
-    def __init__(self, env: Env, storage: Log) -> None:
+    def __init__(self, env: Env, storage: Log, commit: GroupCommit | None) -> None:
         self._env = env
+        self._commit = commit
         self.log = storage
         self.appended_bytes = 0
         self.bytes_in = 0
@@ -37,6 +39,8 @@ class Partition:
         except OSError as error:
             raise self._disk_error(error) from error
         self.appended_bytes += len(batch)
+        if self._commit is not None:
+            self._commit.wrote(self.log)
         self.bytes_in += len(batch)
         self.messages_in += header.record_count
         if self.waiters:
@@ -50,6 +54,8 @@ class Partition:
         except OSError as error:
             raise self._disk_error(error) from error
         self.appended_bytes += len(batch)
+        if self._commit is not None:
+            self._commit.wrote(self.log)
         if self.waiters:
             self._wake()
         return appended
@@ -59,6 +65,8 @@ class Partition:
             appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
         except OSError as error:
             raise self._disk_error(error) from error
+        if self._commit is not None:
+            self._commit.wrote(self.log)
         # A marker may lay open any amount of data to a committed reader: whoever waits must look.
         self.appended_bytes += MARKER_COUNTS_BYTES
         if self.waiters:
@@ -78,13 +86,14 @@ class Partition:
 class Partitions:
     """All partitions by topic and number."""
 
-    def __init__(self, env: Env, directory: LogDirectory) -> None:
+    def __init__(self, env: Env, directory: LogDirectory, commit: GroupCommit | None) -> None:
         self._env = env
+        self._commit = commit
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
 
     def add(self, storage: Log) -> Partition:
-        partition = Partition(self._env, storage)
+        partition = Partition(self._env, storage, self._commit)
         self._by_name[storage.topic, storage.partition] = partition
         return partition
 

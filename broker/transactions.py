@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 import structlog
@@ -159,28 +159,55 @@ class Transactions:
         return answer.identity
 
     def _drive(self, shard: TransactionShard, transactional_id: str) -> None:
-        """From here on the outcome stands: what goes wrong with the markers is mended, not told to the client."""
-        self._markers.drive(shard, shard.ids[transactional_id])
+        """From here on the outcome stands: what goes wrong with the markers is mended, not told to the client.
+
+        A marker must never be on disk before the decision that it stands for.
+        """
+        commit = self._broker.commit
+        if commit is None:
+            self._markers.drive(shard, shard.ids[transactional_id])
+        else:
+            commit.then(lambda durable: self._markers.drive(shard, shard.ids[transactional_id]) if durable else None)
 
     def _count(self, shard: TransactionShard, transactional_id: str, outcome: str) -> None:
         metadata = shard.ids[transactional_id]
         self._broker.counters.transaction_ended(outcome, metadata.update_ms - metadata.start_ms)
 
     def complete(self, shard: TransactionShard, transactional_id: str) -> None:
-        """All markers are written. Where the log does not take the completion it comes again."""
+        """All markers are written. A completion must never be on disk before the markers that it stands for."""
+        metadata, commit = shard.ids[transactional_id], self._broker.commit
+        if commit is None:
+            self._complete(shard, metadata)
+        else:
+            commit.then(lambda durable: self._complete(shard, metadata) if durable else None)
+
+    def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        """Log the outcome. Where the log does not take it, it comes again."""
+        transactional_id = metadata.transactional_id
+        if shard.ids.get(transactional_id) is not metadata or self._broker.is_stopping:
+            return
         _, runtime = self._shards[shard.partition]
         try:
             runtime.execute(shard.complete(transactional_id, self._broker.env.steady_ms()))
         except KafkaError as error:
             log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
-            metadata = shard.ids[transactional_id]
             self.delayed += 1
             self._broker.env.call_later(RETRY_MS, lambda: self._complete_again(shard, metadata))
 
     def _complete_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         self.delayed -= 1
-        if shard.ids.get(metadata.transactional_id) is metadata and not self._broker.is_stopping:
-            self.complete(shard, metadata.transactional_id)
+        self._complete(shard, metadata)
+
+    def when_ended(self, then: Callable[[bool], None]) -> None:
+        """Call back once what `end` began is on disk: the decision, and in a second round its markers.
+
+        Whoever asks next then finds the transaction completed. Takes whether the disk has it all.
+        """
+        commit = self._broker.commit
+        if commit is None:
+            then(True)
+            return
+        commit.then(lambda decided: commit.then(then) if decided else then(False))
 
     # time
 

@@ -45,6 +45,10 @@ class Filesystem(Protocol):
         """Bring a file to the disk. Keeps no state, so it may run beside everything else."""
         ...
 
+    def sync_dir(self, path: str) -> None:
+        """Bring a directory's entries to the disk, and that directory's own entry: files that are new stay there."""
+        ...
+
     def rename(self, old: str, new: str) -> None: ...
 
     def unlink(self, path: str) -> None:

@@ -84,6 +84,7 @@ class Log:
 
         A retry of one of the last five batches is answered with where the first stands.
         """
+        self._check_sound()
         if header.producer_id >= 0:
             duplicate = self.producers.find_duplicate(header)
             if duplicate is not None:
@@ -171,13 +172,16 @@ class Log:
             raise KafkaError(Code.INVALID_TIMESTAMP, f"timestamp {timestamp} is too far from the broker's {now_ms}")
 
     def _segment_for(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int) -> Segment:
-        if self.is_failed:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} has failed")
+        self._check_sound()
         if not self.segments:
             self._create(now_ms)
         elif self.active.should_roll(size, last_offset, timestamp_ms, now_ms, self.config):
             self.roll(now_ms)
         return self.segments[-1]
+
+    def _check_sound(self) -> None:
+        if self.is_failed:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} has failed")
 
     def _create(self, now_ms: int) -> None:
         self.fs.make_dir(self.directory)

@@ -63,6 +63,8 @@ class MemoryFilesystem:
         if path not in self.files:
             raise FileNotFoundError(2, "No such file", path)
 
+    def sync_dir(self, path: str) -> None: ...
+
     def rename(self, old: str, new: str) -> None:
         if old in self.files:
             self.files[new] = self.files.pop(old)

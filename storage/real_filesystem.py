@@ -105,6 +105,14 @@ class RealFilesystem:
         finally:
             os.close(fd)
 
+    def sync_dir(self, path: str) -> None:
+        for directory in (path, os.path.dirname(path)):
+            fd = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
 

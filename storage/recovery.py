@@ -79,6 +79,9 @@ def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int
         report.segments_recovered += 1
         segment.txn_index.clear()
         next_offset, reason = segment.recover(log.config.index_interval_bytes)
+        if reason is None and not is_last and next_offset < log.segments[at + 1].base_offset:
+            # A power cut took the end of this segment exactly between two batches.
+            reason = f"{segment.path(LOG_SUFFIX)} ends at offset {next_offset}, before the next segment begins"
         if reason is not None:
             _cut_after(log, at, next_offset, reason, report)
             break

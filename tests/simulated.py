@@ -203,13 +203,14 @@ class SimulatedBroker:
         *,
         fs: Filesystem | None = None,
         seed: int = 1,
+        now_ms: int = START_MS,
     ) -> None:
         self._settings = {"log.dirs": DATA_DIR, **(settings or {})}
         self._features = features or {}
         self.fs = MemoryFilesystem() if fs is None else fs
         self._rng = random.Random(seed)
         self._loop = asyncio.new_event_loop()
-        self.env = SimulatedEnv(self.fs, self._rng, START_MS)
+        self.env = SimulatedEnv(self.fs, self._rng, now_ms)
         self.bugs = 0
 
     def start(self) -> SimulatedBroker:
@@ -224,8 +225,9 @@ class SimulatedBroker:
         self._gone()
 
     def kill(self) -> None:
-        if isinstance(self.fs, MemoryFilesystem):
-            self.fs.crashed()
+        crashed: Callable[[], None] | None = getattr(self.fs, "crashed", None)
+        if crashed is not None:
+            crashed()
         self._gone()
 
     def _gone(self) -> None:
@@ -241,6 +243,11 @@ class SimulatedBroker:
 
     def close(self) -> None:
         self.stop()
+        self._loop.close()
+
+    def abandon(self) -> None:
+        """Killed, and never started again."""
+        self.kill()
         self._loop.close()
 
     def connect(self, client_id: str = "simulated") -> SimulatedClient:

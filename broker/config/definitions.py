@@ -41,10 +41,12 @@ class Definition:
 
 
 OWN = (
+    Definition("ottla.durability", "STRING", "process"),
     Definition("ottla.metrics.host", "STRING", "127.0.0.1"),
     Definition("ottla.metrics.port", "INT", None),
 )
-"""Keys that Kafka does not have. Metrics are served where a port is given; 0 takes a free one."""
+"""Keys that Kafka does not have. Metrics are served where a port is given; 0 takes a free one. Durability is ``process``,
+what was acknowledged survives a kill, or ``power``, it survives a power cut."""
 
 
 def _bool(text: str) -> bool:

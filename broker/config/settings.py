@@ -72,6 +72,7 @@ class Settings(msgspec.Struct, frozen=True):
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
     offset_metadata_max_bytes: int
+    ottla_durability: str
     ottla_metrics_host: str
     ottla_metrics_port: int | None
 
@@ -101,6 +102,8 @@ class BrokerConfig:
             if len(values["log_dirs"]) != 1:
                 raise ConfigError("log.dirs: exactly one directory is supported")
             values["log_dirs"] = values["log_dirs"][0]
+        if values["ottla_durability"] not in ("process", "power"):
+            raise ConfigError(f"ottla.durability: {values['ottla_durability']!r} is neither process nor power")
         self.settings = Settings(**values)
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> BrokerConfig:

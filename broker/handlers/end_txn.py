@@ -5,7 +5,7 @@ Version 2 knows PRODUCER_FENCED. From 5 on every end bumps the epoch, and the an
 
 from __future__ import annotations
 
-from broker.api import Context, Declaration
+from broker.api import Context, Declaration, Later
 from broker.handlers.common import fenced_code
 from coordinator.transaction.shard import ProducerIdAndEpoch
 from protocol.errors import Code, KafkaError
@@ -14,7 +14,7 @@ from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 TV2_FROM = 5
 
 
-def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse:
+def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse | Later:
     try:
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
@@ -26,7 +26,13 @@ def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse:
         )
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    return EndTxnResponse(0, 0, identity.producer_id, identity.epoch)
+    response = EndTxnResponse(0, 0, identity.producer_id, identity.epoch)
+    if context.broker.commit is None:
+        return response
+    later = Later(is_durable=True)
+    lost = failed(request, context.version, Code.COORDINATOR_NOT_AVAILABLE)
+    context.broker.transactions.when_ended(lambda durable: later.resolve(response if durable else lost))
+    return later
 
 
 def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:

@@ -227,12 +227,30 @@ class Connection(asyncio.BufferedProtocol):
     # responses
 
     def _answer(self, parts: list[Buffer]) -> None:
-        if self._waiting:
+        commit = self._broker.commit
+        if commit is not None and commit.is_pending:
+            slot = _Slot()
+            self._waiting.append(slot)
+            self._update_reading()
+            commit.then(lambda durable: self._fill(slot, parts) if durable else self.close("the disk has failed"))
+        elif self._waiting:
             slot = _Slot()
             slot.parts = parts
             self._waiting.append(slot)
         else:
             self._out += parts
+
+    def _fill(self, slot: _Slot, parts: list[Buffer]) -> None:
+        """An answer that was waited for is there: it goes out with all that were waiting behind it."""
+        if self._transport is None:
+            return
+        slot.parts = parts
+        waiting = self._waiting
+        while waiting and waiting[0].parts is not None:
+            self._out += waiting.popleft().parts or []
+        if not self._in_update:
+            self._flush()
+        self._update_reading()
 
     def _park(self, codec: Api, version: int, correlation_id: int, later: Later) -> None:
         slot = _Slot()
@@ -241,13 +259,12 @@ class Connection(asyncio.BufferedProtocol):
         def ready(response: Any) -> None:
             if self._transport is None:
                 return
-            slot.parts = self._encoded(codec, version, correlation_id, response)
-            waiting = self._waiting
-            while waiting and waiting[0].parts is not None:
-                self._out += waiting.popleft().parts or []
-            if not self._in_update:
-                self._flush()
-            self._update_reading()
+            parts = self._encoded(codec, version, correlation_id, response)
+            commit = self._broker.commit
+            if commit is not None and commit.is_pending and not later.is_durable:
+                commit.then(lambda durable: self._fill(slot, parts) if durable else self.close("the disk has failed"))
+            else:
+                self._fill(slot, parts)
 
         later.on_ready(ready)
         self._update_reading()

@@ -68,7 +68,9 @@ def limits(**more: Any) -> Any:
 @pytest.fixture
 def broker() -> Any:
     settings = limits(socket_request_max_bytes=50_000_000, unstable_api_versions_enable=False)
-    return SimpleNamespace(settings=settings, connections=Connections(settings), unexpected_errors=0, counters=Counters())
+    return SimpleNamespace(
+        settings=settings, connections=Connections(settings), unexpected_errors=0, counters=Counters(), commit=None
+    )
 
 
 @pytest.fixture

@@ -35,8 +35,10 @@ def fetch_once(
     return found
 
 
-def stored(world: World, where: tuple[str, int], *, committed: bool = False) -> list[tuple[BatchHeader, bytes]]:
-    """Every batch of a partition, read as far as the isolation level lets."""
+def stored(
+    world: World, where: tuple[str, int], *, committed: bool = False, aborted: set[tuple[int, int]] | None = None
+) -> list[tuple[BatchHeader, bytes]]:
+    """Every batch of a partition, read as far as the isolation level lets; ``aborted`` takes what the fetches list."""
     found: list[tuple[BatchHeader, bytes]] = []
     at = 0
     while True:
@@ -44,6 +46,8 @@ def stored(world: World, where: tuple[str, int], *, committed: bool = False) -> 
         if part.error_code == Code.OFFSET_OUT_OF_RANGE and at < part.log_start_offset:
             at = part.log_start_offset
             continue
+        if aborted is not None:
+            aborted |= {(a.first_offset, a.producer_id) for a in part.aborted_transactions or ()}
         data = bytes(part.records or b"")
         batch_list = [(h, data[p : p + h.size_bytes]) for p, h in batches(data) if h.next_offset > at]
         if not batch_list:
@@ -54,13 +58,12 @@ def stored(world: World, where: tuple[str, int], *, committed: bool = False) -> 
 
 def visible(world: World, where: tuple[str, int], *, committed: bool) -> list[str]:
     """What a consumer gives its application, the aborted list applied as the Java client does."""
-    aborted: list[tuple[int, int]] = []
-    if committed:
-        part = fetch_once(world, where)
-        aborted = sorted((a.first_offset, a.producer_id) for a in part.aborted_transactions or ())
+    listed: set[tuple[int, int]] = set()
+    found = stored(world, where, committed=committed, aborted=listed)
+    aborted = sorted(listed)
     values: list[str] = []
     hidden: set[int] = set()
-    for header, raw in stored(world, where, committed=committed):
+    for header, raw in found:
         while aborted and aborted[0][0] <= header.last_offset:
             hidden.add(aborted.pop(0)[1])
         if header.is_control:

@@ -1,0 +1,116 @@
+"""When what was written may be told: at once, or when the disk has it (``ottla.durability``).
+
+``process`` is Kafka's own promise: what was acknowledged survives a kill, for the operating system has it. With ``power``
+it survives a power cut: every answer, and every effect of a coordinator's record, waits until the files behind it are
+synced. One round of syncs serves all that wait (group commit); it runs beside the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from broker.env import Env
+from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from storage.log import Log
+
+PROCESS, POWER = "process", "power"
+
+Waiter = Callable[[bool], None]
+"""Takes whether the disk has it. False means that it never will: the log directory has failed."""
+
+_RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
+"""A decision is synced after the data it decides on: a Prepare record on disk means that its records are there too."""
+
+log = structlog.get_logger("durability")
+
+
+class GroupCommit:
+    """Syncs what partitions have written. ``on_failure`` is called once, when a sync has failed."""
+
+    def __init__(self, env: Env, on_failure: Callable[[], None]) -> None:
+        self._env = env
+        self._on_failure = on_failure
+        # path -> rank; directories, where files are new, come with their files.
+        self._dirty: dict[str, int] = {}
+        self._new_directories: set[str] = set()
+        self._seen: set[str] = set()
+        self._waiting: list[Waiter] = []
+        self._in_flight: list[Waiter] = []
+        self._is_syncing = False
+        self._is_scheduled = False
+        self.has_failed = False
+        self.rounds = 0
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether anything that was written is not on disk yet."""
+        return bool(self._dirty) or self._is_syncing
+
+    def wrote(self, storage: Log) -> None:
+        """A log has grown."""
+        path = storage.active.log.path
+        if path not in self._dirty:
+            self._dirty[path] = _RANK.get(storage.topic, 0)
+            if path not in self._seen:
+                self._seen.add(path)
+                self._new_directories.add(storage.directory)
+
+    def then(self, waiter: Waiter) -> None:
+        """Call back when all that is written by now is on disk: at once where it is."""
+        if self.has_failed:
+            waiter(False)
+        elif self._dirty:
+            self._waiting.append(waiter)
+            self._schedule()
+        elif self._is_syncing:
+            self._in_flight.append(waiter)
+        else:
+            waiter(True)
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled and not self._is_syncing:
+            self._is_scheduled = True
+            # Whatever else this turn of the loop writes goes with the same round.
+            self._env.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._is_scheduled = False
+        if self._is_syncing or not self._dirty:
+            return
+        paths = sorted(self._dirty, key=lambda p: self._dirty[p])
+        directories = sorted(self._new_directories)
+        self._dirty, self._new_directories = {}, set()
+        self._in_flight, self._waiting = self._waiting, []
+        self._is_syncing = True
+        self.rounds += 1
+        fs = self._env.fs
+
+        def sync() -> None:
+            for directory in directories:
+                fs.sync_dir(directory)
+            for path in paths:
+                fs.sync_file(path)
+
+        self._env.run_aside(sync, self._synced)
+
+    def _synced(self, error: BaseException | None) -> None:
+        self._is_syncing = False
+        done, self._in_flight = self._in_flight, []
+        if error is not None:
+            self._failed(error)
+        for waiter in done:
+            waiter(error is None)
+        if self._waiting and not self.has_failed:
+            self._schedule()
+
+    def _failed(self, error: BaseException) -> None:
+        """After a failed sync nobody knows what the disk has: no later success may be told (fsyncgate)."""
+        log.error("sync_failed", error=str(error))
+        self.has_failed = True
+        self._dirty.clear()
+        self._on_failure()
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            waiter(False)

@@ -1,0 +1,103 @@
+"""A load of transactions on a traced disk, and what was acknowledged when."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from tests.crash.tracing import Op, TracingFilesystem
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.simulated import SimulatedBroker
+
+TOPICS = ("t", "t/1", "u")
+IDS = ("x", "y", "z")
+TIMEOUT_MS = 60_000
+SETTINGS = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "log.flush.offset.checkpoint.interval.ms": "3000",
+    "transaction.state.log.num.partitions": "3",
+    "offsets.topic.num.partitions": "3",
+}
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What one transaction wrote. ``told`` is the length of the trace when its end was acknowledged, 0 before."""
+
+    values: dict[str, list[str]] = field(default_factory=dict)
+    offset: int | None = None
+    commit: bool = False
+    asked: bool = False
+    told: int = 0
+
+
+@dataclass(slots=True)
+class Story:
+    """A trace, and the facts that must hold after it. ``acknowledged``: trace length, partition, offset, value."""
+
+    trace: list[Op]
+    ended_ms: int = 0
+    transactions: list[Transaction] = field(default_factory=list)
+    acknowledged: list[tuple[int, str, int, str]] = field(default_factory=list)
+
+
+def tell(durability: str, transactions: int, seed: int) -> Story:
+    """Run the load; every request is answered before the next, so the trace's length says what was known when."""
+    rng = random.Random(seed)
+    fs = TracingFilesystem()
+    broker = SimulatedBroker(SETTINGS | {"ottla.durability": durability}, fs=fs, seed=seed).start()
+    world = World(broker, "ottla", "")
+    story = Story(fs.trace)
+    for command in ("topic t partitions=2 segment.bytes=1200", "topic u segment.bytes=1500", "N = init"):
+        perform(world, command)
+    for name in IDS:
+        assert perform(world, f"{name.upper()} = init {name} timeout={TIMEOUT_MS}").startswith("NONE")
+    open_by: dict[str, Transaction] = {}
+    while len(story.transactions) < transactions or open_by:
+        name = rng.choice(IDS)
+        _step(world, rng, story, open_by, name, may_begin=len(story.transactions) < transactions)
+        if rng.random() < 0.02:
+            broker.sleep(1_000)
+        if rng.random() < 0.01:
+            perform(world, rng.choice(["restart", "kill"]))
+    world.close()
+    story.ended_ms = broker.now_ms()
+    broker.abandon()
+    return story
+
+
+def _step(world: World, rng: random.Random, story: Story, open_by: dict[str, Transaction], name: str, *, may_begin: bool) -> None:
+    actor = name.upper()
+    if rng.random() < 0.15:
+        where = rng.choice(TOPICS)
+        _note(world, story, where, perform(world, f"produce N {where} size={rng.randrange(20, 200)}"), "N")
+        return
+    current = open_by.get(name)
+    if current is None:
+        if not may_begin:
+            return
+        current = open_by[name] = Transaction()
+        story.transactions.append(current)
+    elif rng.random() < 0.35:
+        current.commit, current.asked = rng.random() < 0.7, True
+        answer = perform(world, f"{'commit' if current.commit else 'abort'} {actor}")
+        assert answer.startswith("NONE"), answer
+        current.told = len(story.trace)
+        del open_by[name]
+        return
+    if rng.random() < 0.2:
+        current.offset = rng.randrange(1_000)
+        assert perform(world, f"offsets {actor} g-{name} t={current.offset}") == "NONE"
+        return
+    where = rng.choice(TOPICS)
+    answer = perform(world, f"produce {actor} {where} size={rng.randrange(20, 200)}")
+    value = _note(world, story, where, answer, actor)
+    current.values.setdefault(where, []).append(value)
+
+
+def _note(world: World, story: Story, where: str, answer: str, actor: str) -> str:
+    assert answer.startswith("NONE @"), answer
+    value = f"{actor.lower()}{world.actors[actor].written}"
+    story.acknowledged.append((len(story.trace), where, int(answer.split("@")[1].split(maxsplit=1)[0]), value))
+    return value

@@ -1,0 +1,181 @@
+"""Every state that a crash may leave on the disk: what was promised is there, and nothing is torn."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import pytest
+
+from protocol.records import batches, read_marker, read_records
+from storage.log import Log
+from storage.memory_filesystem import MemoryFilesystem
+from storage.reading import read
+from storage.recovery import open_log
+from tests.crash.load import IDS, SETTINGS, TIMEOUT_MS, TOPICS, Story, Transaction, tell
+from tests.crash.tracing import Disk
+from tests.scenarios.play import perform
+from tests.scenarios.views import visible
+from tests.scenarios.world import World
+from tests.simulated import SimulatedBroker
+
+STATES_A_BOUNDARY = 5
+STATES_IN_FAST = 50
+STATES_IN_CI = int(os.environ.get("CRASH_STATES", "2000"))
+TRANSACTIONS = 300
+
+
+def started(image: dict[str, bytes], durability: str, story: Story) -> SimulatedBroker:
+    fs = MemoryFilesystem()
+    fs.files = {path: bytearray(data) for path, data in image.items()}
+    return SimulatedBroker(SETTINGS | {"ottla.durability": durability}, fs=fs, now_ms=story.ended_ms).start()
+
+
+def all_batches(log: Log) -> list[tuple[Any, bytes]]:
+    found = []
+    for segment in log.segments:
+        data = segment.log.read(segment.size_bytes, 0)
+        found += [(h, data[p : p + h.size_bytes]) for p, h in batches(data)]
+    return found
+
+
+def check_derived(log: Log) -> None:
+    """Last stable offset, aborted list, indexes and producers equal what the batches themselves say."""
+    opened: dict[int, int] = {}
+    aborted: list[tuple[int, int]] = []
+    at = log.segments[0].base_offset if log.segments else 0
+    for header, raw in all_batches(log):
+        assert header.base_offset == at, "offsets follow each other"
+        at = header.next_offset
+        if header.is_control:
+            first = opened.pop(header.producer_id, None)
+            marker = read_marker(raw, header)
+            if first is not None and marker is not None and not marker.commit:
+                aborted.append((first, header.producer_id))
+        elif header.is_transactional:
+            opened.setdefault(header.producer_id, header.base_offset)
+    assert at == log.log_end_offset or not log.segments
+    stable = min(opened.values(), default=log.log_end_offset)
+    assert log.last_stable_offset == stable
+    told: set[tuple[int, int]] = set()
+    position = log.log_start_offset
+    while position < stable:
+        piece = read(log, position, 1 << 20, committed=True)
+        told |= {(a.first_offset, a.producer_id) for a in piece.aborted or ()}
+        position = [h for _, h in batches(piece.data)][-1].next_offset
+    assert told == {a for a in aborted if a[0] < stable}
+    fs = log.fs
+    assert isinstance(fs, MemoryFilesystem)
+    bare = MemoryFilesystem()
+    bare.files = {p: bytearray(d) for p, d in fs.files.items() if p.startswith(f"{log.directory}/") and p.endswith(".log")}
+    again = Log(bare, log.directory, log.topic, log.partition, log.config)
+    open_log(again, 1, clean=False)
+    assert again.producers.open_txns == log.producers.open_txns
+    assert {p: (e.epoch, e.last_sequence) for p, e in again.producers.entries.items()} == {
+        p: (e.epoch, e.last_sequence) for p, e in log.producers.entries.items()
+    }
+
+
+def check(story: Story, count: int, name: str, image: dict[str, bytes], durability: str) -> None:
+    """Start on what the crash left, look, crash again in recovery, look again."""
+    promised = name == "kept" or durability == "power"
+    broker = started(image, durability, story)
+    if "t" not in broker.broker.cluster.state.topics or "u" not in broker.broker.cluster.state.topics:
+        assert not story.acknowledged or story.acknowledged[0][0] > count or not promised
+        broker.abandon()
+        return
+    for partition in broker.broker.partitions:
+        if partition.log.segments:
+            check_derived(partition.log)
+    again = started({p: bytes(d) for p, d in broker.fs.files.items()}, durability, story)  # type: ignore[attr-defined]
+    seen = looks(broker)
+    assert looks(again) == seen, "a crash during recovery changes nothing"
+    again.abandon()
+    if promised:
+        check_promises(story, count, broker, seen)
+    else:
+        check_prefixes(story, seen)
+    assert broker.bugs == 0
+    assert broker.broker.unexpected_errors == 0
+    broker.abandon()
+
+
+def looks(broker: SimulatedBroker) -> dict[str, list[str]]:
+    """Every value in every partition."""
+    world = World(broker, "ottla", "")
+    found = {}
+    for where in TOPICS:
+        topic, index = world.partition(where)
+        log = broker.broker.partitions.get(topic, index).log
+        values = [r.value for h, raw in all_batches(log) if not h.is_control for r in read_records(raw)]
+        found[where] = [(v or b"").decode().rstrip(".") for v in values]
+    world.close()
+    return found
+
+
+def check_prefixes(story: Story, seen: dict[str, list[str]]) -> None:
+    """What a power cut took from a partition is its end, nothing else."""
+    for where, values in seen.items():
+        history = [value for _, at, _, value in story.acknowledged if at == where]
+        shared = min(len(values), len(history))
+        assert values[:shared] == history[:shared]
+
+
+def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict[str, list[str]]) -> None:
+    """Acknowledged records are there; ends that were told stand; no transaction is torn."""
+    for told, where, _, value in story.acknowledged:
+        if told <= count:
+            assert value in seen[where]
+    # Whoever was open is timed out now.
+    broker.sleep(TIMEOUT_MS + 2_000)
+    world = World(broker, "ottla", "")
+    committed = {where: set(visible(world, world.partition(where), committed=True)) for where in TOPICS}
+    for name in IDS:
+        assert not perform(world, f"describe {name}").startswith(("Prepare", "Ongoing"))
+    world.close()
+    for transaction in story.transactions:
+        check_whole(transaction, count, committed, seen)
+
+
+def check_whole(transaction: Transaction, count: int, committed: dict[str, set[str]], seen: dict[str, list[str]]) -> None:
+    shown = [value in committed[where] for where, values in transaction.values.items() for value in values]
+    if transaction.told and transaction.told <= count:
+        assert all(s is transaction.commit for s in shown), "what was told stands"
+        return
+    stored = [value in seen[where] for where, values in transaction.values.items() for value in values]
+    if any(shown):
+        assert all(stored), "a committed transaction has lost a record"
+        assert all(shown), "torn"
+        assert transaction.commit, "nobody asked for it"
+
+
+def run(durability: str, states: int, seed: int) -> int:
+    """Check some ``states`` crash states, a fifth of them around renames and unlinks; how many there were."""
+    story = tell(durability, TRANSACTIONS, seed)
+    rng = random.Random(seed)
+    moves = [n for n, op in enumerate(story.trace, 1) if op.kind in ("rename", "unlink")]
+    wanted = states // STATES_A_BOUNDARY
+    chosen = set(rng.sample(moves, min(len(moves), wanted // 5)))
+    chosen |= set(rng.sample(range(1, len(story.trace) + 1), min(len(story.trace), wanted)))
+    disk = Disk()
+    checked = 0
+    for count, op in enumerate(story.trace, 1):
+        disk.apply(op)
+        if count not in chosen:
+            continue
+        for name, image in disk.states(rng):
+            check(story, count, name, image, durability)
+            checked += 1
+    return checked
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_some_crash_states(durability: str) -> None:
+    assert run(durability, STATES_IN_FAST, 1) >= STATES_IN_FAST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_two_thousand_crash_states(durability: str) -> None:
+    assert run(durability, STATES_IN_CI // 2, 2) >= STATES_IN_CI // 2
