@@ -126,9 +126,9 @@ def document(board: Board) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Print the scoreboard and write docs/conformance.md.")
-    parser.add_argument("results", type=Path)
+    parser.add_argument("results", type=Path, nargs="+", help="of one run or several")
     options = parser.parse_args()
-    board = board_of(json.loads(options.results.read_text()))
+    board = board_of([result for path in options.results for result in json.loads(path.read_text())])
     rows = table(board)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:

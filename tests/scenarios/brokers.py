@@ -42,6 +42,7 @@ SET_UPS = {
     "tv0": SetUp(features={"transaction.version": 0}),
     "tv1": SetUp(features={"transaction.version": 1}),
     "features": SetUp(),
+    "model": SetUp(),
     "short": SetUp(_SHORT_LIVES),
     "ids": SetUp({k: v for k, v in _SHORT_LIVES.items() if k.startswith("transaction")}),
     "2pc": SetUp(_TWO_PHASE | {"transactional.id.expiration.ms": "1500", **_SHORT_LIVES}),

@@ -45,7 +45,7 @@ def forge(world: World, words: Words) -> str:
     data = PartitionProduceData(partition_for(name, PARTITIONS), bytes(batch))
     request = ProduceRequest(None, -1, 5_000, [TopicProduceData(TRANSACTION_TOPIC, partition_data=[data])])
     admin = world.broker.connect(ADMIN)
-    code = admin.call(request, 9).responses[0].partition_responses[0].error_code
+    code = world.until(lambda: admin.call(request, 9).responses[0].partition_responses[0].error_code, lambda c: c == 0)
     admin.close()
     world.actors[words.name] = Actor(words.name, name, pid, epoch)
     return name_of(code)
