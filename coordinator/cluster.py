@@ -6,7 +6,7 @@ Replayed from ``__cluster_metadata-0`` (org.apache.kafka.controller ReplicationC
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -142,6 +142,21 @@ class ClusterState:
         message = producer_ids_record.ProducerIdsRecord(self.node_id, 0, end)
         return Result((first, end), [_record(producer_ids_record, message)])
 
+    def snapshot(self, without_features: Collection[str] = ()) -> list[LogRecord]:
+        """The records that make this state again, in the order that KRaft's own snapshots have."""
+        levels = sorted((n, level) for n, level in self.features.items() if n not in without_features)
+        feature = feature_level_record
+        # metadata.version comes first: it says how the others are read.
+        levels.sort(key=lambda pair: pair[0] != "metadata.version")
+        records = [_record(feature, feature.FeatureLevelRecord(name, level)) for name, level in levels]
+        for topic in self.topics.values():
+            records.append(_record(topic_record, topic_record.TopicRecord(topic.name, topic.topic_id)))
+            records += [self._partition(topic.topic_id, index, epoch) for index, epoch in enumerate(topic.leader_epochs)]
+        for (kind, name), configs in self.configs.items():
+            records += [self._config(kind, name, key, value) for key, value in configs.items()]
+        message = producer_ids_record.ProducerIdsRecord(self.node_id, 0, self.next_producer_id)
+        return [*records, _record(producer_ids_record, message)]
+
     # look-ups
 
     def topic(self, name: str) -> Topic:
@@ -203,10 +218,16 @@ class ClusterState:
         if not 0 < count <= MAX_PARTITIONS_PER_TOPIC:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Number of partitions was set to an invalid value: {count}")
 
-    def _partition(self, topic_id: bytes, index: int) -> LogRecord:
+    def _partition(self, topic_id: bytes, index: int, leader_epoch: int = 0) -> LogRecord:
         node = [self.node_id]
         message = partition_record.PartitionRecord(
-            partition_id=index, topic_id=topic_id, replicas=node, isr=node, leader=self.node_id, leader_epoch=0, partition_epoch=0
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=node,
+            isr=node,
+            leader=self.node_id,
+            leader_epoch=leader_epoch,
+            partition_epoch=0,
         )
         return _record(partition_record, message)
 

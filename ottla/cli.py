@@ -1,4 +1,4 @@
-"""The command line: ``ottla serve``, ``ottla health``, ``ottla demo``."""
+"""The command line: ``ottla serve``, ``ottla health``, ``ottla graduate``, ``ottla demo``."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ def _parser() -> argparse.ArgumentParser:
     health = commands.add_parser("health", help="exit 0 if a broker answers, else 1")
     health.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
     health.add_argument("--timeout-s", type=float, default=5.0)
+
+    graduate = commands.add_parser("graduate", help="turn a data directory into one that Apache Kafka starts on")
+    graduate.add_argument("--data-dir", required=True, metavar="DIR", help="of a stopped broker; nothing is written into it")
+    where = graduate.add_mutually_exclusive_group(required=True)
+    where.add_argument("--to", metavar="KAFKA_DIR", help="made, with a copy of everything")
+    where.add_argument("--in-place", action="store_true", help="hand DIR itself over, without a copy")
+    where.add_argument("--dry-run", action="store_true", help="check and report only")
 
     demo = commands.add_parser("demo", help="run the shop with injected failures and prove the result")
     demo.add_argument("--port", type=int, default=9092)
@@ -105,7 +112,18 @@ def _demo(options: argparse.Namespace) -> int:
     return run(port=options.port, purchases=options.purchases, data_dir=options.data_dir)
 
 
+def _graduate(options: argparse.Namespace) -> int:
+    from ottla.graduate import graduate
+
+    return graduate(options.data_dir, options.to, dry_run=options.dry_run, in_place=options.in_place)
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    commands: dict[str, Callable[[argparse.Namespace], int]] = {"serve": _serve, "health": _health, "demo": _demo}
+    commands: dict[str, Callable[[argparse.Namespace], int]] = {
+        "serve": _serve,
+        "health": _health,
+        "graduate": _graduate,
+        "demo": _demo,
+    }
     return commands[options.command](options)

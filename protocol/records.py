@@ -177,6 +177,14 @@ def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
     _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
 
 
+def with_attributes(batch: bytearray, attributes: int) -> bytearray:
+    """Set attribute bits of a batch of our own and renew its CRC."""
+    (known,) = _ATTRIBUTES.unpack_from(batch, 21)
+    _ATTRIBUTES.pack_into(batch, 21, known | attributes)
+    _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+    return batch
+
+
 class Record(msgspec.Struct, gc=False):
     """One decoded record. ``offset`` and ``timestamp_ms`` are absolute."""
 

@@ -67,6 +67,10 @@ class Filesystem(Protocol):
         """Remove a directory with all that is in it."""
         ...
 
+    def remove_empty_dir(self, path: str) -> None:
+        """Remove a directory in which nothing is; one that is not there is no error."""
+        ...
+
     def space(self, path: str) -> tuple[int, int]:
         """Total and usable bytes of the disk that holds ``path``."""
         ...

@@ -92,6 +92,9 @@ class MemoryFilesystem:
             del self.files[inside]
         self._dirs = {d for d in self._dirs if d != path and not d.startswith(f"{path}/")}
 
+    def remove_empty_dir(self, path: str) -> None:
+        self._dirs.discard(path)
+
     def space(self, path: str) -> tuple[int, int]:
         return TOTAL_BYTES, TOTAL_BYTES - sum(map(len, self.files.values()))
 

@@ -134,6 +134,12 @@ class RealFilesystem:
     def remove_dir(self, path: str) -> None:
         shutil.rmtree(path, ignore_errors=False)
 
+    def remove_empty_dir(self, path: str) -> None:
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+
     def space(self, path: str) -> tuple[int, int]:
         usage = shutil.disk_usage(path)
         return usage.total, usage.free

@@ -185,7 +185,10 @@ QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class ApacheKafka:
-    """A single-node Apache Kafka (broker and controller) in a process of its own."""
+    """A single-node Apache Kafka (broker and controller) in a process of its own.
+
+    ``log_dir`` is a directory that is formatted already; without one ``data_dir/logs`` is made and formatted.
+    """
 
     def __init__(
         self,
@@ -196,8 +199,13 @@ class ApacheKafka:
         heap: str = "1G",
         jvm: tuple[str, ...] = SERVER_JVM,
         format_arguments: tuple[str, ...] = ("--standalone",),
+        log_dir: Path | None = None,
     ) -> None:
         self.data_dir = Path(data_dir)
+        self.log_dir = self.data_dir / "logs" if log_dir is None else log_dir
+        # A directory that was made elsewhere knows of no voters: they are named in the config.
+        self._quorum_key = "controller.quorum.bootstrap.servers" if log_dir is None else "controller.quorum.voters"
+        self._quorum_prefix = "" if log_dir is None else "1@"
         self._port = port or free_port()
         self._controller_port = free_port()
         self._settings = dict(settings or {})
@@ -220,12 +228,12 @@ class ApacheKafka:
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self._controller_port}",
+            self._quorum_key: f"{self._quorum_prefix}127.0.0.1:{self._controller_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(self.data_dir / "logs"),
+            "log.dirs": str(self.log_dir),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
@@ -242,7 +250,7 @@ class ApacheKafka:
     def prepare(self) -> Path:
         """Write the config and format the directory if need be; the config."""
         config = self._write_config()
-        if not (self.data_dir / "logs" / "meta.properties").exists():
+        if not (self.log_dir / "meta.properties").exists():
             tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(config), *self._format_arguments)
         return config
 

@@ -98,6 +98,9 @@ class TracingFilesystem:
         self.trace.append(Op("remove_dir", path))
         self.real.remove_dir(path)
 
+    def remove_empty_dir(self, path: str) -> None:
+        self.real.remove_empty_dir(path)
+
     def space(self, path: str) -> tuple[int, int]:
         return self.real.space(path)
 

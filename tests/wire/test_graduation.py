@@ -1,0 +1,136 @@
+"""A directory that ottla has written, taken over by Apache Kafka in the middle of everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla import Broker
+from ottla.graduate import graduate
+from tests.scenarios.brokers import Wire
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable, jars
+
+pytestmark = [pytest.mark.wire, pytest.mark.java]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def java() -> None:
+    try:
+        jars("all")
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+
+
+LOOKS = (
+    "ends t",
+    "ends t/1",
+    "ends u",
+    "read t",
+    "read t/1",
+    "read u",
+    "read t uncommitted",
+    "committed g t",
+    "committed g t stable",
+)
+
+
+def live(directory: Path) -> tuple[World, dict[str, str]]:
+    """A broker that has done everything, stopped with a transaction open; what readers saw last."""
+    broker = Broker(data_dir=directory).start()
+    world = World(Wire(broker), "ottla", "")
+    for command in (
+        "topic t partitions=2 retention.ms=86400000",
+        "topic u cleanup.policy=compact",
+        "N = init",
+        "A = init done",
+        "B = init aborted",
+        "C = init open timeout=60000",
+        "produce N t n=3",
+        "produce N u keyed",
+        "produce A t n=2",
+        "produce A t/1",
+        "offsets A g t=4",
+        "commit A",
+        "produce B t n=4",
+        "abort B",
+        "produce C t",
+        "produce C t/1 n=2",
+        "offsets C g t=9",
+        "produce N t",
+    ):
+        answer = perform(world, command)
+        assert answer == "" or answer.startswith("NONE"), f"{command}: {answer}"
+    return world, {look: perform(world, look) for look in LOOKS}
+
+
+def kafka_on(directory: Path, home: Path) -> ApacheKafka:
+    kafka = ApacheKafka(home, jvm=QUICK_JVM, log_dir=directory)
+    return kafka.start()
+
+
+@pytest.mark.parametrize("stop", ["stopped", "killed"])
+@pytest.mark.parametrize("in_place", [False, True], ids=["copied", "in place"])
+def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
+    if in_place and stop == "killed":
+        pytest.skip("one of the two is enough")
+    source, target = tmp_path / "ottla", tmp_path / "kafka"
+    world, seen = live(source)
+    process = world.broker.process  # type: ignore[attr-defined]
+    process.stop() if stop == "stopped" else process.kill()
+    world.forget_connection()
+    before = {p: p.read_bytes() for p in source.rglob("*") if p.is_file()}
+    said: list[str] = []
+    assert graduate(str(source), None if in_place else str(target), dry_run=False, in_place=in_place, say=said.append) == 0
+    assert any("t " in line and "2 partitions" in line for line in said)
+    if not in_place:
+        assert {p: p.read_bytes() for p in source.rglob("*") if p.is_file()} == before, "nothing is written into the source"
+    kafka = kafka_on(source if in_place else target, tmp_path / "home")
+    try:
+        world.broker = Wire(kafka)
+        world.target = "kafka"
+        assert {look: perform(world, look) for look in LOOKS} == seen
+        # The same id goes on with its next epoch, sequences go on, an open transaction can be ended.
+        assert perform(world, "A = init done") == f"NONE {world.pid(world.actors['A'].pid)} e2"
+        assert perform(world, "produce N t").startswith("NONE @")
+        assert perform(world, "commit C").startswith("NONE")
+        assert perform(world, "read t/1").endswith("c2 c3")
+        assert perform(world, "committed g t stable") == "9"
+        given = {a.pid for a in world.actors.values()}
+        perform(world, "Z = init")
+        assert world.actors["Z"].pid not in given
+    finally:
+        world.close()
+        kafka.stop()
+
+
+def test_what_cannot_be_handed_over_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "ottla", tmp_path / "kafka"
+    (tmp_path / "nothing").mkdir()
+    assert graduate(str(tmp_path / "nothing"), str(target), dry_run=False, in_place=False) == 1
+    assert "no meta.properties" in capsys.readouterr().err
+    with Broker(data_dir=source) as broker:
+        world = World(Wire(broker), "ottla", "")
+        for command in ("topic t segment.bytes=1048576", "N = init", *["produce N t size=700000"] * 3):
+            perform(world, command)
+        world.close()
+        assert graduate(str(source), str(target), dry_run=False, in_place=False) == 1
+        assert "in use" in capsys.readouterr().err
+    assert graduate(str(source), None, dry_run=True, in_place=False) == 0
+    assert "dry run" in capsys.readouterr().out
+    assert not target.exists()
+    damaged = sorted((source / "t-0").glob("*.log"))[0]
+    sound = damaged.read_bytes()
+    damaged.write_bytes(sound[:1_000] + bytes([sound[1_000] ^ 1]) + sound[1_001:])
+    assert graduate(str(source), str(target), dry_run=False, in_place=False) == 1
+    told = capsys.readouterr().err
+    assert damaged.name in told
+    assert "offset 0" in told
+    assert not target.exists()
+    damaged.write_bytes(sound)
+    target.mkdir()
+    (target / "something").touch()
+    assert graduate(str(source), str(target), dry_run=False, in_place=False) == 1
+    assert "not empty" in capsys.readouterr().err
