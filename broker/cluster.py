@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 METADATA_TOPIC = "__cluster_metadata"
+METADATA_CONFIG = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
+"""The metadata log is never cut, rolled by time or refused for its size."""
 
 DEFAULT_FEATURES = {
     "eligible.leader.replicas.version": 1,
@@ -57,8 +59,7 @@ class Cluster:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.state = ClusterState(broker.settings.node_id)
-        config = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
-        storage, _ = broker.directory.open(METADATA_TOPIC, 0, config, broker.env.now_ms())
+        storage, _ = broker.directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, broker.env.now_ms())
         # Not among the partitions that clients can name.
         self._runtime = Runtime(broker.env, Partition(broker.env, storage, broker.commit), self._replay)
         self._producer_ids = (0, 0)

@@ -1,4 +1,5 @@
-"""The command line: ``ottla serve``, ``ottla health``, ``ottla graduate``, ``ottla demo``."""
+"""The command line: ``ottla serve``, ``ottla health``, ``ottla graduate``, ``ottla adopt``,
+``ottla demo``."""
 
 from __future__ import annotations
 
@@ -38,6 +39,11 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--to", metavar="KAFKA_DIR", help="made, with a copy of everything")
     where.add_argument("--in-place", action="store_true", help="hand DIR itself over, without a copy")
     where.add_argument("--dry-run", action="store_true", help="check and report only")
+
+    adopt = commands.add_parser("adopt", help="take topics of an Apache Kafka data directory over")
+    adopt.add_argument("--from", dest="source", required=True, metavar="KAFKA_DIR", help="log.dirs, a copy of it, or one partition")
+    adopt.add_argument("--data-dir", required=True, metavar="DIR", help="of a stopped broker, or a new one")
+    adopt.add_argument("--topic", action="append", default=[], metavar="T", help="only this one; may be given again")
 
     demo = commands.add_parser("demo", help="run the shop with injected failures and prove the result")
     demo.add_argument("--port", type=int, default=9092)
@@ -118,12 +124,19 @@ def _graduate(options: argparse.Namespace) -> int:
     return graduate(options.data_dir, options.to, dry_run=options.dry_run, in_place=options.in_place)
 
 
+def _adopt(options: argparse.Namespace) -> int:
+    from ottla.graduate import adopt
+
+    return adopt(options.source, options.data_dir, options.topic)
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     commands: dict[str, Callable[[argparse.Namespace], int]] = {
         "serve": _serve,
         "health": _health,
         "graduate": _graduate,
+        "adopt": _adopt,
         "demo": _demo,
     }
     return commands[options.command](options)

@@ -1,4 +1,4 @@
-"""``ottla graduate``: a data directory becomes one that Apache Kafka starts on."""
+"""``ottla graduate`` and ``ottla adopt``: a data directory becomes Apache Kafka's, and the way back."""
 
 from __future__ import annotations
 
@@ -95,3 +95,40 @@ def _advise(node_id: int, directory: str, say: Callable[[str], None]) -> None:
     say(f"  process.roles=broker,controller\n  node.id={node_id}\n  controller.quorum.voters={node_id}@localhost:9093")
     say(f"  log.dirs={directory}\n  offsets.topic.replication.factor=1\n  transaction.state.log.replication.factor=1")
     say("It needs no kafka-storage format.")
+
+
+def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], None] = print) -> int:
+    """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
+    rooms.enter()
+    from broker.adoption import AdoptionError, carry_out, plan
+    from broker.env import RealEnv
+    from protocol.errors import KafkaError
+    from storage.checkpoints import topic_id_text
+    from storage.log_dir import LOCK_FILE, DirectoryError, Identity
+
+    env = RealEnv()
+    lock: object | None = None
+    try:
+        found = plan(env.fs, source, topics, iter(env.random_uuid, None))
+        env.fs.make_dir(target)
+        lock = env.fs.lock(f"{target}/{LOCK_FILE}")
+        if lock is None:
+            raise AdoptionError(f"{target} is in use by a broker; stop it first")
+        identity = Identity(topic_id_text(env.random_uuid()), 1, topic_id_text(env.random_uuid()))
+        carry_out(env.fs, target, found, identity, env.now_ms(), Bar("copying"))
+        for name, topic in sorted(found.topics.items()):
+            size = sum(p.size_bytes for (t, _), p in found.partitions.items() if t == name)
+            say(f"  {name:<40} {topic.partition_count:>6} partitions {size:>16,} bytes")
+        for note in found.notes:
+            say(f"  note: {note}")
+        say(f"{len(found.topics)} topics adopted; serve them with: ottla serve --data-dir {target}")
+    except (AdoptionError, DirectoryError, KafkaError) as error:
+        print(f"ottla: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"ottla: {error.filename or source}: {error.strerror}", file=sys.stderr)
+        return 1
+    finally:
+        if lock is not None:
+            env.fs.unlock(lock)
+    return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from ottla.graduate import graduate
+from ottla.graduate import adopt, graduate
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -101,9 +101,52 @@ def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
         given = {a.pid for a in world.actors.values()}
         perform(world, "Z = init")
         assert world.actors["Z"].pid not in given
+        perform(world, "D = init again timeout=60000")
+        assert perform(world, "produce D t n=2").startswith("NONE")
+        looks = {look: perform(world, look) for look in LOOKS}
+        world.forget_connection()
+        kafka.stop() if stop == "stopped" else kafka.kill()
+        come_back(world, source if in_place else target, tmp_path / "back", looks)
     finally:
         world.close()
         kafka.stop()
+
+
+def come_back(world: World, kafka_dir: Path, directory: Path, looks: dict[str, str]) -> None:
+    """And from Apache Kafka to ottla again, with a transaction open."""
+    assert adopt(str(kafka_dir), str(directory), []) == 0
+    with Broker(data_dir=directory) as broker:
+        world.broker, world.target = Wire(broker), "ottla"
+        world.forget_connection()
+        assert {look: perform(world, look) for look in LOOKS} == looks
+        assert perform(world, "describe again").startswith("Ongoing")
+        assert perform(world, "commit D").startswith("NONE")
+        assert perform(world, "read t").endswith("d1 d2")
+        given = {a.pid for a in world.actors.values()}
+        perform(world, "Y = init")
+        assert world.actors["Y"].pid not in given
+        assert not [line for line in broker.logs if '"level": "error"' in line]
+        world.forget_connection()
+
+
+def test_one_partition_without_any_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world, seen = live(tmp_path / "first")
+    process = world.broker.process  # type: ignore[attr-defined]
+    process.stop()
+    (tmp_path / "first" / "t-0" / "partition.metadata").unlink()
+    assert adopt(str(tmp_path / "first" / "t-0"), str(tmp_path / "second"), []) == 0
+    assert "no cluster metadata" in capsys.readouterr().out
+    assert adopt(str(tmp_path / "first"), str(tmp_path / "second"), ["u"]) == 0, "topics come one after another"
+    assert adopt(str(tmp_path / "first"), str(tmp_path / "second"), ["t"]) == 1
+    assert "has a topic t already" in capsys.readouterr().err
+    assert adopt(str(tmp_path / "first"), str(tmp_path / "third"), ["ghost"]) == 1
+    assert "no partition of ghost" in capsys.readouterr().err
+    with Broker(data_dir=tmp_path / "second") as broker:
+        world.broker = Wire(broker)
+        world.forget_connection()
+        for look in ("ends t", "read t", "ends u", "read u"):
+            assert perform(world, look) == seen[look]
+        world.close()
 
 
 def test_what_cannot_be_handed_over_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
