@@ -95,8 +95,8 @@ class Housekeeping:
 
         self._timers[name] = env.call_later(interval_ms, run)
 
-    def apply_retention(self) -> None:
-        self._broker.directory.apply_retention(self._broker.env.now_ms())
+    def apply_retention(self) -> Iterator[None]:
+        return self._broker.directory.apply_retention(self._broker.env.now_ms())
 
     def _checkpoint(self) -> None:
         """Write the checkpoints; sync settled segments aside, so that a start after a crash need not read them again."""

@@ -1,5 +1,5 @@
 """The command line: ``ottla serve``, ``ottla health``, ``ottla graduate``, ``ottla adopt``,
-``ottla demo``."""
+``ottla audit``, ``ottla demo``."""
 
 from __future__ import annotations
 
@@ -44,6 +44,11 @@ def _parser() -> argparse.ArgumentParser:
     adopt.add_argument("--from", dest="source", required=True, metavar="KAFKA_DIR", help="log.dirs, a copy of it, or one partition")
     adopt.add_argument("--data-dir", required=True, metavar="DIR", help="of a stopped broker, or a new one")
     adopt.add_argument("--topic", action="append", default=[], metavar="T", help="only this one; may be given again")
+
+    audit = commands.add_parser(
+        "audit", help="exit 0 if every transaction in a data directory is whole, else name those that are not"
+    )
+    audit.add_argument("directory", metavar="DIR", help="ottla's or Apache Kafka's; nothing is written into it")
 
     demo = commands.add_parser("demo", help="run the shop with injected failures and prove the result")
     demo.add_argument("--port", type=int, default=9092)
@@ -119,15 +124,21 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _graduate(options: argparse.Namespace) -> int:
-    from ottla.graduate import graduate
+    from ottla.directories import graduate
 
     return graduate(options.data_dir, options.to, dry_run=options.dry_run, in_place=options.in_place)
 
 
 def _adopt(options: argparse.Namespace) -> int:
-    from ottla.graduate import adopt
+    from ottla.directories import adopt
 
     return adopt(options.source, options.data_dir, options.topic)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from ottla.directories import audit
+
+    return audit(options.directory)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -137,6 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
         "health": _health,
         "graduate": _graduate,
         "adopt": _adopt,
+        "audit": _audit,
         "demo": _demo,
     }
     return commands[options.command](options)

@@ -165,16 +165,17 @@ class LogDirectory:
                 self.fs.unlink(path)
         self._trash = kept
 
-    def apply_retention(self, now_ms: int) -> int:
-        """Delete what the logs' settings let go; how many segments' files were retired."""
-        count = 0
-        for log in self.logs.values():
+    def apply_retention(self, now_ms: int) -> Iterator[None]:
+        """Delete what the logs' settings let go, in steps of one log that has something to let go."""
+        moved = False
+        for log in list(self.logs.values()):
             paths = log.delete_old(now_ms)
-            self.retire(paths, now_ms + log.config.file_delete_delay_ms)
-            count += len(paths)
-        if count:
+            if paths:
+                self.retire(paths, now_ms + log.config.file_delete_delay_ms)
+                moved = True
+                yield
+        if moved:
             self.write_log_starts()
-        return count
 
     def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Iterator[None]:
         """In steps that each look at ``at_once`` producers at most."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from ottla.graduate import adopt, graduate
+from ottla.directories import adopt, audit, graduate
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -82,6 +82,7 @@ def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
     process.stop() if stop == "stopped" else process.kill()
     world.forget_connection()
     before = {p: p.read_bytes() for p in source.rglob("*") if p.is_file()}
+    assert audit(str(source)) == 0
     said: list[str] = []
     assert graduate(str(source), None if in_place else str(target), dry_run=False, in_place=in_place, say=said.append) == 0
     assert any("t " in line and "2 partitions" in line for line in said)
@@ -106,6 +107,7 @@ def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
         looks = {look: perform(world, look) for look in LOOKS}
         world.forget_connection()
         kafka.stop() if stop == "stopped" else kafka.kill()
+        assert audit(str(source if in_place else target)) == 0, "Apache Kafka's own files can be looked through as well"
         come_back(world, source if in_place else target, tmp_path / "back", looks)
     finally:
         world.close()

@@ -1,4 +1,4 @@
-"""``ottla graduate`` and ``ottla adopt``: a data directory becomes Apache Kafka's, and the way back."""
+"""``ottla graduate``, ``ottla adopt`` and ``ottla audit``: data directories handed over, taken over, and looked through."""
 
 from __future__ import annotations
 
@@ -132,3 +132,32 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
         if lock is not None:
             env.fs.unlock(lock)
     return 0
+
+
+def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
+    """The exit code: 0 when every transaction is whole, 1 when one is not, 2 when the directory cannot be read."""
+    rooms.enter()
+    from broker.audit import audit as look
+    from broker.audit import size_bytes
+    from storage.real_filesystem import RealFilesystem
+
+    fs = RealFilesystem()
+    try:
+        total, done, bar = size_bytes(fs, directory), 0, Bar("reading")
+
+        def seen(size: int) -> None:
+            nonlocal done
+            done += size
+            bar(min(done, total), total)
+
+        found = look(fs, directory, seen)
+    except OSError as error:
+        print(f"ottla: {error.filename or directory}: {error.strerror}", file=sys.stderr)
+        return 2
+    if not found.partitions:
+        print(f"ottla: {directory} holds no partitions", file=sys.stderr)
+        return 2
+    for finding in found.findings:
+        say(finding)
+    say(f"{found.partitions} partitions, {found.decided} decided transactions, {found.open} open: {len(found.findings)} not whole")
+    return 1 if found.findings else 0
