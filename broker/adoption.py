@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from broker.cluster import DEFAULT_FEATURES, METADATA_CONFIG, METADATA_TOPIC
-from broker.graduation import COPIED_AT_ONCE_BYTES, METADATA_DIRECTORY, Progress
+from broker.graduation import METADATA_DIRECTORY, Progress, copy
 from coordinator.cluster import TOPIC_RESOURCE, ClusterState, Topic
 from coordinator.result import LogRecord
 from protocol.errors import DecodeError, KafkaError
@@ -16,7 +16,7 @@ from storage import snapshot
 from storage.checkpoints import LeaderEpochs, read_partition_metadata
 from storage.filesystem import Filesystem
 from storage.log import Log
-from storage.log_dir import CLEAN_FILE, Identity, parse_directory_name, read_identity, write_identity
+from storage.log_dir import CLEAN_FILE, DirectoryError, Identity, parse_directory_name, read_identity, write_identity
 from storage.recovery import open_log
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
@@ -30,10 +30,6 @@ _COPIED = (
     "partition.metadata",
 )
 RECORDS_A_BATCH = 1_000
-
-
-class AdoptionError(Exception):
-    """Cannot be taken over as it is; the text is one line for a person."""
 
 
 @dataclass(slots=True)
@@ -63,7 +59,7 @@ class Plan:
 def plan(fs: Filesystem, source: str, wanted: Collection[str], random_uuid: Iterable[bytes]) -> Plan:
     """Read a Kafka data directory, or one partition's, without writing to it.
 
-    ``wanted`` are topics, none means all. Raises `AdoptionError`, naming file and offset, or OSError.
+    ``wanted`` are topics, none means all. Raises `DirectoryError`, naming file and offset, or OSError.
     """
     found = Plan()
     metadata = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", found.notes)
@@ -71,7 +67,7 @@ def plan(fs: Filesystem, source: str, wanted: Collection[str], random_uuid: Iter
     directories = _directories(fs, source)
     for name in wanted:
         if not any(topic == name for topic, _ in directories):
-            raise AdoptionError(f"{source} has no partition of {name}")
+            raise DirectoryError(f"{source} has no partition of {name}")
     ids = iter(random_uuid)
     for (topic, index), path in sorted(directories.items()):
         if wanted and topic not in wanted:
@@ -90,7 +86,7 @@ def plan(fs: Filesystem, source: str, wanted: Collection[str], random_uuid: Iter
         epochs += [0] * (index + 1 - len(epochs))
         epochs[index] = max(epochs[index], adopted.leader_epoch)
     if not found.topics:
-        raise AdoptionError(f"{source} holds no partition directories")
+        raise DirectoryError(f"{source} holds no partition directories")
     return found
 
 
@@ -135,7 +131,7 @@ def _partition(fs: Filesystem, path: str, notes: list[str]) -> tuple[Adopted, in
     for name in logs:
         base = name[: -len(LOG_SUFFIX)]
         if not base.isdigit():
-            raise AdoptionError(f"{path}/{name}: not the name of a segment")
+            raise DirectoryError(f"{path}/{name}: not the name of a segment")
         data = fs.read_file(f"{path}/{name}") or b""
         end, following = 0, int(base)
         for at, header in batches(data):
@@ -144,7 +140,7 @@ def _partition(fs: Filesystem, path: str, notes: list[str]) -> tuple[Adopted, in
             end, following = at + header.size_bytes, header.next_offset
             epoch, highest = max(epoch, header.leader_epoch), max(highest, header.producer_id)
         if end != len(data) and data[end:].strip(b"\0") and name != logs[-1]:
-            raise AdoptionError(f"{path}/{name}: damaged after offset {following}, byte {end} of {len(data)}")
+            raise DirectoryError(f"{path}/{name}: damaged after offset {following}, byte {end} of {len(data)}")
         if end != len(data):
             notes.append(f"{path}/{name}: {len(data) - end} bytes at the end are no whole batch and will be cut")
         size += len(data)
@@ -169,7 +165,7 @@ def carry_out(fs: Filesystem, target: str, found: Plan, identity: Identity, now_
                 state.replay(LogRecord(record.key, record.value))
     taken = [name for name in found.topics if name in state.topics]
     if taken:
-        raise AdoptionError(f"{target} has a topic {taken[0]} already")
+        raise DirectoryError(f"{target} has a topic {taken[0]} already")
     made: list[str] = []
     try:
         _copy(fs, target, found, made, progress)
@@ -194,15 +190,10 @@ def _copy(fs: Filesystem, target: str, found: Plan, made: list[str], progress: P
         for name in fs.list_dir(adopted.path):
             if not name.endswith(_COPIED):
                 continue
-            reading, writing = fs.open(f"{adopted.path}/{name}"), fs.open(f"{directory}/{name}")
-            for at in range(0, reading.size, COPIED_AT_ONCE_BYTES):
-                piece = reading.read(min(COPIED_AT_ONCE_BYTES, reading.size - at), at)
-                writing.append(piece)
+            for size in copy(fs, f"{adopted.path}/{name}", f"{directory}/{name}"):
                 if name.endswith(LOG_SUFFIX):
-                    done += len(piece)
+                    done += size
                     progress(done, total)
-            reading.close()
-            writing.close()
 
 
 def _records(state: ClusterState, found: Plan) -> Iterable[list[LogRecord]]:

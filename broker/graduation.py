@@ -16,7 +16,7 @@ from coordinator.result import LogRecord
 from protocol.errors import DecodeError
 from protocol.records import CONTROL_BIT, assign, batches, build_batch, crc_is_valid, read_records, with_attributes
 from storage.filesystem import Filesystem
-from storage.log_dir import Identity, TopicPartition, parse_directory_name, read_identity, write_identity
+from storage.log_dir import DirectoryError, Identity, TopicPartition, parse_directory_name, read_identity, write_identity
 from storage.segment import LOG_SUFFIX
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
@@ -32,10 +32,6 @@ _SNAPSHOT_HEADER, _SNAPSHOT_FOOTER = 3, 4
 
 Progress = Callable[[int, int], None]
 """Bytes done, and bytes in all."""
-
-
-class GraduationError(Exception):
-    """Cannot be handed over as it is; the text is one line for a person."""
 
 
 @dataclass(slots=True)
@@ -58,13 +54,13 @@ class Plan:
 
 
 def plan(fs: Filesystem, source: str) -> Plan:
-    """Read a data directory without writing to it. Raises `GraduationError`, naming file and offset, or OSError."""
+    """Read a data directory without writing to it. Raises `DirectoryError`, naming file and offset, or OSError."""
     identity = read_identity(fs, source)
     if identity is None:
-        raise GraduationError(f"{source} is no data directory: it has no meta.properties")
+        raise DirectoryError(f"{source} is no data directory: it has no meta.properties")
     state, records = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id)
     if not records:
-        raise GraduationError(f"{source}/{METADATA_DIRECTORY} holds no metadata")
+        raise DirectoryError(f"{source}/{METADATA_DIRECTORY} holds no metadata")
     found = Plan(identity, state, records)
     for name in fs.list_dir(source):
         parsed = parse_directory_name(name)
@@ -94,17 +90,17 @@ def _metadata(fs: Filesystem, directory: str, node_id: int) -> tuple[ClusterStat
         for at, header in batches(data):
             raw = data[at : at + header.size_bytes]
             if not crc_is_valid(raw, header):
-                raise GraduationError(f"{path}: the batch at offset {header.base_offset} is damaged")
+                raise DirectoryError(f"{path}: the batch at offset {header.base_offset} is damaged")
             for record in () if header.is_control else read_records(raw):
                 try:
                     state.replay(LogRecord(record.key, record.value))
                 except DecodeError as error:
-                    raise GraduationError(f"{path}: record {record.offset}: {error}") from error
+                    raise DirectoryError(f"{path}: record {record.offset}: {error}") from error
     return state, state.snapshot(without_features={KRAFT_VERSION})
 
 
 def check(fs: Filesystem, source: str, found: Plan) -> Iterator[int]:
-    """Read every log through; yields bytes as they are done. Raises `GraduationError` with file and offset.
+    """Read every log through; yields bytes as they are done. Raises `DirectoryError` with file and offset.
 
     The end of a newest segment may be torn, as a crash leaves it: Apache Kafka cuts it when it starts.
     """
@@ -119,7 +115,7 @@ def check(fs: Filesystem, source: str, found: Plan) -> Iterator[int]:
                     break
                 end, following = at + header.size_bytes, header.next_offset
             if end != len(data) and log != logs[-1]:
-                raise GraduationError(f"{path}: damaged after offset {following}, byte {end} of {len(data)}")
+                raise DirectoryError(f"{path}: damaged after offset {following}, byte {end} of {len(data)}")
             if end != len(data):
                 found.notes.append(f"{name}/{log}: the last {len(data) - end} bytes are torn and will be cut")
             yield len(data)
@@ -128,29 +124,35 @@ def check(fs: Filesystem, source: str, found: Plan) -> Iterator[int]:
 def carry_out(fs: Filesystem, source: str, target: str, found: Plan, progress: Progress) -> None:
     """Copy the partitions and write the metadata. The target comes into being as a whole, or not at all."""
     if fs.list_dir(target):
-        raise GraduationError(f"{target} is not empty")
+        raise DirectoryError(f"{target} is not empty")
     growing = f"{target}.partial"
     if fs.list_dir(growing):
         fs.remove_dir(growing)
     total, done = found.size_bytes, 0
     for name, files in found.directories.items():
         fs.make_dir(f"{growing}/{name}")
-        for file, size in files:
-            reading, writing = fs.open(f"{source}/{name}/{file}"), fs.open(f"{growing}/{name}/{file}")
-            for at in range(0, size, COPIED_AT_ONCE_BYTES):
-                piece = reading.read(min(COPIED_AT_ONCE_BYTES, size - at), at)
-                writing.append(piece)
-                done += len(piece)
+        for file, _ in files:
+            for size in copy(fs, f"{source}/{name}/{file}", f"{growing}/{name}/{file}"):
+                done += size
                 progress(done, total)
-            reading.close()
-            writing.close()
-            fs.sync_file(f"{growing}/{name}/{file}") if size else None
     fs.make_dir(growing)
     write_identity(fs, growing, found.identity)
     fs.write_file(f"{growing}/{BOOTSTRAP_FILE}", bootstrap(found.records))
     if not fs.list_dir(target):
         fs.remove_empty_dir(target)
     fs.rename(growing, target)
+
+
+def copy(fs: Filesystem, source: str, target: str) -> Iterator[int]:
+    """Copy a file and bring it to the disk; yields bytes as they are done."""
+    reading, writing = fs.open(source), fs.open(target)
+    for at in range(0, reading.size, COPIED_AT_ONCE_BYTES):
+        piece = reading.read(min(COPIED_AT_ONCE_BYTES, reading.size - at), at)
+        writing.append(piece)
+        yield len(piece)
+    reading.close()
+    writing.sync()
+    writing.close()
 
 
 def hand_over(fs: Filesystem, directory: str, found: Plan) -> str:

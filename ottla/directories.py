@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from ottla import rooms
 
 BAR_WIDTH = 40
+NOT_WHOLE = 2
 
 
 class Bar:
@@ -33,46 +35,68 @@ class Bar:
             self._out.write(f"{self._title}: {total:,} bytes\n")
 
 
-def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, say: Callable[[str], None] = print) -> int:
-    """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
-    rooms.enter()
-    from broker.graduation import GraduationError, carry_out, check, hand_over, plan
+def _carefully(directory: str, work: Callable[[], int]) -> int:
+    """Run it; what a person must mend becomes one line on stderr and the exit code 1."""
+    from protocol.errors import KafkaError
+    from storage.log_dir import DirectoryError
+
+    try:
+        return work()
+    except (DirectoryError, KafkaError) as error:
+        print(f"ottla: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"ottla: {error.filename or directory}: {error.strerror}", file=sys.stderr)
+    return 1
+
+
+@contextlib.contextmanager
+def _held(directory: str) -> Iterator[None]:
+    """Lock a directory against brokers, if it is one that brokers lock."""
     from storage.log_dir import LOCK_FILE, DirectoryError
     from storage.real_filesystem import RealFilesystem
 
     fs = RealFilesystem()
-    lock: object | None = None
+    if not fs.list_dir(directory):
+        yield
+        return
+    lock = fs.lock(f"{directory}/{LOCK_FILE}")
+    if lock is None:
+        raise DirectoryError(f"{directory} is in use by a broker; stop it first")
     try:
-        if LOCK_FILE in fs.list_dir(source):
-            lock = fs.lock(f"{source}/{LOCK_FILE}")
-            if lock is None:
-                raise GraduationError(f"{source} is in use by a broker; stop it first")
-        found = plan(fs, source)
-        bar, done = Bar("checking"), 0
-        for size in check(fs, source, found):
-            done += size
-            bar(min(done, found.size_bytes), found.size_bytes)
-        _report(found, say)
-        if dry_run:
-            say("dry run: nothing was written")
-        elif in_place:
-            aside = hand_over(fs, source, found)
-            say(f"{source} is Apache Kafka's now; ottla's own metadata lies in {aside}")
-        elif target is not None:
-            carry_out(fs, source, target, found, Bar("copying"))
-            say(f"{target} is ready for Apache Kafka")
-        if not dry_run:
-            _advise(found.identity.node_id, source if in_place else target or "", say)
-    except (GraduationError, DirectoryError) as error:
-        print(f"ottla: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"ottla: {error.filename or source}: {error.strerror}", file=sys.stderr)
-        return 1
+        yield
     finally:
-        if lock is not None:
-            fs.unlock(lock)
-    return 0
+        fs.unlock(lock)
+
+
+def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, say: Callable[[str], None] = print) -> int:
+    """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
+    rooms.enter()
+    from broker.graduation import carry_out, check, hand_over, plan
+    from storage.real_filesystem import RealFilesystem
+
+    fs = RealFilesystem()
+
+    def work() -> int:
+        found = plan(fs, source)
+        with _held(source):
+            bar, done = Bar("checking"), 0
+            for size in check(fs, source, found):
+                done += size
+                bar(min(done, found.size_bytes), found.size_bytes)
+            _report(found, say)
+            if dry_run:
+                say("dry run: nothing was written")
+                return 0
+            if in_place:
+                aside = hand_over(fs, source, found)
+                say(f"{source} is Apache Kafka's now; ottla's own metadata lies in {aside}")
+            elif target is not None:
+                carry_out(fs, source, target, found, Bar("copying"))
+                say(f"{target} is ready for Apache Kafka")
+        _advise(found.identity.node_id, target or source, say)
+        return 0
+
+    return _carefully(source, work)
 
 
 def _report(found: object, say: Callable[[str], None]) -> None:
@@ -100,49 +124,40 @@ def _advise(node_id: int, directory: str, say: Callable[[str], None]) -> None:
 def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
     rooms.enter()
-    from broker.adoption import AdoptionError, carry_out, plan
+    from broker.adoption import carry_out, plan
     from broker.env import RealEnv
-    from protocol.errors import KafkaError
     from storage.checkpoints import topic_id_text
-    from storage.log_dir import LOCK_FILE, DirectoryError, Identity
+    from storage.log_dir import Identity
 
     env = RealEnv()
-    lock: object | None = None
-    try:
+
+    def work() -> int:
         found = plan(env.fs, source, topics, iter(env.random_uuid, None))
-        env.fs.make_dir(target)
-        lock = env.fs.lock(f"{target}/{LOCK_FILE}")
-        if lock is None:
-            raise AdoptionError(f"{target} is in use by a broker; stop it first")
         identity = Identity(topic_id_text(env.random_uuid()), 1, topic_id_text(env.random_uuid()))
-        carry_out(env.fs, target, found, identity, env.now_ms(), Bar("copying"))
+        with _held(target):
+            carry_out(env.fs, target, found, identity, env.now_ms(), Bar("copying"))
         for name, topic in sorted(found.topics.items()):
             size = sum(p.size_bytes for (t, _), p in found.partitions.items() if t == name)
             say(f"  {name:<40} {topic.partition_count:>6} partitions {size:>16,} bytes")
         for note in found.notes:
             say(f"  note: {note}")
         say(f"{len(found.topics)} topics adopted; serve them with: ottla serve --data-dir {target}")
-    except (AdoptionError, DirectoryError, KafkaError) as error:
-        print(f"ottla: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"ottla: {error.filename or source}: {error.strerror}", file=sys.stderr)
-        return 1
-    finally:
-        if lock is not None:
-            env.fs.unlock(lock)
-    return 0
+        return 0
+
+    return _carefully(source, work)
 
 
 def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
-    """The exit code: 0 when every transaction is whole, 1 when one is not, 2 when the directory cannot be read."""
+    """The exit code: 0 when every transaction is whole, 2 when one is not, 1 when the directory cannot be read."""
     rooms.enter()
     from broker.audit import audit as look
     from broker.audit import size_bytes
+    from storage.log_dir import DirectoryError
     from storage.real_filesystem import RealFilesystem
 
     fs = RealFilesystem()
-    try:
+
+    def work() -> int:
         total, done, bar = size_bytes(fs, directory), 0, Bar("reading")
 
         def seen(size: int) -> None:
@@ -151,13 +166,12 @@ def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
             bar(min(done, total), total)
 
         found = look(fs, directory, seen)
-    except OSError as error:
-        print(f"ottla: {error.filename or directory}: {error.strerror}", file=sys.stderr)
-        return 2
-    if not found.partitions:
-        print(f"ottla: {directory} holds no partitions", file=sys.stderr)
-        return 2
-    for finding in found.findings:
-        say(finding)
-    say(f"{found.partitions} partitions, {found.decided} decided transactions, {found.open} open: {len(found.findings)} not whole")
-    return 1 if found.findings else 0
+        if not found.partitions:
+            raise DirectoryError(f"{directory} holds no partitions")
+        for finding in found.findings:
+            say(finding)
+        counted = f"{found.partitions} partitions, {found.decided} decided transactions, {found.open} open"
+        say(f"{counted}: {len(found.findings)} not whole")
+        return NOT_WHOLE if found.findings else 0
+
+    return _carefully(directory, work)

@@ -31,20 +31,20 @@ def collect(broker: Broker) -> list[Metric]:
     return [*_replicas(broker), *_transactions(broker), *_requests(broker), *_logs(broker), *_groups(broker), *_own(broker)]
 
 
-def _gauge(name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
+def _family(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
     found = [({}, samples)] if isinstance(samples, int | float) else list(samples)
-    family = GaugeMetricFamily(name, text, labels=list(found[0][0]) if found else [])
+    family = kind(name, text, labels=list(found[0][0]) if found else [])
     for labels, value in found:
         family.add_metric(list(labels.values()), value)
     return family
+
+
+def _gauge(name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
+    return _family(GaugeMetricFamily, name, text, samples)
 
 
 def _counter(name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
-    found = [({}, samples)] if isinstance(samples, int | float) else list(samples)
-    family = CounterMetricFamily(name, text, labels=list(found[0][0]) if found else [])
-    for labels, value in found:
-        family.add_metric(list(labels.values()), value)
-    return family
+    return _family(CounterMetricFamily, name, text, samples)
 
 
 def _quantiles(name: str, text: str, recent: Recent) -> Iterator[Metric]:
