@@ -64,3 +64,11 @@ def test_transcript(
             rewriting[scenario.file][one.step.line].append((case, one.answer))
         return
     compare(scenario, case, target, played)
+
+
+TOLD_APART = [s for s in SCENARIOS if any(f"{who}: " in (step.expected or "") for step in s.steps for who in ("ottla", "kafka"))]
+
+
+@pytest.mark.parametrize("differing", TOLD_APART, ids=lambda s: " ".join(s.entries))
+def test_a_difference_has_its_reason(differing: Scenario) -> None:
+    assert differing.differs
