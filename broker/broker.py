@@ -9,8 +9,8 @@ import structlog
 
 from broker.cluster import Cluster
 from broker.config.definitions import ConfigError
-from broker.config.settings import BrokerConfig
-from broker.durability import POWER, GroupCommit
+from broker.config.settings import POWER, BrokerConfig
+from broker.durability import GroupCommit, Waiter
 from broker.env import Env, Listening
 from broker.fetch_sessions import FetchSessions
 from broker.groups import Groups
@@ -111,13 +111,18 @@ class Broker:
 
     def _resume(self) -> None:
         """Carry out what was decided before; with ``durability=power`` once the decisions are on disk."""
+        if self.commit is not None:
+            for partition in self.partitions:
+                if partition.log.segments and partition.log.recovery_point < partition.log.log_end_offset:
+                    self.commit.wrote(partition.log)
+        self.when_durable(lambda durable: self.transactions.resume() if durable else None)
+
+    def when_durable(self, then: Waiter) -> None:
+        """Call back when all that is written by now is as durable as was promised: at once, or when the disk has it."""
         if self.commit is None:
-            self.transactions.resume()
-            return
-        for partition in self.partitions:
-            if partition.log.segments and partition.log.recovery_point < partition.log.log_end_offset:
-                self.commit.wrote(partition.log)
-        self.commit.then(lambda durable: self.transactions.resume() if durable else None)
+            then(True)
+        else:
+            self.commit.then(then)
 
     def _disk_failed(self) -> None:
         """A sync has failed: nothing more is taken, for nothing more could be promised."""

@@ -15,8 +15,6 @@ from broker.env import Env
 from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from storage.log import Log
 
-PROCESS, POWER = "process", "power"
-
 Waiter = Callable[[bool], None]
 """Takes whether the disk has it. False means that it never will: the log directory has failed."""
 

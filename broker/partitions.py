@@ -38,13 +38,9 @@ class Partition:
             appended = self.log.append_as_leader(batch, header, self._env.now_ms(), implicit_add=implicit_add)
         except OSError as error:
             raise self._disk_error(error) from error
-        self.appended_bytes += len(batch)
-        if self._commit is not None:
-            self._commit.wrote(self.log)
         self.bytes_in += len(batch)
         self.messages_in += header.record_count
-        if self.waiters:
-            self._wake()
+        self._grew(len(batch))
         return appended
 
     def append_own(self, batch: bytearray) -> Appended:
@@ -53,11 +49,7 @@ class Partition:
             appended = self.log.append_own(batch, self._env.now_ms())
         except OSError as error:
             raise self._disk_error(error) from error
-        self.appended_bytes += len(batch)
-        if self._commit is not None:
-            self._commit.wrote(self.log)
-        if self.waiters:
-            self._wake()
+        self._grew(len(batch))
         return appended
 
     def append_marker(self, marker: EndTxnMarker, transaction_version: int) -> Appended:
@@ -65,13 +57,16 @@ class Partition:
             appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
         except OSError as error:
             raise self._disk_error(error) from error
+        # A marker may lay open any amount of data to a committed reader: whoever waits must look.
+        self._grew(MARKER_COUNTS_BYTES)
+        return appended
+
+    def _grew(self, by_bytes: int) -> None:
+        self.appended_bytes += by_bytes
         if self._commit is not None:
             self._commit.wrote(self.log)
-        # A marker may lay open any amount of data to a committed reader: whoever waits must look.
-        self.appended_bytes += MARKER_COUNTS_BYTES
         if self.waiters:
             self._wake()
-        return appended
 
     def _wake(self) -> None:
         waiters, self.waiters = self.waiters, set()

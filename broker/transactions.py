@@ -163,11 +163,7 @@ class Transactions:
 
         A marker must never be on disk before the decision that it stands for.
         """
-        commit = self._broker.commit
-        if commit is None:
-            self._markers.drive(shard, shard.ids[transactional_id])
-        else:
-            commit.then(lambda durable: self._markers.drive(shard, shard.ids[transactional_id]) if durable else None)
+        self._broker.when_durable(lambda durable: self._markers.drive(shard, shard.ids[transactional_id]) if durable else None)
 
     def _count(self, shard: TransactionShard, transactional_id: str, outcome: str) -> None:
         metadata = shard.ids[transactional_id]
@@ -175,11 +171,8 @@ class Transactions:
 
     def complete(self, shard: TransactionShard, transactional_id: str) -> None:
         """All markers are written. A completion must never be on disk before the markers that it stands for."""
-        metadata, commit = shard.ids[transactional_id], self._broker.commit
-        if commit is None:
-            self._complete(shard, metadata)
-        else:
-            commit.then(lambda durable: self._complete(shard, metadata) if durable else None)
+        metadata = shard.ids[transactional_id]
+        self._broker.when_durable(lambda durable: self._complete(shard, metadata) if durable else None)
 
     def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Log the outcome. Where the log does not take it, it comes again."""
@@ -203,11 +196,7 @@ class Transactions:
 
         Whoever asks next then finds the transaction completed. Takes whether the disk has it all.
         """
-        commit = self._broker.commit
-        if commit is None:
-            then(True)
-            return
-        commit.then(lambda decided: commit.then(then) if decided else then(False))
+        self._broker.when_durable(lambda decided: self._broker.when_durable(then) if decided else then(False))
 
     # time
 

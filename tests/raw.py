@@ -105,12 +105,6 @@ def retry(ask: Callable[[], T], good: Callable[[T], bool]) -> T:
         time.sleep(0.05)
 
 
-def make(client: RawClient, topic: str) -> None:
-    """Have a topic made by asking for it, and wait until it has a leader (Apache Kafka makes it behind the answer)."""
-    request = MetadataRequest([MetadataRequestTopic(name=topic)], True)
-    retry(lambda: client.call(request, 9), lambda answer: answer.topics[0].error_code == 0)
-
-
 def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -> None:
     """Create a topic and wait until it has its leaders; ``_`` in a config's name stands for ``.``."""
     wanted = [CreatableTopicConfig(name.replace("_", "."), value) for name, value in configs.items()]

@@ -29,6 +29,10 @@ IMAGE_ONLY = {"KAFKA_HEAP_OPTS", "KAFKA_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KA
 """Variables of Kafka's own image that are no settings."""
 
 
+PROCESS, POWER = "process", "power"
+"""What ``ottla.durability`` may be."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """The settings this broker lives by; a field is Kafka's key with ``_`` for ``.``."""
 
@@ -102,7 +106,7 @@ class BrokerConfig:
             if len(values["log_dirs"]) != 1:
                 raise ConfigError("log.dirs: exactly one directory is supported")
             values["log_dirs"] = values["log_dirs"][0]
-        if values["ottla_durability"] not in ("process", "power"):
+        if values["ottla_durability"] not in (PROCESS, POWER):
             raise ConfigError(f"ottla.durability: {values['ottla_durability']!r} is neither process nor power")
         self.settings = Settings(**values)
 

@@ -21,6 +21,7 @@ from protocol.primitives import Buffer
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from broker.durability import GroupCommit
 
 BUFFER_BYTES = 1 << 16
 KEPT_BUFFER_BYTES = 1 << 21
@@ -232,13 +233,16 @@ class Connection(asyncio.BufferedProtocol):
             slot = _Slot()
             self._waiting.append(slot)
             self._update_reading()
-            commit.then(lambda durable: self._fill(slot, parts) if durable else self.close("the disk has failed"))
+            self._fill_when_durable(commit, slot, parts)
         elif self._waiting:
             slot = _Slot()
             slot.parts = parts
             self._waiting.append(slot)
         else:
             self._out += parts
+
+    def _fill_when_durable(self, commit: GroupCommit, slot: _Slot, parts: list[Buffer]) -> None:
+        commit.then(lambda durable: self._fill(slot, parts) if durable else self.close("the disk has failed"))
 
     def _fill(self, slot: _Slot, parts: list[Buffer]) -> None:
         """An answer that was waited for is there: it goes out with all that were waiting behind it."""
@@ -262,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
             parts = self._encoded(codec, version, correlation_id, response)
             commit = self._broker.commit
             if commit is not None and commit.is_pending and not later.is_durable:
-                commit.then(lambda durable: self._fill(slot, parts) if durable else self.close("the disk has failed"))
+                self._fill_when_durable(commit, slot, parts)
             else:
                 self._fill(slot, parts)
 

@@ -188,7 +188,7 @@ MUTANTS = [
     Mutant(
         "decided transactions are not resumed by a start",
         "broker/broker.py",
-        "            self.transactions.resume()\n",
+        "            self._resume()\n",
         "",
         "CRD-01",
     ),
