@@ -49,7 +49,7 @@ class Broker:
         self.connections = Connections(self.settings)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         # Only where answers must wait for the disk.
-        self.commit = GroupCommit(env, self._disk_failed) if self.settings.ottla_durability == POWER else None
+        self.commit = GroupCommit(env, self.disk_failed) if self.settings.ottla_durability == POWER else None
         self.partitions = Partitions(env, self.directory, self.commit)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
@@ -124,8 +124,9 @@ class Broker:
         else:
             self.commit.then(then)
 
-    def _disk_failed(self) -> None:
-        """A sync has failed: nothing more is taken, for nothing more could be promised."""
+    def disk_failed(self, error: BaseException) -> None:
+        """A sync has failed: nobody knows what the disk has, so nothing more is taken and no later success told (fsyncgate)."""
+        log.error("sync_failed", error=str(error))
         for storage in self.directory.logs.values():
             storage.is_failed = True
 

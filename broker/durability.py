@@ -8,8 +8,7 @@ synced. One round of syncs serves all that wait (group commit); it runs beside t
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import structlog
+from contextlib import suppress
 
 from broker.env import Env
 from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -21,13 +20,11 @@ Waiter = Callable[[bool], None]
 _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
 """A decision is synced after the data it decides on: a Prepare record on disk means that its records are there too."""
 
-log = structlog.get_logger("durability")
-
 
 class GroupCommit:
     """Syncs what partitions have written. ``on_failure`` is called once, when a sync has failed."""
 
-    def __init__(self, env: Env, on_failure: Callable[[], None]) -> None:
+    def __init__(self, env: Env, on_failure: Callable[[BaseException], None]) -> None:
         self._env = env
         self._on_failure = on_failure
         # path -> rank; directories, where files are new, come with their files.
@@ -86,10 +83,13 @@ class GroupCommit:
         fs = self._env.fs
 
         def sync() -> None:
+            # What is not there any more was deleted, or compacted, which syncs what it renames.
             for directory in directories:
-                fs.sync_dir(directory)
+                with suppress(FileNotFoundError):
+                    fs.sync_dir(directory)
             for path in paths:
-                fs.sync_file(path)
+                with suppress(FileNotFoundError):
+                    fs.sync_file(path)
 
         self._env.run_aside(sync, self._synced)
 
@@ -104,11 +104,9 @@ class GroupCommit:
             self._schedule()
 
     def _failed(self, error: BaseException) -> None:
-        """After a failed sync nobody knows what the disk has: no later success may be told (fsyncgate)."""
-        log.error("sync_failed", error=str(error))
         self.has_failed = True
         self._dirty.clear()
-        self._on_failure()
+        self._on_failure(error)
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             waiter(False)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.config.settings import Settings
 from broker.env import Timer
 from broker.network.listener import IDLE_TICK_MS
+from protocol.errors import KafkaError
+from storage.cleaning import Interrupted, filthiest
 from storage.log import Log
+from storage.steps import Steps
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -28,50 +32,51 @@ class Housekeeping:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._timers: dict[str, Timer] = {}
-        self._is_syncing = False
+        self.uncleanable: set[Log] = set()
+        """Logs that the cleaner could not read: left alone until the next start."""
 
     def start(self) -> None:
-        broker, settings = self._broker, self._broker.settings
-        self._repeat("group_tick", GROUP_TICK_MS, broker.groups.tick)
+        broker = self._broker
+        self._repeat("group_tick", lambda _: GROUP_TICK_MS, broker.groups.tick)
         self._repeat(
             "transaction_time_outs",
-            settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            lambda s: s.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             broker.transactions.abort_timed_out,
         )
         self._repeat(
             "transactional_id_expiry",
-            settings.transaction_remove_expired_transaction_cleanup_interval_ms,
+            lambda s: s.transaction_remove_expired_transaction_cleanup_interval_ms,
             broker.transactions.expire_ids,
         )
-        self._repeat("offset_expiry", settings.offsets_retention_check_interval_ms, broker.groups.expire_offsets)
-        self._repeat("retention", settings.log_retention_check_interval_ms, self.apply_retention)
-        self._repeat("producer_expiry", settings.producer_id_expiration_check_interval_ms, self._expire_producers)
-        self._repeat("checkpoints", settings.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
-        self._repeat("idle_connections", IDLE_TICK_MS, broker.connections.close_idle)
-        self._repeat("trash", TRASH_CHECK_MS, lambda: broker.directory.empty_trash(broker.env.now_ms()))
+        self._repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, broker.groups.expire_offsets)
+        self._repeat("retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention)
+        self._repeat("compaction", lambda s: s.log_cleaner_backoff_ms, self.compact)
+        self._repeat("producer_expiry", lambda s: s.producer_id_expiration_check_interval_ms, self._expire_producers)
+        self._repeat("checkpoints", lambda s: s.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+        self._repeat("idle_connections", lambda _: IDLE_TICK_MS, broker.connections.close_idle)
+        self._repeat("trash", lambda _: TRASH_CHECK_MS, lambda: broker.directory.empty_trash(broker.env.now_ms()))
 
     def stop(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
-    def _repeat(self, name: str, interval_ms: int, task: Callable[[], Iterator[None] | None]) -> None:
+    def _repeat(self, name: str, interval_ms: Callable[[Settings], int], task: Callable[[], Steps[None] | None]) -> None:
         """Run a task again and again; one that gives steps lets others in between two of them.
 
         The interval begins when a task is done: it never runs twice at once, however long it takes.
         """
-        env = self._broker.env
 
         def again() -> None:
             if not self._broker.is_stopping:
-                self._timers[name] = env.call_later(interval_ms, run)
+                self._timers[name] = self._broker.env.call_later(interval_ms(self._broker.settings), begin)
 
         def failed() -> None:
             log.exception("task_failed", task=name)
             self._broker.unexpected_errors += 1
             again()
 
-        def run() -> None:
+        def begin() -> None:
             try:
                 steps = task()
             except Exception:
@@ -80,53 +85,68 @@ class Housekeeping:
             if steps is None:
                 again()
             else:
-                step(steps)
+                self._run(steps, again, failed)
 
-        def step(steps: Iterator[None]) -> None:
+        again()
+
+    def _run(self, steps: Steps[None], done: Callable[[], None], failed: Callable[[], None]) -> None:
+        """Take one step after the other, each from the loop anew; called in an ``except`` block, ``failed`` sees the error."""
+        env = self._broker.env
+
+        def go_on(error: BaseException | None = None) -> None:
+            if self._broker.is_stopping:
+                return
             try:
-                for _ in steps:
-                    if not self._broker.is_stopping:
-                        env.call_soon(lambda: step(steps))
-                    return
+                aside = next(steps) if error is None else steps.throw(error)
+            except StopIteration:
+                done()
             except Exception:
                 failed()
-                return
-            again()
+            else:
+                if aside is None:
+                    env.call_soon(go_on)
+                else:
+                    env.run_aside(aside, go_on)
 
-        self._timers[name] = env.call_later(interval_ms, run)
+        go_on()
 
-    def apply_retention(self) -> Iterator[None]:
+    def apply_retention(self) -> Steps[None]:
         return self._broker.directory.apply_retention(self._broker.env.now_ms())
 
-    def _checkpoint(self) -> None:
-        """Write the checkpoints; sync settled segments aside, so that a start after a crash need not read them again."""
-        directory = self._broker.directory
-        directory.write_checkpoints()
-        settled = [(storage, *storage.settled()) for storage in directory.logs.values()]
-        paths = [path for _, files, _ in settled for path in files]
-        if not paths or self._is_syncing:
-            return
-        self._is_syncing = True
-
-        def sync() -> None:
-            for path in paths:
-                directory.fs.sync_file(path)
-
-        def synced(error: BaseException | None) -> None:
-            self._is_syncing = False
-            if error is not None:
-                # Retention may have taken a file meanwhile; what is left is tried again at the next checkpoint.
-                log.warning("segments_not_synced", error=str(error))
-                return
-            for storage, files, point in settled:
-                if files:
-                    storage.recovery_point = max(storage.recovery_point, point)
-
-        self._broker.env.run_aside(sync, synced)
-
-    def _expire_producers(self) -> Iterator[None]:
+    def _expire_producers(self) -> Steps[None]:
         broker = self._broker
         return broker.directory.expire_producers(broker.env.now_ms(), broker.settings.producer_id_expiration_ms, PRODUCERS_AT_ONCE)
+
+    def _checkpoint(self) -> Steps[None]:
+        """Write the checkpoints; sync what is settled, so that a start after a crash need not read it again."""
+        directory = self._broker.directory
+        yield from directory.checkpoint()
+        try:
+            yield from directory.settle(list(directory.logs.values()))
+        except OSError as error:
+            self._broker.disk_failed(error)
+
+    def compact(self) -> Steps[None]:
+        """Clean one log after the other until none is dirty enough (LogCleaner.CleanerThread)."""
+        broker, settings = self._broker, self._broker.settings
+        buffer_bytes = int(settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor)
+        while settings.log_cleaner_enable:
+            now_ms = broker.env.now_ms()
+            dirty = filthiest((one for one in broker.directory.logs.values() if one not in self.uncleanable), now_ms)
+            if dirty is None:
+                return
+            try:
+                done = yield from broker.directory.clean(dirty, now_ms, buffer_bytes)
+            except Interrupted as reason:
+                log.info("cleaning_interrupted", reason=str(reason))
+            except KafkaError as error:
+                log.error("log_cannot_be_cleaned", partition=repr(dirty.log), reason=error.message)
+                self.uncleanable.add(dirty.log)
+            except OSError as error:
+                log.error("cleaning_failed", partition=repr(dirty.log), error=str(error))
+                return
+            else:
+                log.info("log_cleaned", partition=repr(dirty.log), bytes_before=done.bytes_before, bytes_after=done.bytes_after)
 
     def delete_records(self, storage: Log, before_offset: int) -> None:
         """Move a log's start, durably: a restart must not bring deleted records back."""

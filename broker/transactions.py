@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,6 +15,7 @@ from coordinator.transaction.metadata import TopicPartition, TxnMetadata
 from coordinator.transaction.shard import Ended, Initialised, ProducerIdAndEpoch, TransactionShard, TxnConfig
 from coordinator.transaction.states import PREPARED
 from protocol.errors import Code, KafkaError
+from storage.steps import Steps
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -209,7 +210,7 @@ class Transactions:
                 self._count(shard, transactional_id, "timeout")
                 self._drive(shard, transactional_id)
 
-    def expire_ids(self) -> Iterator[None]:
+    def expire_ids(self) -> Steps[None]:
         now_ms = self._broker.env.steady_ms()
         for shard, runtime in list(self._shards.values()):
             for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, runtime.partition.log.config.max_message_bytes // 2):
@@ -217,4 +218,4 @@ class Transactions:
                     runtime.execute(tombstones)
                 except KafkaError as error:
                     log.warning("ids_not_expired", partition=shard.partition, error=str(error))
-                yield
+                yield None

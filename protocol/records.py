@@ -40,7 +40,7 @@ MAX_COMPRESSION = 4
 
 _OFFSET_AND_LENGTH = Struct(">qi")
 _EPOCH = Struct(">i")
-_CRC = Struct(">I")
+CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
 _PREFIX = Struct(">qiib")
@@ -174,14 +174,14 @@ def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
     (attributes,) = _ATTRIBUTES.unpack_from(batch, 21)
     _ATTRIBUTES.pack_into(batch, 21, attributes | TIMESTAMP_TYPE_BIT)
     _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
-    _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+    CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
 
 
 def with_attributes(batch: bytearray, attributes: int) -> bytearray:
     """Set attribute bits of a batch of our own and renew its CRC."""
     (known,) = _ATTRIBUTES.unpack_from(batch, 21)
     _ATTRIBUTES.pack_into(batch, 21, known | attributes)
-    _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+    CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
     return batch
 
 
@@ -275,12 +275,14 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
         1,
     )
     batch += record
-    _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+    CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
     return batch
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
-    """The marker in a control batch, or None for a control batch of another kind."""
+    """The marker in a control batch, or None for a control batch of another kind or one that compaction has emptied."""
+    if not header.record_count:
+        return None
     record = read_records(batch)[0]
     if record.key is None or len(record.key) < 4:
         return None

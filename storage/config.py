@@ -20,6 +20,10 @@ class LogConfig(msgspec.Struct, frozen=True):
     message_timestamp_before_max_ms: int = NEVER_MS
     message_timestamp_after_max_ms: int = 3_600_000
     cleanup_policy: tuple[str, ...] = ("delete",)
+    min_cleanable_dirty_ratio: float = 0.5
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER_MS
 
     @property
     def is_append_time(self) -> bool:
@@ -28,3 +32,8 @@ class LogConfig(msgspec.Struct, frozen=True):
     @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment may take appends: what must be compacted in time must be closed in time."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms

@@ -18,7 +18,7 @@ from storage.checkpoints import LeaderEpochs, write_partition_metadata
 from storage.config import LogConfig
 from storage.filesystem import Filesystem
 from storage.producer_state import ProducerState
-from storage.segment import Segment
+from storage.segment import SWAP_SUFFIX, Segment
 from storage.txn_index import AbortedTxn
 
 SNAPSHOTS_KEPT = 2
@@ -54,6 +54,7 @@ class Log:
         self.log_end_offset = 0
         self.high_watermark = 0
         self.recovery_point = 0
+        self.first_dirty_offset = 0
         self.is_failed = False
 
     def __repr__(self) -> str:
@@ -277,6 +278,22 @@ class Log:
             surplus -= segment.size_bytes
             gone += 1
         return gone
+
+    def replace(self, old: list[Segment], cleaned: Segment) -> list[str]:
+        """Put a cleaned segment, which is on the disk, in the place of neighbours; their renamed files.
+
+        Once its log is called ``*.swap`` a start finishes this, before that a start forgets it (LocalLog.replaceSegments).
+        """
+        try:
+            cleaned.rename(SWAP_SUFFIX)
+            retired = [path for segment in old for path in segment.mark_deleted()]
+            cleaned.rename("")
+        except OSError:
+            self.is_failed = True
+            raise
+        at = self.segments.index(old[0])
+        self.segments[at : at + len(old)] = [cleaned]
+        return retired
 
     # end
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from protocol.primitives import NO_UUID
 from storage.checkpoints import read_offsets, read_partition_metadata, write_offsets
+from storage.cleaning import Cleaned, Dirty, clean
 from storage.config import LogConfig
 from storage.filesystem import Filesystem
 from storage.log import Log
 from storage.recovery import Report, open_log
+from storage.steps import Pace, Steps, run
 
 META_FILE = "meta.properties"
 LOCK_FILE = ".lock"
@@ -18,6 +21,7 @@ CLEAN_FILE = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
+FIRST_DIRTY = "cleaner-offset-checkpoint"
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 
@@ -74,6 +78,7 @@ class LogDirectory:
         self._lock: object | None = None
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
+        self._first_dirty: dict[TopicPartition, int] = {}
         self.was_clean = True
         self._trash: list[tuple[int, str, bool]] = []
 
@@ -96,6 +101,7 @@ class LogDirectory:
         self.fs.unlink(clean)
         self._recovery_points = read_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}")
         self._log_starts = read_offsets(self.fs, f"{self.path}/{LOG_STARTS}")
+        self._first_dirty = read_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}")
 
     def partitions_on_disk(self) -> Iterator[TopicPartition]:
         for name in self.fs.list_dir(self.path):
@@ -120,6 +126,7 @@ class LogDirectory:
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_starts.get(key),
         )
+        log.first_dirty_offset = self._first_dirty.get(key, 0)
         self.logs[key] = log
         return log, report
 
@@ -165,7 +172,7 @@ class LogDirectory:
                 self.fs.unlink(path)
         self._trash = kept
 
-    def apply_retention(self, now_ms: int) -> Iterator[None]:
+    def apply_retention(self, now_ms: int) -> Steps[None]:
         """Delete what the logs' settings let go, in steps of one log that has something to let go."""
         moved = False
         for log in list(self.logs.values()):
@@ -173,11 +180,11 @@ class LogDirectory:
             if paths:
                 self.retire(paths, now_ms + log.config.file_delete_delay_ms)
                 moved = True
-                yield
+                yield None
         if moved:
             self.write_log_starts()
 
-    def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Iterator[None]:
+    def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
         """In steps that each look at ``at_once`` producers at most."""
         for log in list(self.logs.values()):
             if log.producers.entries:
@@ -188,10 +195,51 @@ class LogDirectory:
     def _written(self, value: Callable[[Log], int]) -> dict[TopicPartition, int]:
         return {key: value(log) for key, log in self.logs.items() if log.segments}
 
-    def write_checkpoints(self) -> None:
+    def checkpoint(self) -> Steps[None]:
+        """Write the checkpoints, a file a step."""
         self.write_log_starts()
-        write_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}", self._written(lambda log: log.recovery_point))
+        yield None
+        self._write_recovery_points()
+        yield None
         write_offsets(self.fs, f"{self.path}/{HIGH_WATERMARKS}", self._written(lambda log: log.high_watermark))
+
+    def _write_recovery_points(self) -> None:
+        write_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}", self._written(lambda log: log.recovery_point))
+
+    def settle(self, logs: list[Log]) -> Steps[None]:
+        """Sync the segments of ``logs`` that no append touches any more, and move their recovery points. Raises OSError."""
+        settled, pace = [], Pace()
+        for log in logs:
+            files, point = log.settled()
+            if files and not log.is_failed:
+                settled.append((log, files, point))
+            if pace.is_over(1):
+                yield None
+        if not settled:
+            return
+
+        def sync() -> None:
+            for _, files, _ in settled:
+                for path in files:
+                    # Retention may have taken it meanwhile.
+                    with suppress(FileNotFoundError):
+                        self.fs.sync_file(path)
+
+        yield sync
+        for log, _, point in settled:
+            log.recovery_point = max(log.recovery_point, point)
+
+    def clean(self, dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
+        """Compact a log. Raises `Interrupted`, OSError, and `KafkaError` for one that cannot be read."""
+        log = dirty.log
+        # Gaps are taken for losses above the recovery point, so it goes past what is to have some.
+        yield from self.settle([log])
+        self._write_recovery_points()
+        done = yield from clean(dirty, now_ms, buffer_bytes)
+        self.retire(done.retired, now_ms + log.config.file_delete_delay_ms)
+        first_dirty = {key: one.first_dirty_offset for key, one in self.logs.items() if one.first_dirty_offset}
+        write_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}", first_dirty)
+        return done
 
     def write_log_starts(self) -> None:
         starts = {
@@ -214,7 +262,7 @@ class LogDirectory:
             log.close()
             failed = failed or log.is_failed
         self.empty_trash(1 << 62)
-        self.write_checkpoints()
+        run(self.checkpoint())
         if not failed:
             self.fs.write_file(f"{self.path}/{CLEAN_FILE}", b'{"version":0,"brokerEpoch":0}')
         self.fs.unlock(self._lock)

@@ -6,12 +6,13 @@ only changes, and nothing runs between the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
 from protocol.errors import Code, KafkaError
 from protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, EndTxnMarker
+from storage.steps import Steps
 
 DUPLICATE_WINDOW_BATCHES = 5
 TV2 = 2
@@ -217,7 +218,7 @@ class ProducerState:
 
     # housekeeping
 
-    def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> Iterator[None]:
+    def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
         """Forget idle producers without an open transaction, ``at_once`` looked at between two steps."""
         limit_ms = now_ms - expiration_ms
         entries = self.entries
@@ -228,7 +229,7 @@ class ProducerState:
                 entry = entries.get(producer_id)
                 if entry is not None and entry.txn_first_offset < 0 and entry.last_timestamp_ms <= limit_ms:
                     del entries[producer_id]
-            yield
+            yield None
         self._unverified = {p: u for p, u in self._unverified.items() if u.since_ms > limit_ms}
 
     def has_late_transaction(self, now_ms: int, limit_ms: int) -> bool:

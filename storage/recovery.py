@@ -9,16 +9,18 @@ from storage import snapshot
 from storage.filesystem import Filesystem
 from storage.log import Log
 from storage.segment import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
 )
 from storage.txn_index import AbortedTxn
 
-_LEFTOVERS = (DELETED_SUFFIX, ".cleaned", ".tmp")
+_LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
@@ -33,6 +35,7 @@ class Report:
 def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log_start_offset: int | None = None) -> Report:
     """Fill a fresh `Log` from its directory. Raises OSError."""
     report = Report()
+    _finish_swaps(log.fs, log.directory, now_ms)
     names = _tidy(log.fs, log.directory)
     bases = [int(n[: -len(LOG_SUFFIX)]) for n in names if n.endswith(LOG_SUFFIX) and n[: -len(LOG_SUFFIX)].isdigit()]
     if not bases:
@@ -50,6 +53,34 @@ def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log
     log.epochs.truncate_end(log.log_end_offset)
     _rebuild_producers(log, first_recovered)
     return report
+
+
+def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
+    """Finish or forget the exchange of cleaned segments for what they were made of (LogLoader.load, first three passes).
+
+    A cleaned segment whose log is not called ``*.swap`` yet was not finished; one whose log is takes the place of all in its range.
+    """
+    names = [n for n in fs.list_dir(directory) if n.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
+    unfinished = {n.partition(".")[0] for n in names if n.endswith(LOG_SUFFIX + CLEANED_SUFFIX)}
+    for name in names:
+        if name.partition(".")[0] in unfinished:
+            fs.unlink(f"{directory}/{name}")
+    for name in names:
+        stem, _, suffix = name.partition(".")
+        if stem in unfinished or "." + suffix != LOG_SUFFIX + SWAP_SUFFIX:
+            continue
+        swapped = Segment(fs, directory, int(stem), now_ms, SWAP_SUFFIX)
+        end = swapped.last_next_offset()
+        swapped.close()
+        for old in fs.list_dir(directory):
+            base, _, kind = old.partition(".")
+            if "." + kind in (LOG_SUFFIX, *_INDEX_SUFFIXES) and int(stem) <= int(base) < max(end, int(stem) + 1):
+                fs.unlink(f"{directory}/{old}")
+        swapped.rename("")
+    for name in fs.list_dir(directory):
+        # The log came last, so it is in its place: what is called *.swap still is one of its indexes.
+        if name.endswith(SWAP_SUFFIX):
+            fs.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 
 
 def _tidy(fs: Filesystem, directory: str) -> list[str]:
@@ -79,7 +110,9 @@ def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int
         report.segments_recovered += 1
         segment.txn_index.clear()
         next_offset, reason = segment.recover(log.config.index_interval_bytes)
-        if reason is None and not is_last and next_offset < log.segments[at + 1].base_offset:
+        # Compaction leaves gaps, and settles what it cleaned before: above a recovery point that is known there are none.
+        may_have_gaps = log.config.is_compacted and recovery_point == 0
+        if reason is None and not is_last and not may_have_gaps and next_offset < log.segments[at + 1].base_offset:
             # A power cut took the end of this segment exactly between two batches.
             reason = f"{segment.path(LOG_SUFFIX)} ends at offset {next_offset}, before the next segment begins"
         if reason is not None:

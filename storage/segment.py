@@ -16,6 +16,8 @@ INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TXN_INDEX_SUFFIX = ".txnindex"
 DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
 SCAN_BYTES = 1 << 20
 LOOKUP_BYTES = 1 << 15
 
@@ -31,6 +33,7 @@ class Segment:
         "_bytes_since_index",
         "_directory",
         "_fs",
+        "_suffix",
         "base_offset",
         "created_ms",
         "first_timestamp_ms",
@@ -42,9 +45,10 @@ class Segment:
         "txn_index",
     )
 
-    def __init__(self, fs: Filesystem, directory: str, base_offset: int, now_ms: int) -> None:
+    def __init__(self, fs: Filesystem, directory: str, base_offset: int, now_ms: int, suffix: str = "") -> None:
         self._fs = fs
         self._directory = directory
+        self._suffix = suffix
         self.base_offset = base_offset
         self.created_ms = now_ms
         self.first_timestamp_ms = -1
@@ -57,7 +61,7 @@ class Segment:
         self.txn_index = TxnIndex(fs, self.path(TXN_INDEX_SUFFIX))
 
     def path(self, suffix: str) -> str:
-        return f"{self._directory}/{file_name(self.base_offset, suffix)}"
+        return f"{self._directory}/{file_name(self.base_offset, suffix)}{self._suffix}"
 
     @property
     def size_bytes(self) -> int:
@@ -89,7 +93,7 @@ class Segment:
         if self.log.size > config.segment_bytes - size:
             return True
         since = timestamp_ms - self.first_timestamp_ms if self.first_timestamp_ms >= 0 else now_ms - self.created_ms
-        if since > config.segment_ms:
+        if since > config.max_segment_ms:
             return True
         full = config.segment_index_bytes
         if self.offset_index.size_bytes + 8 > full or self.time_index.size_bytes + 12 > full:
@@ -218,10 +222,20 @@ class Segment:
     def mark_deleted(self) -> list[str]:
         """Rename the files to ``*.deleted``, so that a crash never brings them back; the new paths."""
         self.close()
+        return self.rename(DELETED_SUFFIX)
+
+    def rename(self, suffix: str) -> list[str]:
+        """Give the files another suffix behind their names; their new paths.
+
+        The log decides what a segment is: it goes first, and comes last.
+        """
         present = set(self._fs.list_dir(self._directory))
         paths = []
-        for file in self.files():
+        for file in self.files() if suffix == DELETED_SUFFIX else reversed(self.files()):
+            stem = file.path.removesuffix(self._suffix)
             if file.path.rpartition("/")[2] in present:
-                self._fs.rename(file.path, file.path + DELETED_SUFFIX)
-                paths.append(file.path + DELETED_SUFFIX)
+                self._fs.rename(file.path, stem + suffix)
+                paths.append(stem + suffix)
+            file.path = stem + suffix
+        self._suffix = suffix
         return paths

@@ -54,6 +54,10 @@ class Settings(msgspec.Struct, frozen=True):
     auto_create_topics_enable: bool
     num_partitions: int
     delete_topic_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     producer_id_expiration_ms: int

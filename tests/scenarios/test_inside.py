@@ -16,6 +16,7 @@ from protocol.errors import Code, KafkaError
 from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from protocol.records import build_batch, read_header
 from storage.producer_state import ProducerEntry, ProducerState
+from storage.steps import Steps
 from tests.raw import Closed
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -236,7 +237,7 @@ def test_a_task_slower_than_its_interval_never_runs_twice_at_once(broker: Simula
     running: list[int] = []
     runs = 0
 
-    def task() -> Iterator[None]:
+    def task() -> Steps[None]:
         nonlocal runs
         assert not running
         running.append(1)
@@ -246,7 +247,7 @@ def test_a_task_slower_than_its_interval_never_runs_twice_at_once(broker: Simula
         running.clear()
         runs += 1
 
-    broker.broker.housekeeping._repeat("slow", 1, task)
+    broker.broker.housekeeping._repeat("slow", lambda _: 1, task)
     broker.sleep(100)
     assert runs > 10
 

@@ -1,0 +1,155 @@
+"""Batches with fewer records than were sent, for compaction (MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader).
+
+What stays keeps its bytes: offsets and timestamps are deltas from the batch's own, and the batch keeps its base offset, its last
+offset, its sequence and its producer. Only a delete horizon, which takes the base timestamp's place, has the deltas written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
+from crc32c import crc32c
+
+from protocol.errors import Code, KafkaError
+from protocol.primitives import Buffer, uvarint
+from protocol.records import (
+    CRC,
+    CRC_START,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+)
+from protocol.validation import GZIP, LZ4, SNAPPY, inflated
+
+_COMPRESS = {GZIP: gzip_encode, SNAPPY: snappy_encode, LZ4: lz4_encode}
+_NULL = -1
+
+
+class RawRecord(msgspec.Struct, gc=False):
+    """Where a record lies in its payload: [start, end) with its length, ``body`` after its timestamp."""
+
+    start: int
+    body: int
+    end: int
+    attributes: int
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    is_tombstone: bool
+
+
+def payload_of(batch: Buffer, header: BatchHeader) -> bytes:
+    """The records of a batch, inflated. Raises `validation.TooLarge`, and CORRUPT_MESSAGE."""
+    raw = memoryview(batch)[HEADER_BYTES:]
+    return bytes(inflated(raw, header.compression)) if header.compression else bytes(raw)
+
+
+def split(payload: bytes, header: BatchHeader) -> Iterator[RawRecord]:
+    """The records one by one. Raises CORRUPT_MESSAGE where the payload is not what the header says."""
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            record = _record_at(payload, at)
+            at = record.end
+            yield record
+    except IndexError:
+        at = -1
+    if at != len(payload):
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"no {header.record_count} records in the batch at offset {header.base_offset}")
+
+
+def _record_at(payload: bytes, start: int) -> RawRecord:
+    length, at = _varint(payload, start)
+    end = at + length
+    attributes = payload[at]
+    timestamp_delta, body = _varint(payload, at + 1)
+    offset_delta, at = _varint(payload, body)
+    key_length, at = _varint(payload, at)
+    key = None if key_length == _NULL else payload[at : at + key_length]
+    value_length, after = _varint(payload, at + max(key_length, 0))
+    if key_length < _NULL or value_length < _NULL or not after + max(value_length, 0) < end <= len(payload):
+        raise IndexError
+    return RawRecord(start, body, end, attributes, timestamp_delta, offset_delta, key, value_length == _NULL)
+
+
+def _varint(buf: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint and the position after it. Raises IndexError."""
+    byte = buf[at]
+    at += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at
+    value, shift = byte & 0x7F, 7
+    while True:
+        byte = buf[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise IndexError
+
+
+def _zigzag(value: int) -> bytes:
+    return uvarint((value << 1) ^ (value >> 63))
+
+
+def delete_horizon_ms(header: BatchHeader) -> int | None:
+    """When tombstones and a marker in the batch may go; None until the cleaner has seen them once."""
+    return header.base_timestamp_ms if header.attributes & DELETE_HORIZON_BIT else None
+
+
+def keep(header: BatchHeader, payload: bytes, kept: Sequence[RawRecord], horizon_ms: int | None = None) -> bytes:
+    """The batch with ``kept`` alone (one at least); ``horizon_ms`` is the delete horizon to set now."""
+    attributes, base_ms = header.attributes, header.base_timestamp_ms
+    if horizon_ms is None:
+        body = b"".join([payload[r.start : r.end] for r in kept])
+    else:
+        body = b"".join([_moved(payload, r, base_ms - horizon_ms) for r in kept])
+        attributes |= DELETE_HORIZON_BIT
+    max_ms = header.max_timestamp_ms
+    if not attributes & TIMESTAMP_TYPE_BIT:
+        max_ms = base_ms + max(r.timestamp_delta for r in kept)
+    if header.compression:
+        body = _COMPRESS.get(header.compression, zstd_encode)(body)
+    return _assemble(header, attributes, base_ms if horizon_ms is None else horizon_ms, max_ms, len(kept), body)
+
+
+def _moved(payload: bytes, record: RawRecord, by_ms: int) -> bytes:
+    body = bytes((record.attributes,)) + _zigzag(record.timestamp_delta + by_ms) + payload[record.body : record.end]
+    return _zigzag(len(body)) + body
+
+
+def empty(header: BatchHeader) -> bytes:
+    """The batch without any record: it holds the producer's sequence, or the log's last offset, and nothing else."""
+    kept = header.attributes & ~(0x07 | DELETE_HORIZON_BIT)
+    return _assemble(header, kept, -1, header.max_timestamp_ms, 0, b"")
+
+
+def _assemble(header: BatchHeader, attributes: int, base_ms: int, max_ms: int, count: int, body: bytes) -> bytes:
+    batch = bytearray(HEADER_BYTES)
+    HEADER.pack_into(
+        batch,
+        0,
+        header.base_offset,
+        HEADER_BYTES - LENGTH_OVERHEAD + len(body),
+        header.leader_epoch,
+        2,
+        0,
+        attributes,
+        header.last_offset_delta,
+        base_ms,
+        max_ms,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        count,
+    )
+    batch += body
+    CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+    return bytes(batch)

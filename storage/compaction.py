@@ -1,0 +1,207 @@
+"""What compaction keeps of a log (org.apache.kafka.storage.internals.log.Cleaner and CleanedTransactionMetadata).
+
+Of each key the record with the largest offset stays. Tombstones, and markers whose transaction has no data left, stay until
+their delete horizon, which the first pass that sees them sets. Aborted data goes at once. The last batch of a producer stays, empty
+if need be: it holds the producer's sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+import msgspec
+
+from protocol.primitives import Buffer
+from protocol.records import BatchHeader, read_marker
+from protocol.rewriting import RawRecord, delete_horizon_ms, empty, keep, payload_of, split
+from protocol.validation import TooLarge
+from storage.producer_state import ProducerState
+from storage.steps import Pace, Steps
+from storage.txn_index import AbortedTxn
+
+ENTRY_OVERHEAD_BYTES = 200
+"""What a key costs in `KeyMap` besides its own bytes."""
+BATCH_WORK = 10
+
+
+class KeyMap:
+    """The largest offset of each key in the dirty part, within a bound of memory."""
+
+    __slots__ = ("_free_bytes", "_offsets", "latest_offset")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._free_bytes = limit_bytes
+        self._offsets: dict[bytes, int] = {}
+        self.latest_offset = -1
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """False where there is no room; the first key always has."""
+        if key not in self._offsets:
+            size = len(key) + ENTRY_OVERHEAD_BYTES
+            if size > self._free_bytes and self._offsets:
+                return False
+            self._free_bytes -= size
+        self._offsets[key] = offset
+        self.latest_offset = offset
+        return True
+
+    def is_newest(self, key: bytes, offset: int) -> bool:
+        return offset >= self._offsets.get(key, -1)
+
+
+class _Aborted(msgspec.Struct):
+    entry: AbortedTxn
+    has_data: bool = False
+
+
+class TransactionsSeen:
+    """Which transactions are under way in a pass over batches in order, and which of them were aborted."""
+
+    __slots__ = ("_aborted", "_committed", "_expected", "kept")
+
+    def __init__(self) -> None:
+        self._expected: list[tuple[int, int, AbortedTxn]] = []
+        self._aborted: dict[int, _Aborted] = {}
+        self._committed: set[int] = set()
+        self.kept: list[AbortedTxn] = []
+        """Aborted transactions whose marker was passed and that still have batches: they stay in the index."""
+
+    def expect(self, aborted: Iterable[AbortedTxn]) -> None:
+        for entry in aborted:
+            heappush(self._expected, (entry.first_offset, entry.producer_id, entry))
+
+    def _advance(self, last_offset: int) -> None:
+        while self._expected and self._expected[0][0] <= last_offset:
+            entry = heappop(self._expected)[2]
+            self._aborted.setdefault(entry.producer_id, _Aborted(entry))
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Note a batch of data; whether its transaction was aborted."""
+        self._advance(header.last_offset)
+        if not header.is_transactional:
+            return False
+        aborted = self._aborted.get(header.producer_id)
+        if aborted is None:
+            self._committed.add(header.producer_id)
+            return False
+        aborted.has_data = True
+        return True
+
+    def ends_nothing(self, batch: Buffer, header: BatchHeader) -> bool:
+        """Note a control batch; whether nothing is left of the transaction that it ends."""
+        self._advance(header.last_offset)
+        marker = read_marker(batch, header)
+        if marker is None:
+            return header.record_count == 0
+        if marker.commit:
+            had_data = header.producer_id in self._committed
+            self._committed.discard(header.producer_id)
+            return not had_data
+        aborted = self._aborted.pop(header.producer_id, None)
+        if aborted is None or not aborted.has_data:
+            return True
+        self.kept.append(aborted.entry)
+        return False
+
+
+class LastBatches:
+    """Whether a batch is the last that a producer wrote, and so holds its sequence or its epoch."""
+
+    __slots__ = ("_producers",)
+
+    def __init__(self, producers: ProducerState) -> None:
+        self._producers = producers
+
+    def __contains__(self, header: BatchHeader) -> bool:
+        entry = self._producers.entries.get(header.producer_id)
+        if entry is None or header.producer_id < 0:
+            return False
+        if entry.last_offset >= 0:
+            return header.last_offset == entry.last_offset
+        return header.is_control and header.producer_epoch == entry.epoch
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """One pass over a log. ``end_offset`` is where it stops: its last batch stays, so that the log knows its offsets."""
+
+    keys: KeyMap
+    last_batches: LastBatches
+    transactions: TransactionsSeen
+    now_ms: int
+    delete_retention_ms: int
+    end_offset: int
+
+
+def map_batch(
+    keys: KeyMap, transactions: TransactionsSeen, batch: Buffer, header: BatchHeader, start: int, pace: Pace
+) -> Steps[bool]:
+    """Note the keys of a batch from offset ``start`` on; False where the map is full."""
+    if header.is_control:
+        transactions.ends_nothing(batch, header)
+    elif not transactions.is_aborted(header):
+        payload = _payload(batch, header)
+        for record in () if payload is None else split(payload, header):
+            offset = header.base_offset + record.offset_delta
+            if record.key is not None and offset >= start and not keys.put(record.key, offset):
+                return False
+            if pace.is_over(1):
+                yield None
+    if header.last_offset >= start:
+        keys.latest_offset = header.last_offset
+    return True
+
+
+def _payload(batch: Buffer, header: BatchHeader) -> bytes | None:
+    """None for a batch that is too large to look into: it is neither mapped nor made smaller."""
+    try:
+        return payload_of(batch, header)
+    except TooLarge:
+        return None
+
+
+def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Steps[Buffer | None]:
+    """What stays of a batch, None for nothing. Raises CORRUPT_MESSAGE."""
+    horizon_ms = delete_horizon_ms(header)
+    ends_nothing = False
+    if header.is_control:
+        ends_nothing = this.transactions.ends_nothing(batch, header)
+        is_discarded = ends_nothing and horizon_ms is not None and horizon_ms <= this.now_ms
+    else:
+        is_discarded = this.transactions.is_aborted(header)
+    kept: list[RawRecord] = []
+    payload: bytes | None = b""
+    if not is_discarded and header.record_count:
+        payload = _payload(batch, header)
+        if payload is None:
+            return batch
+        if header.is_control:
+            kept = list(split(payload, header))
+        else:
+            kept = yield from _newest(this, header, payload, horizon_ms, pace)
+    if not kept:
+        if header in this.last_batches or header.next_offset == this.end_offset:
+            return batch if header.record_count == 0 else empty(header)
+        return None
+    needs_horizon = horizon_ms is None and (ends_nothing or any(r.is_tombstone for r in kept if not header.is_control))
+    if len(kept) == header.record_count and not needs_horizon:
+        return batch
+    return keep(header, payload or b"", kept, this.now_ms + this.delete_retention_ms if needs_horizon else None)
+
+
+def _newest(this: Pass, header: BatchHeader, payload: bytes, horizon_ms: int | None, pace: Pace) -> Steps[list[RawRecord]]:
+    """The records that are the newest of their key; tombstones until the horizon, records without a key never."""
+    kept = []
+    are_tombstones_kept = horizon_ms is None or this.now_ms < horizon_ms
+    keys = this.keys
+    for record in split(payload, header):
+        offset = header.base_offset + record.offset_delta
+        is_wanted = are_tombstones_kept or not record.is_tombstone
+        if offset > keys.latest_offset or (is_wanted and record.key is not None and keys.is_newest(record.key, offset)):
+            kept.append(record)
+        if pace.is_over(1):
+            yield None
+    return kept

@@ -1,0 +1,43 @@
+"""Long work in steps, so that whoever runs it can let others in between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+Step = Callable[[], None] | None
+"""``None``: others may go first. A callable blocks and shares no state: run it aside, then go on; its error is raised in here."""
+
+Steps = Generator[Step, None, T]
+
+WORK_A_STEP = 1_000
+"""Units of about two microseconds each."""
+
+
+class Pace:
+    """Counts work, and says when a step is over."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def is_over(self, work: int) -> bool:
+        self._done += work
+        if self._done < WORK_A_STEP:
+            return False
+        self._done = 0
+        return True
+
+
+def run(steps: Steps[T]) -> T:
+    """All steps at once, for a process that has nothing else to do."""
+    while True:
+        try:
+            aside = next(steps)
+        except StopIteration as ended:
+            return cast(T, ended.value)
+        if aside is not None:
+            aside()

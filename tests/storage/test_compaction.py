@@ -1,0 +1,407 @@
+"""What compaction keeps, and what it must never change: the newest of each key, sequences, the outcome of transactions."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from protocol.errors import KafkaError
+from protocol.records import BatchHeader, batches, build_batch, check_produced, read_header, read_records
+from protocol.rewriting import delete_horizon_ms
+from storage.cleaning import Interrupted, clean, filthiest, look_at
+from storage.config import LogConfig
+from storage.log import Appended, Log
+from storage.memory_filesystem import MemoryFilesystem
+from storage.reading import read
+from storage.steps import run
+from tests.storage.logs import NOW_MS, Logs, end, state
+
+COMPACTED = LogConfig(
+    segment_bytes=1_000,
+    index_interval_bytes=100,
+    cleanup_policy=("compact",),
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=1_000,
+)
+BUFFER_BYTES = 1 << 20
+
+
+def write(
+    log: Log,
+    *pairs: tuple[str, str | None],
+    pid: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+    compression: int = 0,
+    now_ms: int = NOW_MS,
+) -> Appended:
+    raw = build_batch(
+        [(k.encode(), None if v is None else v.encode()) for k, v in pairs],
+        now_ms,
+        producer_id=pid,
+        producer_epoch=0 if pid >= 0 else -1,
+        base_sequence=sequence,
+        transactional=transactional,
+        compression=compression,
+    )
+    return log.append_as_leader(raw, check_produced(raw), now_ms)
+
+
+def compact(log: Log, now_ms: int = NOW_MS, buffer_bytes: int = BUFFER_BYTES) -> None:
+    """Close the active segment and clean until nothing is dirty."""
+    if log.active.size_bytes:
+        log.roll(now_ms)
+    while (dirty := filthiest([log], now_ms)) is not None:
+        run(clean(dirty, now_ms, buffer_bytes))
+
+
+def contents(log: Log) -> list[tuple[int, str, str | None]]:
+    """Offset, key and value of every record of data that is there."""
+    return [
+        (r.offset, (r.key or b"").decode(), None if r.value is None else r.value.decode())
+        for header, raw in stored(log)
+        if not header.is_control
+        for r in read_records(raw)
+    ]
+
+
+def stored(log: Log) -> list[tuple[BatchHeader, bytes]]:
+    found = []
+    for segment in log.segments:
+        data = segment.log.read(segment.size_bytes, 0)
+        found += [(h, data[p : p + h.size_bytes]) for p, h in batches(data)]
+    return found
+
+
+def committed(log: Log) -> dict[str, str]:
+    """What a read_committed consumer that reads from the start ends up with, key by key."""
+    newest: dict[str, str | None] = {}
+    offset = log.log_start_offset
+    while offset < log.last_stable_offset:
+        part = read(log, offset, 1 << 20, committed=True)
+        assert len(part.data), f"nothing to read at {offset}, below {log.last_stable_offset}"
+        aborted = sorted(part.aborted or [], key=lambda a: a.first_offset)
+        ended: set[int] = set()
+        for position, header in batches(part.data):
+            offset = header.next_offset
+            while aborted and aborted[0].first_offset <= header.last_offset:
+                ended.add(aborted.pop(0).producer_id)
+            if header.is_control:
+                ended.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in ended):
+                for r in read_records(part.data[position : position + header.size_bytes]):
+                    newest[(r.key or b"").decode()] = None if r.value is None else r.value.decode()
+    return {k: v for k, v in newest.items() if v is not None}
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs(MemoryFilesystem(), "t-0")
+
+
+@pytest.fixture
+def log(logs: Logs) -> Log:
+    return logs.new(COMPACTED)
+
+
+@pytest.mark.entry("STO-26")
+@pytest.mark.parametrize("compression", range(5))
+def test_the_newest_of_each_key_stays_with_its_offset(log: Log, compression: int) -> None:
+    write(log, ("a", "1"), ("b", "1"), ("c", "1"), compression=compression, now_ms=NOW_MS - 5)
+    write(log, ("a", "2"), ("d", "1"), compression=compression)
+    compact(log)
+    assert contents(log) == [(1, "b", "1"), (2, "c", "1"), (3, "a", "2"), (4, "d", "1")]
+    header = stored(log)[0][0]
+    assert (header.base_offset, header.last_offset_delta, header.record_count) == (0, 2, 2)
+    assert header.max_timestamp_ms == NOW_MS - 5
+    assert header.compression == compression
+
+
+def test_a_batch_that_stays_whole_keeps_its_bytes(log: Log) -> None:
+    write(log, ("a", "1"), ("b", "1"))
+    before = stored(log)
+    compact(log)
+    assert stored(log) == before
+
+
+def test_tombstones_stay_until_their_horizon(log: Log) -> None:
+    write(log, ("a", "1"), ("b", "1"))
+    write(log, ("a", None), ("c", "1"))
+    compact(log)
+    assert contents(log) == [(1, "b", "1"), (2, "a", None), (3, "c", "1")]
+    assert [delete_horizon_ms(h) for h, _ in stored(log)] == [None, NOW_MS + 1_000]
+    assert [r.timestamp_ms for r in read_records(stored(log)[1][1])] == [NOW_MS, NOW_MS]
+    write(log, ("x", "1"))
+    compact(log, NOW_MS + 999)
+    assert (2, "a", None) in contents(log)
+    write(log, ("x", "2"))
+    compact(log, NOW_MS + 1_000)
+    assert contents(log) == [(1, "b", "1"), (3, "c", "1"), (5, "x", "2")]
+
+
+def test_a_whole_pass_keeps_the_last_offset_of_the_log(log: Log) -> None:
+    """An emptied last batch stays: who reads on must find the offset after it (KAFKA-17076)."""
+    write(log, ("a", "1"))
+    write(log, ("b", None))
+    compact(log)
+    write(log, ("a", "2"))
+    compact(log, NOW_MS + 10_000)
+    log, _ = Logs(log.fs, log.directory).open(clean=True, config=COMPACTED)
+    assert log.log_end_offset == 3
+    assert committed(log) == {"a": "2"}
+
+
+@pytest.mark.entry("STO-15")
+def test_aborted_data_goes_and_its_marker_once_its_horizon_has_passed(log: Log) -> None:
+    write(log, ("a", "1"))
+    write(log, ("a", "lost"), pid=7, sequence=0, transactional=True)
+    end(log, 7, commit=False)
+    write(log, ("b", "1"))
+    compact(log)
+    # The batch stays without its records, for it is the producer's last: so does the marker, and its entry.
+    assert contents(log) == [(0, "a", "1"), (3, "b", "1")]
+    assert [h.record_count for h, _ in stored(log)] == [1, 0, 1, 1]
+    assert len(list(log.segments[0].txn_index)) == 1
+    del log.producers.entries[7]
+    # The pass that takes the data away has seen it still: the marker is at the end of nothing in the next.
+    for value in ("2", "3"):
+        write(log, ("b", value))
+        compact(log)
+    assert [(h.base_offset, h.is_control, delete_horizon_ms(h)) for h, _ in stored(log)] == [
+        (0, False, None),
+        (2, True, NOW_MS + 1_000),
+        (5, False, None),
+    ]
+    write(log, ("b", "4"))
+    compact(log, NOW_MS + 1_000)
+    assert [h.base_offset for h, _ in stored(log)] == [0, 6]
+
+
+@pytest.mark.entry("STO-15")
+def test_a_commit_marker_stays_as_long_as_its_data(log: Log) -> None:
+    write(log, ("a", "1"), pid=7, sequence=0, transactional=True)
+    end(log, 7, commit=True)
+    del log.producers.entries[7]
+    compact(log)
+    compact(log, NOW_MS + 5_000)
+    assert [h.is_control for h, _ in stored(log)] == [False, True]
+    for value in ("2", "3"):
+        write(log, ("a", value))
+        compact(log, NOW_MS + 5_000)
+    assert [delete_horizon_ms(h) for h, _ in stored(log)] == [NOW_MS + 6_000, None]
+    write(log, ("a", "4"))
+    compact(log, NOW_MS + 6_000)
+    assert contents(log) == [(4, "a", "4")]
+    assert not any(h.is_control for h, _ in stored(log))
+
+
+@pytest.mark.entry("STO-14")
+def test_a_key_like_a_markers_removes_no_marker(log: Log) -> None:
+    write(log, ("a", "1"), pid=7, sequence=0, transactional=True)
+    end(log, 7, commit=True)
+    marker_key = bytes((0, 0, 0, 1)).decode()
+    write(log, (marker_key, "x"))
+    compact(log)
+    assert [h.is_control for h, _ in stored(log)] == [False, True, False]
+
+
+@pytest.mark.entry("STO-15")
+def test_the_sequence_of_a_producer_outlives_its_records(logs: Logs, log: Log) -> None:
+    write(log, ("a", "1"), pid=7, sequence=0)
+    write(log, ("a", "2"), pid=7, sequence=1)
+    write(log, ("a", "3"))
+    compact(log)
+    assert contents(log) == [(2, "a", "3")]
+    for snapshot in [n for n in logs.fs.list_dir(logs.directory) if n.endswith(".snapshot")]:
+        logs.fs.unlink(f"{logs.directory}/{snapshot}")
+    again, _ = logs.open(clean=False, config=COMPACTED)
+    assert again.producers.entries[7].last_sequence == 1
+    assert write(again, ("a", "2"), pid=7, sequence=1).is_duplicate
+    assert write(again, ("a", "4"), pid=7, sequence=2).base_offset == 3
+
+
+@pytest.mark.entry("STO-16", "STO-25")
+def test_nothing_undecided_is_cleaned(log: Log) -> None:
+    write(log, ("a", "1"))
+    write(log, ("a", "2"))
+    log.roll(NOW_MS)
+    write(log, ("a", "3"), pid=7, sequence=0, transactional=True)
+    write(log, ("a", "4"))
+    log.roll(NOW_MS)
+    write(log, ("a", "5"))
+    compact(log)
+    assert contents(log) == [(1, "a", "2"), (2, "a", "3"), (3, "a", "4"), (4, "a", "5")]
+    assert log.last_stable_offset == log.first_dirty_offset == 2
+    end(log, 7, commit=False)
+    compact(log)
+    assert committed(log) == {"a": "5"}
+
+
+def test_a_transaction_over_several_segments_is_known_in_each(log: Log) -> None:
+    write(log, ("keep", "1"))
+    for at in range(3):
+        write(log, (f"k{at}", "lost"), pid=7, sequence=at, transactional=True)
+        log.roll(NOW_MS)
+    end(log, 7, commit=False)
+    write(log, ("k0", "1"), pid=7, sequence=3, transactional=True)
+    end(log, 7, commit=True)
+    compact(log)
+    assert contents(log) == [(0, "keep", "1"), (5, "k0", "1")]
+    assert committed(log) == {"keep": "1", "k0": "1"}
+
+
+def test_segments_are_joined_up_to_the_size_of_one(log: Log) -> None:
+    for at in range(60):
+        write(log, (f"k{at % 3}", "v" * 40))
+    many = len(log.segments)
+    assert many > 5
+    compact(log)
+    assert len(log.segments) == many + 1
+    write(log, ("k0", "w"))
+    compact(log)
+    # What is left of them, and the active one.
+    assert len(log.segments) == 2
+    assert committed(log) == {"k0": "w", "k1": "v" * 40, "k2": "v" * 40}
+
+
+def test_a_map_that_is_full_cleans_what_it_knows_and_goes_on(log: Log) -> None:
+    for at in range(40):
+        write(log, (f"k{at % 20}", str(at)))
+    compact(log, buffer_bytes=5 * 210)
+    assert committed(log) == {f"k{i}": str(20 + i) for i in range(20)}
+    assert len(contents(log)) == 20
+
+
+def test_records_without_a_key_go(log: Log) -> None:
+    """They came before the topic was compacted."""
+    raw = build_batch([(None, b"x"), (b"a", b"1")], NOW_MS)
+    log.append_as_leader(raw, check_produced(raw), NOW_MS)
+    compact(log)
+    assert contents(log) == [(1, "a", "1")]
+
+
+@pytest.mark.parametrize(("ratio", "is_cleaned"), [(0.4, True), (0.6, False)])
+def test_a_log_is_cleaned_when_it_is_dirty_enough(logs: Logs, ratio: float, is_cleaned: bool) -> None:
+    log = logs.new(COMPACTED)
+    write(log, ("a", "1"))
+    compact(log)
+    log.config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=ratio)
+    write(log, ("b", "1"))
+    log.roll(NOW_MS)
+    assert (filthiest([log], NOW_MS) is not None) == is_cleaned
+
+
+def test_lags_hold_cleaning_back_and_bring_it_about(logs: Logs) -> None:
+    log = logs.new(LogConfig(cleanup_policy=("compact",), min_compaction_lag_ms=1_000, max_compaction_lag_ms=5_000))
+    write(log, ("a", "1"))
+    log.roll(NOW_MS)
+    write(log, ("a", "2"), now_ms=NOW_MS + 500)
+    assert look_at(log, NOW_MS + 999) is None
+    assert filthiest([log], NOW_MS + 1_000) is not None
+    log.config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=5_000)
+    assert filthiest([log], NOW_MS + 5_000) is None
+    assert filthiest([log], NOW_MS + 5_001) is not None
+    assert log.config.max_segment_ms == 5_000
+    write(log, ("a", "3"), now_ms=NOW_MS + 6_000)
+    assert log.active.base_offset == 2
+
+
+def test_cleaning_stops_when_the_log_changes_under_it(log: Log) -> None:
+    for at in range(30):
+        write(log, (f"k{at}", "v"))
+    log.roll(NOW_MS)
+    dirty = filthiest([log], NOW_MS)
+    assert dirty is not None
+    steps = clean(dirty, NOW_MS, BUFFER_BYTES)
+    aside = next(s for s in steps if s is not None)
+    aside()
+    log.delete_records(log.segments[1].base_offset, NOW_MS)
+    with pytest.raises(Interrupted):
+        next(steps)
+    compact(log)
+    assert len(contents(log)) < 30
+
+
+def test_a_log_that_cannot_be_read_is_told_and_stays(log: Log) -> None:
+    write(log, ("a", "1"))
+    log.roll(NOW_MS)
+    segment = log.segments[0]
+    size = segment.size_bytes
+    segment.log.truncate(size - 3)
+    segment.log.append(b"\xff\xff\xff")
+    dirty = filthiest([log], NOW_MS)
+    assert dirty is not None
+    with pytest.raises(KafkaError):
+        run(clean(dirty, NOW_MS, BUFFER_BYTES))
+    assert log.segments[0] is segment
+    assert segment.size_bytes == size
+
+
+def visible(log: Log) -> tuple[object, ...]:
+    """All that anybody can see. An entry of the transaction index may outlive the data that it is about."""
+    return *state(log)[:4], committed(log)
+
+
+@dataclass(slots=True)
+class Shadow:
+    """What a log must hold, without any log."""
+
+    newest: dict[str, str] = field(default_factory=dict)
+    open: dict[int, dict[str, str | None]] = field(default_factory=dict)
+    sequences: dict[int, int] = field(default_factory=dict)
+
+    def take(self, pairs: dict[str, str | None]) -> None:
+        for key, value in pairs.items():
+            if value is None:
+                self.newest.pop(key, None)
+            else:
+                self.newest[key] = value
+
+
+@pytest.mark.entry("STO-15")
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_is_written_and_cleaned_readers_and_producers_see_no_difference(logs: Logs, seed: int) -> None:
+    rng, shadow, now_ms = random.Random(seed), Shadow(), NOW_MS
+    log = logs.new(COMPACTED)
+    for at in range(300):
+        now_ms += rng.randrange(100)
+        pid = rng.choice([-1, 1, 2, 3])
+        transactional = pid > 1
+        # Keys are the producer's own: among open transactions the order of the log is not the order of the outcomes.
+        pairs = {f"{pid}-{rng.randrange(8)}": rng.choice([None, f"v{at}"]) for _ in range(rng.randrange(1, 4))}
+        sequence = shadow.sequences.get(pid, 0) if pid >= 0 else -1
+        write(log, *pairs.items(), pid=pid, sequence=sequence, transactional=transactional, now_ms=now_ms)
+        shadow.sequences[pid] = sequence + len(pairs)
+        if transactional:
+            shadow.open.setdefault(pid, {}).update(pairs)
+            if rng.random() < 0.5:
+                commit = rng.random() < 0.6
+                end(log, pid, commit=commit)
+                done = shadow.open.pop(pid)
+                if commit:
+                    shadow.take(done)
+        else:
+            shadow.take(pairs)
+        if rng.random() < 0.08:
+            before = visible(log)
+            compact(log, now_ms, rng.choice([BUFFER_BYTES, 1_000]))
+            assert visible(log) == before
+        if rng.random() < 0.05:
+            before = visible(log)
+            if rng.random() < 0.5:
+                log.close()
+                log, report = logs.open(clean=True, config=COMPACTED)
+            else:
+                log.abandon()
+                log, report = logs.open(clean=False, config=COMPACTED)
+            assert not report.losses
+            assert visible(log) == before
+    for pid in list(shadow.open):
+        end(log, pid, commit=False)
+        del shadow.open[pid]
+    assert committed(log) == shadow.newest
+    compact(log, now_ms)
+    assert committed(log) == shadow.newest
+    assert {read_header(raw).leader_epoch for _, raw in stored(log)} == {0}
