@@ -30,6 +30,8 @@ class Partition:
     """What a partition's log says of transactions. ``markers`` by producer id and epoch: whether it committed."""
 
     first_offset: int = 0
+    next_offset: int = 0
+    is_compacted: bool = False
     markers: dict[tuple[int, int], bool] = field(default_factory=dict)
     open_at: dict[int, int] = field(default_factory=dict)
 
@@ -94,6 +96,9 @@ def _batches(fs: Filesystem, paths: list[str], seen: Seen) -> Iterator[tuple[Bat
 def _partition(fs: Filesystem, paths: list[str], seen: Seen) -> Partition:
     found = Partition(int(paths[0].rpartition("/")[2][: -len(LOG_SUFFIX)]))
     for header, raw in _batches(fs, paths, seen):
+        if header.record_count <= header.last_offset_delta or 0 < found.next_offset < header.base_offset:
+            found.is_compacted = True
+        found.next_offset = header.next_offset
         if header.is_control:
             marker = read_marker(raw, header)
             if marker is not None:
@@ -140,8 +145,8 @@ def _check(decided: TxnMetadata, partitions: dict[TopicPartition, Partition], fo
     who = f"{decided.transactional_id} (producer {decided.producer_id}, epoch {decided.producer_epoch})"
     for where in sorted(decided.partitions):
         partition = partitions.get(where)
-        if partition is None or partition.first_offset > 0:
-            # Deleted as a topic, or perhaps by retention: nothing can be said.
+        if partition is None or partition.first_offset > 0 or partition.is_compacted:
+            # Deleted as a topic, or perhaps by retention or compaction: nothing can be said.
             continue
         outcome = partition.markers.get((decided.producer_id, decided.producer_epoch))
         if outcome is None:

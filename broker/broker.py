@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import structlog
+from msgspec import to_builtins
 
 from broker.cluster import Cluster
 from broker.config.definitions import ConfigError
@@ -19,12 +20,16 @@ from broker.metrics.counters import Counters
 from broker.network.connection import Connection
 from broker.network.listener import Connections, Endpoint, parse_endpoints
 from broker.partitions import Partitions
+from broker.recovery_audit import Lost, look
 from broker.transactions import Transactions
 from storage.checkpoints import topic_id_text
 from storage.log_dir import DirectoryError, Identity, LogDirectory, read_identity, write_identity
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+
+TORN_TOLD = 100
+"""Torn transactions that are logged one by one."""
 
 log = structlog.get_logger("broker")
 
@@ -44,6 +49,8 @@ class Broker:
         self.unexpected_errors = 0
         self.counters = Counters()
         self.startup_ms = 0.0
+        # What the last crash has torn.
+        self.torn: list[Lost] = []
         self.cluster_id = ""
         self._advertised: dict[str, tuple[str, int]] = {}
         self.connections = Connections(self.settings)
@@ -84,6 +91,8 @@ class Broker:
             self.cluster.load(self._features)
             self.groups.load()
             self.transactions.load()
+            if not self.directory.was_clean:
+                self._audit()
             self._resume()
             self.housekeeping = Housekeeping(self)
             for endpoint in self._endpoints:
@@ -108,6 +117,13 @@ class Broker:
             load_ms=round(self.startup_ms),
             metrics=self.metrics_url,
         )
+
+    def _audit(self) -> None:
+        self.torn = look(self)
+        for lost in self.torn[:TORN_TOLD]:
+            log.warning("transaction_torn", **to_builtins(lost))
+        if len(self.torn) > TORN_TOLD:
+            log.warning("transactions_torn", count=len(self.torn), hint="ottla audit names all")
 
     def _resume(self) -> None:
         """Carry out what was decided before; with ``durability=power`` once the decisions are on disk."""

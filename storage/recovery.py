@@ -110,8 +110,8 @@ def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int
         report.segments_recovered += 1
         segment.txn_index.clear()
         next_offset, reason = segment.recover(log.config.index_interval_bytes)
-        # Compaction leaves gaps, and settles what it cleaned before: above a recovery point that is known there are none.
-        may_have_gaps = log.config.is_compacted and recovery_point == 0
+        # Compaction leaves gaps, but only below a recovery point that it sets before; one of 0 may have got lost.
+        may_have_gaps = below_point or (log.config.is_compacted and recovery_point == 0)
         if reason is None and not is_last and not may_have_gaps and next_offset < log.segments[at + 1].base_offset:
             # A power cut took the end of this segment exactly between two batches.
             reason = f"{segment.path(LOG_SUFFIX)} ends at offset {next_offset}, before the next segment begins"

@@ -77,6 +77,7 @@ def _transactions(broker: Broker) -> Iterator[Metric]:
     channel = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
     yield _gauge(f"{channel}_unknowndestinationqueuesize", "Markers that wait for a leader", 0)
     yield _gauge(f"{channel}_logappendretryqueuesize", "Completions that wait for the log", broker.transactions.delayed)
+    yield _gauge("ottla_recovery_torn_transactions", "Parts of transactions that a crash has taken", len(broker.torn))
     load = broker.transactions.load_ms
     coordinator = "kafka_server_transaction_coordinator_metrics_partition_load_time"
     yield _gauge(f"{coordinator}_max", "Longest load of a coordinator partition, in ms", max(load, default=0.0))

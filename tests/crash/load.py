@@ -25,6 +25,7 @@ SETTINGS = {
 class Transaction:
     """What one transaction wrote. ``told`` is the length of the trace when its end was acknowledged, 0 before."""
 
+    name: str
     values: dict[str, list[str]] = field(default_factory=dict)
     offset: int | None = None
     commit: bool = False
@@ -77,7 +78,7 @@ def _step(world: World, rng: random.Random, story: Story, open_by: dict[str, Tra
     if current is None:
         if not may_begin:
             return
-        current = open_by[name] = Transaction()
+        current = open_by[name] = Transaction(name)
         story.transactions.append(current)
     elif rng.random() < 0.35:
         current.commit, current.asked = rng.random() < 0.7, True

@@ -23,12 +23,12 @@ _COMMON = {
 _QUICK_RESTART = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
 """After a kill the controller holds the old broker for alive until its session is over."""
 _TWO_PHASE = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
-_SHORT_LIVES = {
+_SHORT_IDS = {
     "transactional.id.expiration.ms": "1500",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
-    "producer.id.expiration.ms": "1500",
-    "producer.id.expiration.check.interval.ms": "200",
 }
+_SHORT_PRODUCERS = {"producer.id.expiration.ms": "1500", "producer.id.expiration.check.interval.ms": "200"}
+_SHORT_LIVES = _SHORT_IDS | _SHORT_PRODUCERS
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,7 +44,9 @@ SET_UPS = {
     "features": SetUp(),
     "model": SetUp(),
     "short": SetUp(_SHORT_LIVES),
-    "ids": SetUp({k: v for k, v in _SHORT_LIVES.items() if k.startswith("transaction")}),
+    "ids": SetUp(_SHORT_IDS),
+    "cleaner": SetUp({"log.cleaner.backoff.ms": "100"}),
+    "forgetful cleaner": SetUp({"log.cleaner.backoff.ms": "100"} | _SHORT_PRODUCERS),
     "2pc": SetUp(_TWO_PHASE | {"transactional.id.expiration.ms": "1500", **_SHORT_LIVES}),
     "unstable": SetUp({"unstable.api.versions.enable": "true"}),
     "idle": SetUp({"connections.max.idle.ms": "1000", "max.connections.per.ip": "20"}),

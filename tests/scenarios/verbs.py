@@ -201,17 +201,24 @@ def copy(world: World, words: Words) -> str:
 
 @verb
 def produce(world: World, words: Words) -> Ask:
-    """produce A t [n=1] [seq=] [epoch=] [pid=] [v=12] [plain] [id=null] [acks=-1] [codec=] [size=] [age=ms]"""
+    """produce A t [n=1] [keys=a,b,-c] [seq=] [epoch=] [pid=] [v=12] [plain] [id=null] [acks=-1] [codec=] [size=] [age=ms]
+
+    A key after ``-`` is deleted: its value is null.
+    """
     actor = world.actors[words.plain[0]]
     where = world.partition(words.plain[1])
     pid, epoch = identity(world, words, actor)
     transactional = actor.transactional_id is not None and not words.has("plain")
-    count, sequence = words.number("n", 1), words.number("seq", actor.sequences.get(where, 0))
-    values = []
-    for _ in range(count):
+    keys = (
+        words.options["keys"].split(",") if "keys" in words.options else ["k" if words.has("keyed") else ""] * words.number("n", 1)
+    )
+    count, sequence = len(keys), words.number("seq", actor.sequences.get(where, 0))
+    values = list[tuple[bytes | None, bytes | None]]()
+    for key in keys:
         actor.written += 1
         value = f"{actor.name.lower()}{actor.written}".encode()
-        values.append((b"k" if words.has("keyed") else None, value + b"." * (words.number("size", 0) - len(value))))
+        value += b"." * (words.number("size", 0) - len(value))
+        values.append((key.removeprefix("-").encode() or None, None if key.startswith("-") else value))
     batch = build_batch(
         values,
         world.broker.now_ms() - words.number("age", 0),

@@ -13,7 +13,7 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, Pa
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.list_transactions import ListTransactionsRequest
-from protocol.records import HEADER_BYTES, BatchHeader, batches, read_marker, read_records
+from protocol.records import DELETE_HORIZON_BIT, HEADER_BYTES, BatchHeader, batches, read_marker, read_records
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Ask, Words, World, name_of
 
@@ -82,7 +82,7 @@ def read(world: World, words: Words) -> str:
 
 @verb
 def log(world: World, words: Words) -> str:
-    """log t: every batch in the log"""
+    """log t [keys]: every batch in the log, with what is in it, and ``until`` where it has a delete horizon"""
     parts = []
     for header, raw in stored(world, world.partition(words.plain[0])):
         where = f"{header.base_offset}" + (f"-{header.last_offset}" if header.last_offset_delta else "")
@@ -93,6 +93,9 @@ def log(world: World, words: Words) -> str:
         else:
             kind = "data" + (f" s{header.base_sequence}" if header.producer_id >= 0 else "")
             kind += " txn" if header.is_transactional else ""
+        if words.has("keys") and not header.is_control:
+            kind += "".join(f" {r.offset}:{(r.key or b'').decode()}={(r.value or b'').decode()}" for r in read_records(raw))
+        kind += " until" if header.attributes & DELETE_HORIZON_BIT else ""
         parts.append(f"{where}{who} {kind}")
     return " | ".join(parts) or "empty"
 

@@ -1,0 +1,101 @@
+"""A start after a crash names the transactions that lost a part, in the log and as a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from broker.metrics.exposition import collect
+from protocol.records import batches
+from storage.memory_filesystem import MemoryFilesystem
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.simulated import SimulatedBroker
+
+pytestmark = pytest.mark.entry("STO-19", "STO-04")
+
+
+def crashed(*commands: str) -> MemoryFilesystem:
+    """What is on the disk after a kill."""
+    fs = MemoryFilesystem()
+    broker = SimulatedBroker({}, fs=fs).start()
+    world = World(broker, "ottla", "")
+    for command in ("topic t partitions=2", *commands):
+        perform(world, command)
+    world.close()
+    broker.abandon()
+    fs.crashed()
+    return fs
+
+
+def cut(fs: MemoryFilesystem, directory: str, count: int) -> None:
+    """The last batches did not come to the disk."""
+    (path,) = [p for p in fs.files if f"/{directory}/" in p and p.endswith(".log")]
+    raw = fs.files[path]
+    del raw[[at for at, _ in batches(raw)][-count] :]
+
+
+def named(fs: MemoryFilesystem) -> set[tuple[str | None, str, int]]:
+    broker = SimulatedBroker({}, fs=fs).start()
+    torn = broker.broker.torn
+    gauge = next(m for m in collect(broker.broker) if m.name == "ottla_recovery_torn_transactions")
+    assert gauge.samples[0].value == len(torn)
+    broker.close()
+    return {(lost.transactional_id, lost.topic, lost.partition) for lost in torn}
+
+
+COMMITTED = ("A = init whole", "produce A t n=2", "produce A t/1", "offsets A g t=1", "commit A")
+
+
+def test_a_kill_tears_nothing() -> None:
+    assert named(crashed(*COMMITTED, "B = init open", "produce B t", "C = init c", "produce C t/1", "abort C")) == set()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_partition_without_its_marker_is_named(count: int) -> None:
+    fs = crashed(*COMMITTED)
+    cut(fs, "t-1", count)
+    wanted = {("whole", "t", 1)} | ({(None, "t", 1)} if count == 1 else set())
+    assert named(fs) == wanted
+
+
+def test_offsets_that_were_lost_are_named() -> None:
+    fs = crashed(*COMMITTED)
+    (topic,) = {p.split("/")[2] for p, raw in fs.files.items() if "__consumer_offsets" in p and p.endswith(".log") and raw}
+    cut(fs, topic, 1)
+    assert ("whole", "__consumer_offsets", int(topic.rpartition("-")[2])) in named(fs)
+
+
+@pytest.mark.parametrize(
+    ("records", "wanted"),
+    [
+        # Complete is gone: the markers are written once more, where they are not.
+        (1, set()),
+        # Prepare too: the partitions know more than the coordinator.
+        (2, {("whole", "t", 0), ("whole", "t", 1)}),
+    ],
+)
+def test_a_coordinator_that_lost_its_decision_is_told_by_the_partitions(
+    records: int, wanted: set[tuple[str | None, str, int]]
+) -> None:
+    fs = crashed(*(c for c in COMMITTED if "offsets" not in c))
+    (topic,) = {p.split("/")[2] for p, raw in fs.files.items() if "__transaction_state" in p and p.endswith(".log") and raw}
+    cut(fs, topic, records)
+    assert named(fs) == wanted
+
+
+def test_a_topic_that_was_made_again_lost_nothing() -> None:
+    again = ("delete t", "wait 10", "topic t partitions=2", "N = init", "produce N t", "produce N t/1")
+    assert named(crashed(*COMMITTED, *again)) == set()
+
+
+def test_a_clean_start_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> Callable[[], None]:
+        raise AssertionError
+
+    broker = SimulatedBroker({}).start()
+    broker.stop()
+    monkeypatch.setattr("broker.broker.look", fail)
+    broker.start()
+    broker.close()

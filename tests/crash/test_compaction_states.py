@@ -1,0 +1,111 @@
+"""A crash at any moment of a compaction: a start finishes it or forgets it, and no reader sees a difference."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from storage.cleaning import filthiest
+from storage.log import Log
+from storage.log_dir import RECOVERY_POINTS, LogDirectory
+from storage.memory_filesystem import MemoryFilesystem
+from storage.steps import run
+from tests.crash.tracing import Disk, TracingFilesystem
+from tests.storage.logs import NOW_MS, end, state
+from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, committed, contents, write
+
+PASSES = 3
+
+
+def directory_on(fs: TracingFilesystem | MemoryFilesystem) -> tuple[LogDirectory, Log]:
+    directory = LogDirectory(fs, "/data")
+    directory.acquire()
+    found = list(directory.partitions_on_disk())
+    if found:
+        return directory, directory.open("t", 0, COMPACTED, NOW_MS)[0]
+    return directory, directory.create("t", 0, COMPACTED, bytes(16))
+
+
+def fill(log: Log, rng: random.Random, sequences: dict[int, int]) -> None:
+    for at in range(40):
+        pid = rng.choice([1, 2])
+        transactional = pid == 2
+        pairs = [(f"{pid}-{rng.randrange(6)}", rng.choice([None, f"v{at}" * 4])) for _ in range(2)]
+        write(log, *pairs, pid=pid, sequence=sequences.get(pid, 0), transactional=transactional)
+        sequences[pid] = sequences.get(pid, 0) + 2
+        if transactional and rng.random() < 0.4:
+            end(log, 2, commit=rng.random() < 0.5)
+    end(log, 2, commit=True)
+    log.roll(NOW_MS)
+
+
+def compacted_trace(seed: int) -> tuple[TracingFilesystem, list[tuple[int, int, tuple[object, ...]]]]:
+    """Operations, and of each pass where it begins and ends in them and what the log holds all the while."""
+    rng, fs, sequences = random.Random(seed), TracingFilesystem(), dict[int, int]()
+    directory, log = directory_on(fs)
+    passes = []
+    for at in range(PASSES):
+        fill(log, rng, sequences)
+        now_ms = NOW_MS + at * 2_000
+        begin = len(fs.trace)
+        dirty = filthiest([log], now_ms)
+        assert dirty is not None
+        run(directory.clean(dirty, now_ms, rng.choice([BUFFER_BYTES, 2_000])))
+        directory.empty_trash(1 << 62)
+        passes.append((begin, len(fs.trace), (*state(log)[:4], committed(log))))
+        assert len(contents(log)) < 80 * (at + 1)
+    return fs, passes
+
+
+@pytest.mark.entry("STO-12", "STO-15")
+@pytest.mark.parametrize("seed", range(2))
+def test_a_compaction_that_a_crash_interrupts_is_finished_or_forgotten(seed: int) -> None:
+    fs, passes = compacted_trace(seed)
+    rng, disk, states, done = random.Random(seed), Disk(), 0, 0
+    for begin, finish, wanted in passes:
+        for op in fs.trace[done:begin]:
+            disk.apply(op)
+        done = begin
+        for at, op in enumerate(fs.trace[begin:finish]):
+            disk.apply(op)
+            done += 1
+            for name, image in disk.states(rng):
+                # Until the pass has synced what it reads, a power cut may take what was written since the last.
+                if name != "kept" and not any(o.path.endswith(RECOVERY_POINTS) for o in fs.trace[begin : begin + at]):
+                    continue
+                again = MemoryFilesystem()
+                again.files = {path: bytearray(data) for path, data in image.items() if not path.endswith(".lock")}
+                _, log = directory_on(again)
+                assert (*state(log)[:4], committed(log)) == wanted, f"{name} after {op.kind} {op.path} {op.to}"
+                left = [n for n in again.list_dir("/data/t-0") if n.endswith((".cleaned", ".swap", ".deleted"))]
+                assert not left
+                states += 1
+            if op.kind == "rename":
+                crash_again(disk, rng, wanted)
+    assert states > 200
+
+
+def crash_again(disk: Disk, rng: random.Random, wanted: tuple[object, ...]) -> None:
+    """Crash at each moment of the start after the crash."""
+    image = dict(disk.states(rng))["kept"]
+    fs = TracingFilesystem()
+    fs.real.files = {path: bytearray(data) for path, data in image.items() if not path.endswith(".lock")}
+    directory_on(fs)
+    files = {path: bytearray(data) for path, data in image.items() if not path.endswith(".lock")}
+    for op in fs.trace:
+        match op.kind:
+            case "rename":
+                files[op.to] = files.pop(op.path)
+            case "unlink":
+                files.pop(op.path, None)
+            case "truncate":
+                del files[op.path][op.size :]
+            case "append":
+                files.setdefault(op.path, bytearray()).extend(op.data)
+            case "write":
+                files[op.path] = bytearray(op.data)
+        again = MemoryFilesystem()
+        again.files = {path: bytearray(data) for path, data in files.items()}
+        _, log = directory_on(again)
+        assert (*state(log)[:4], committed(log)) == wanted, f"again, after {op.kind} {op.path} {op.to}"
