@@ -23,11 +23,11 @@ def _lines(raw: bytes | None) -> list[str] | None:
 
 def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
     """``(topic, partition) -> offset`` of an offset checkpoint; empty where it is missing or damaged."""
-    found: dict[tuple[str, int], int] = {}
-    for line in _lines(fs.read_file(path)) or []:
-        topic, partition, offset = line.split(" ")
-        found[topic, int(partition)] = int(offset)
-    return found
+    try:
+        entries = [line.split(" ") for line in _lines(fs.read_file(path)) or []]
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+    except ValueError:
+        return {}
 
 
 def write_offsets(fs: Filesystem, path: str, offsets: dict[tuple[str, int], int]) -> None:
@@ -46,9 +46,12 @@ class LeaderEpochs:
         self._entries: list[tuple[int, int]] = []
 
     def load(self) -> None:
-        for line in _lines(self._fs.read_file(self._path)) or []:
-            epoch, offset = line.split(" ")
-            self._entries.append((int(epoch), int(offset)))
+        """Take over the file; one that is damaged is made again from the batches."""
+        try:
+            entries = [line.split(" ") for line in _lines(self._fs.read_file(self._path)) or []]
+            self._entries = [(int(epoch), int(offset)) for epoch, offset in entries]
+        except ValueError:
+            self._entries = []
 
     @property
     def entries(self) -> list[tuple[int, int]]:

@@ -6,7 +6,9 @@ only changes, and nothing runs between the two.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from struct import Struct
 
 import msgspec
 
@@ -22,8 +24,8 @@ class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
     """One of the last batches of a producer, as far as a retry must be recognised."""
 
     last_sequence: int
-    last_offset: int
     offset_delta: int
+    last_offset: int
     timestamp_ms: int
 
     @property
@@ -36,23 +38,71 @@ class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
         return first if first >= 0 else first + 0x7FFFFFFF + 1
 
 
+NO_BATCH = BatchMetadata(NO_SEQUENCE, 0, -1, -1)
+_SEEN = Struct("<qi")
+"""When the producer was last heard of, and the coordinator epoch of its last marker."""
+_BATCH = Struct("<iiqq")
+_TIME = Struct("<q")
+_FULL_BYTES = _SEEN.size + DUPLICATE_WINDOW_BATCHES * _BATCH.size
+_UNSEEN = _SEEN.pack(-1, -1)
+
+
 class ProducerEntry(msgspec.Struct, gc=False):
-    """One producer id. ``batches`` are the last five, oldest first; ``txn_first_offset`` is -1 outside a transaction."""
+    """One producer id. ``txn_first_offset`` is -1 outside a transaction.
+
+    ``packed`` is the rest, the last five batches in it: as objects a million producers would take three times the memory.
+    """
 
     producer_id: int
     epoch: int = NO_PRODUCER_EPOCH
-    coordinator_epoch: int = -1
-    last_timestamp_ms: int = -1
     txn_first_offset: int = -1
-    batches: list[BatchMetadata] = []
+    packed: bytes = _UNSEEN
+
+    def forget_batches(self, last_timestamp_ms: int = -1, coordinator_epoch: int = -1) -> None:
+        self.packed = _SEEN.pack(last_timestamp_ms, coordinator_epoch)
+
+    def seen(self, last_timestamp_ms: int, coordinator_epoch: int) -> None:
+        self.packed = _SEEN.pack(last_timestamp_ms, coordinator_epoch) + self.packed[_SEEN.size :]
+
+    def add(self, last_sequence: int, offset_delta: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:
+        known = self.packed
+        first = _SEEN.size if len(known) < _FULL_BYTES else _SEEN.size + _BATCH.size
+        batch = _BATCH.pack(last_sequence, offset_delta, last_offset, timestamp_ms)
+        self.packed = _TIME.pack(seen_ms) + known[_TIME.size : _SEEN.size] + known[first:] + batch
+
+    @property
+    def last_timestamp_ms(self) -> int:
+        found: int = _SEEN.unpack_from(self.packed)[0]
+        return found
+
+    @property
+    def coordinator_epoch(self) -> int:
+        found: int = _SEEN.unpack_from(self.packed)[1]
+        return found
+
+    @property
+    def batches(self) -> list[BatchMetadata]:
+        """The last five batches, oldest first."""
+        return [BatchMetadata(*fields) for fields in _BATCH.iter_unpack(memoryview(self.packed)[_SEEN.size :])]
+
+    @property
+    def last_batch(self) -> BatchMetadata | None:
+        if len(self.packed) == _SEEN.size:
+            return None
+        return BatchMetadata(*_BATCH.unpack_from(self.packed, len(self.packed) - _BATCH.size))
 
     @property
     def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+        packed = self.packed
+        if len(packed) == _SEEN.size:
+            return NO_SEQUENCE
+        found: int = _BATCH.unpack_from(packed, len(packed) - _BATCH.size)[0]
+        return found
 
     @property
     def last_offset(self) -> int:
-        return self.batches[-1].last_offset if self.batches else -1
+        batch = self.last_batch
+        return -1 if batch is None else batch.last_offset
 
 
 class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
@@ -73,18 +123,28 @@ class Unverified(msgspec.Struct, gc=False, frozen=True):
 class ProducerState:
     """All producers of one partition. ``open_txns`` is ordered by first offset, for offsets only grow."""
 
-    __slots__ = ("_unverified", "entries", "open_txns")
+    __slots__ = ("_rounds", "_unverified", "entries", "open_txns")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        # Each id once, in the order in which expiry looks at them: so it may stop and go on while ids come and go.
+        self._rounds: deque[int] = deque()
         self.open_txns: dict[int, int] = {}
         self._unverified: dict[int, Unverified] = {}
 
     def replace(self, entries: Iterable[ProducerEntry]) -> None:
         """Become the state that a snapshot holds."""
         self.entries = {e.producer_id: e for e in entries}
+        self._rounds = deque(self.entries)
         ongoing = sorted((e for e in self.entries.values() if e.txn_first_offset >= 0), key=lambda e: e.txn_first_offset)
         self.open_txns = {e.producer_id: e.txn_first_offset for e in ongoing}
+
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+            self._rounds.append(producer_id)
+        return entry
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -101,6 +161,8 @@ class ProducerState:
         if entry is None or entry.epoch != header.producer_epoch:
             return None
         first, last = header.base_sequence, header.last_sequence
+        if first == entry.last_sequence + 1:
+            return None
         for batch in entry.batches:
             if batch.last_sequence == last and batch.first_sequence == first:
                 return batch
@@ -152,17 +214,11 @@ class ProducerState:
         Kafka counts from the batch's timestamp, and forgets a producer that writes of long ago while it writes (IDM-22).
         """
         producer_id = header.producer_id
-        entry = self.entries.get(producer_id)
-        if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+        entry = self._entry(producer_id)
         if entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
-            entry.batches = []
-        batches = entry.batches
-        if len(batches) >= DUPLICATE_WINDOW_BATCHES:
-            del batches[0]
-        batches.append(BatchMetadata(header.last_sequence, last_offset, last_offset - first_offset, timestamp_ms))
-        entry.last_timestamp_ms = seen_ms
+            entry.forget_batches(coordinator_epoch=entry.coordinator_epoch)
+        entry.add(header.last_sequence, last_offset - first_offset, last_offset, timestamp_ms, seen_ms)
         if self._unverified:
             self._unverified.pop(producer_id, None)
         if header.is_transactional and entry.txn_first_offset < 0:
@@ -204,16 +260,13 @@ class ProducerState:
         return completed.last_offset + 1
 
     def apply_marker(self, marker: EndTxnMarker, timestamp_ms: int) -> None:
-        entry = self.entries.get(marker.producer_id)
-        if entry is None:
-            entry = self.entries[marker.producer_id] = ProducerEntry(marker.producer_id)
+        entry = self._entry(marker.producer_id)
         if entry.epoch != marker.producer_epoch:
             entry.epoch = marker.producer_epoch
-            entry.batches = []
+            entry.forget_batches()
         self._unverified.pop(marker.producer_id, None)
         entry.txn_first_offset = -1
-        entry.coordinator_epoch = marker.coordinator_epoch
-        entry.last_timestamp_ms = timestamp_ms
+        entry.seen(timestamp_ms, marker.coordinator_epoch)
         self.open_txns.pop(marker.producer_id, None)
 
     # housekeeping
@@ -221,14 +274,17 @@ class ProducerState:
     def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
         """Forget idle producers without an open transaction, ``at_once`` looked at between two steps."""
         limit_ms = now_ms - expiration_ms
-        entries = self.entries
-        # One pass over the ids is a copy of pointers; looking at each is what takes its time.
-        producer_ids = list(entries)
-        for start in range(0, len(producer_ids), at_once):
-            for producer_id in producer_ids[start : start + at_once]:
-                entry = entries.get(producer_id)
-                if entry is not None and entry.txn_first_offset < 0 and entry.last_timestamp_ms <= limit_ms:
+        entries, rounds = self.entries, self._rounds
+        left = len(rounds)
+        while left > 0:
+            for _ in range(min(at_once, left, len(rounds))):
+                producer_id = rounds.popleft()
+                entry = entries[producer_id]
+                if entry.txn_first_offset < 0 and entry.last_timestamp_ms <= limit_ms:
                     del entries[producer_id]
+                else:
+                    rounds.append(producer_id)
+            left -= at_once
             yield None
         self._unverified = {p: u for p, u in self._unverified.items() if u.since_ms > limit_ms}
 

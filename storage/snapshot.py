@@ -8,7 +8,7 @@ from struct import error as StructError
 from crc32c import crc32c
 
 from storage.filesystem import Filesystem
-from storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from storage.producer_state import NO_BATCH, ProducerEntry, ProducerState
 
 SUFFIX = ".snapshot"
 VERSION = 1
@@ -23,20 +23,22 @@ def path_of(directory: str, offset: int) -> str:
 
 
 def encode(state: ProducerState) -> bytes:
-    body: bytes = _COUNT.pack(len(state.entries)) + b"".join(
-        _ENTRY.pack(
-            e.producer_id,
-            e.epoch,
-            e.last_sequence,
-            e.last_offset,
-            e.batches[-1].offset_delta if e.batches else 0,
-            e.last_timestamp_ms,
-            e.coordinator_epoch,
-            e.txn_first_offset,
-        )
-        for e in state.entries.values()
-    )
+    body: bytes = _COUNT.pack(len(state.entries)) + b"".join(map(_encoded, state.entries.values()))
     return VERSION.to_bytes(2, "big") + int(crc32c(body)).to_bytes(4, "big") + body
+
+
+def _encoded(entry: ProducerEntry) -> bytes:
+    batch = entry.last_batch or NO_BATCH
+    return _ENTRY.pack(
+        entry.producer_id,
+        entry.epoch,
+        batch.last_sequence,
+        batch.last_offset,
+        batch.offset_delta,
+        entry.last_timestamp_ms,
+        entry.coordinator_epoch,
+        entry.txn_first_offset,
+    )
 
 
 def decode(raw: bytes) -> list[ProducerEntry] | None:
@@ -52,8 +54,11 @@ def decode(raw: bytes) -> list[ProducerEntry] | None:
     entries = []
     for at in range(_HEAD.size, len(raw), _ENTRY.size):
         pid, epoch, sequence, offset, delta, timestamp, coordinator_epoch, first = _ENTRY.unpack_from(raw, at)
-        batches = [BatchMetadata(sequence, offset, delta, timestamp)] if offset >= 0 else []
-        entries.append(ProducerEntry(pid, epoch, coordinator_epoch, timestamp, first, batches))
+        entry = ProducerEntry(pid, epoch, first)
+        entry.seen(timestamp, coordinator_epoch)
+        if offset >= 0:
+            entry.add(sequence, delta, offset, timestamp, timestamp)
+        entries.append(entry)
     return entries
 
 

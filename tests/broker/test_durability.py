@@ -45,6 +45,7 @@ def rounds(world: World) -> int:
     return int(commit.rounds)
 
 
+@pytest.mark.entry("STO-18")
 def test_an_answer_waits_for_the_disk(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
@@ -89,6 +90,7 @@ def test_one_round_serves_all_that_wait(world: World) -> None:
     assert rounds(world) - before == 1
 
 
+@pytest.mark.entry("STO-20")
 def test_after_a_failed_sync_nothing_is_promised_any_more(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
@@ -98,3 +100,41 @@ def test_after_a_failed_sync_nothing_is_promised_any_more(world: World, fs: Slow
     assert perform(world, "produce A t seq=1") == "KAFKA_STORAGE_ERROR", "not even as a duplicate"
     assert perform(world, "produce A t seq=2") == "KAFKA_STORAGE_ERROR"
     assert perform(world, "topic u") != ""
+
+
+def test_a_topic_may_be_deleted_while_it_is_synced(world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sync_file(path: str) -> None:
+        if path not in fs.files:
+            raise FileNotFoundError(2, "No such file", path)
+
+    monkeypatch.setattr(fs, "sync_file", sync_file)
+    for command in ("topic t", "topic u", "A = init"):
+        perform(world, command)
+    client = world.connect()
+    from tests.scenarios.play import cut_up
+    from tests.scenarios.verbs import VERBS
+
+    ask = VERBS["produce"](world, cut_up("produce A t", {}))
+    client.send(ask.request, ask.version)  # type: ignore[union-attr]
+    world.broker.broker.cluster.delete_topic("t")  # type: ignore[attr-defined]
+    assert perform(world, "produce A u seq=0") == "NONE @0"
+    assert not world.broker.broker.commit.has_failed  # type: ignore[attr-defined]
+
+
+@pytest.mark.entry("STO-20")
+def test_a_failed_sync_of_what_is_settled_fails_the_directory_too(fs: Slow) -> None:
+    """With ``durability=process`` nobody waits for it; a later one that succeeds would still be a lie."""
+    broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
+    world = World(broker, "ottla", "")
+    for command in ("topic t segment.bytes=200", "A = init", "produce A t size=100", "produce A t size=100"):
+        perform(world, command)
+    fs.fails = True
+    broker.sleep(1_500)
+    fs.fails = False
+    broker.sleep(1_500)
+    assert perform(world, "produce A t") == "KAFKA_STORAGE_ERROR"
+    assert perform(world, "read t").startswith("a1"), "what can be read is read"
+    world.close()
+    broker.stop()
+    assert not any(path.endswith(".kafka_cleanshutdown") for path in fs.files)
+    broker.abandon()

@@ -19,6 +19,7 @@ class Mutant:
 SHARD = "coordinator/transaction/shard.py"
 PRODUCERS = "storage/producer_state.py"
 PRODUCE = "broker/handlers/produce.py"
+COMPACTION = "storage/compaction.py"
 
 MUTANTS = [
     Mutant(
@@ -195,8 +196,8 @@ MUTANTS = [
     Mutant(
         "a producer with an open transaction expires",
         PRODUCERS,
-        "entry is not None and entry.txn_first_offset < 0 and",
-        "entry is not None and",
+        "if entry.txn_first_offset < 0 and entry.last_timestamp_ms",
+        "if entry.last_timestamp_ms",
         "IDM-12",
     ),
     Mutant(
@@ -226,5 +227,33 @@ MUTANTS = [
         "            if code is not Code.NONE:\n",
         "            if code is Code.UNKNOWN_SERVER_ERROR:\n",
         "PRD-01",
+    ),
+    Mutant(
+        "the cleaner passes the last stable offset",
+        "storage/cleaning.py",
+        "log.segment_at(log.last_stable_offset)",
+        "log.segment_at(log.log_end_offset)",
+        "STO-16",
+    ),
+    Mutant(
+        "the cleaner keeps aborted data",
+        COMPACTION,
+        "        is_discarded = this.transactions.is_aborted(header)\n",
+        "        is_discarded = this.transactions.is_aborted(header) and False\n",
+        "STO-15",
+    ),
+    Mutant(
+        "the cleaner takes a marker before its horizon",
+        COMPACTION,
+        "ends_nothing and horizon_ms is not None and horizon_ms <= this.now_ms",
+        "ends_nothing",
+        "STO-15",
+    ),
+    Mutant(
+        "the cleaner takes a producer's last batch",
+        COMPACTION,
+        "        if header in this.last_batches or header.next_offset",
+        "        if header.next_offset",
+        "STO-15",
     ),
 ]

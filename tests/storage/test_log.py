@@ -180,6 +180,7 @@ def test_retention_by_size_and_time(logs: Logs) -> None:
     assert log.log_start_offset == log.log_end_offset == 100
 
 
+@pytest.mark.entry("STO-26")
 def test_delete_records_moves_the_start(logs: Logs) -> None:
     log = logs.new()
     for _ in range(60):

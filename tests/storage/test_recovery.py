@@ -33,6 +33,7 @@ def busy(log: Log, steps: int = 150, seed: int = 3, first_pid: int = 0) -> None:
             opened.add(pid)
 
 
+@pytest.mark.entry("STO-01")
 @pytest.mark.parametrize("seed", range(5))
 def test_a_crash_loses_nothing(logs: Logs, seed: int) -> None:
     log = logs.new()
@@ -60,6 +61,7 @@ def test_a_clean_stop_reads_no_log(logs: Logs) -> None:
     assert again.log_end_offset == before[0] + 1  # type: ignore[operator]
 
 
+@pytest.mark.entry("STO-02")
 def test_the_tail_may_be_torn_at_every_byte(logs: Logs, tmp_path: Path) -> None:
     log = logs.new()
     put(log, 3)
@@ -82,6 +84,7 @@ def test_the_tail_may_be_torn_at_every_byte(logs: Logs, tmp_path: Path) -> None:
     assert logs.open(clean=False)[0].log_end_offset == 7
 
 
+@pytest.mark.entry("STO-03")
 @pytest.mark.parametrize(
     "tail",
     [
@@ -105,6 +108,7 @@ def test_what_is_no_batch_is_cut(logs: Logs, tail: bytes) -> None:
     assert report.losses
 
 
+@pytest.mark.entry("STO-04")
 def test_a_bad_batch_in_the_middle_ends_the_log(logs: Logs) -> None:
     log = logs.new()
     for _ in range(60):
@@ -122,6 +126,7 @@ def test_a_bad_batch_in_the_middle_ends_the_log(logs: Logs) -> None:
     assert "later segments removed" in report.losses[0]
 
 
+@pytest.mark.entry("STO-06")
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("content", [None, b"\xff" * 35])
 def test_damaged_indexes_are_made_again(logs: Logs, suffix: str, content: bytes | None) -> None:
@@ -137,6 +142,7 @@ def test_damaged_indexes_are_made_again(logs: Logs, suffix: str, content: bytes 
     assert state(again) == before
 
 
+@pytest.mark.entry("STO-07")
 @pytest.mark.parametrize("damage", [b"", b"\0\1", b"\0\2" + b"\0" * 20, b"\0\1" + b"\7" * 60])
 def test_damaged_snapshots_are_passed_over(logs: Logs, damage: bytes) -> None:
     log = logs.new()
@@ -149,6 +155,7 @@ def test_damaged_snapshots_are_passed_over(logs: Logs, damage: bytes) -> None:
     assert state(again) == before
 
 
+@pytest.mark.entry("STO-07", "STO-09")
 def test_a_snapshot_equals_a_replay(logs: Logs) -> None:
     log = logs.new()
     busy(log)
@@ -161,6 +168,7 @@ def test_a_snapshot_equals_a_replay(logs: Logs) -> None:
     assert state(logs.open(clean=True)[0]) == by_snapshot
 
 
+@pytest.mark.entry("STO-06", "STO-12")
 def test_leftovers_are_swept(logs: Logs) -> None:
     log = logs.new()
     put(log)
@@ -173,6 +181,7 @@ def test_leftovers_are_swept(logs: Logs) -> None:
     assert "00000000000000000009.index" not in names
 
 
+@pytest.mark.entry("STO-11")
 def test_log_start_beyond_the_end_starts_over(logs: Logs) -> None:
     log = logs.new()
     put(log, 5)
@@ -201,6 +210,7 @@ class FullDisk(RealFilesystem):
         return File(self, path)
 
 
+@pytest.mark.entry("STO-21")
 def test_a_full_disk_changes_nothing_and_goes_on_afterwards(tmp_path: Path) -> None:
     disk = FullDisk()
     log = Logs(disk, str(tmp_path / "t-0")).new()
@@ -232,6 +242,7 @@ def test_the_lso_stays_when_the_aborted_entry_cannot_be_written(tmp_path: Path) 
     assert again.last_stable_offset == 2
 
 
+@pytest.mark.entry("STO-05", "STO-27")
 def test_two_brokers_cannot_share_a_directory(tmp_path: Path) -> None:
     first = LogDirectory(RealFilesystem(), str(tmp_path))
     first.acquire()
@@ -248,6 +259,7 @@ def test_two_brokers_cannot_share_a_directory(tmp_path: Path) -> None:
     third.abandon()
 
 
+@pytest.mark.entry("STO-11")
 def test_log_starts_survive_a_restart(tmp_path: Path) -> None:
     directory = LogDirectory(RealFilesystem(), str(tmp_path))
     directory.acquire()

@@ -71,6 +71,7 @@ def kafka_on(directory: Path, home: Path) -> ApacheKafka:
     return kafka.start()
 
 
+@pytest.mark.entry("STO-17")
 @pytest.mark.parametrize("stop", ["stopped", "killed"])
 @pytest.mark.parametrize("in_place", [False, True], ids=["copied", "in place"])
 def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:

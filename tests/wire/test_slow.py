@@ -91,6 +91,7 @@ class Load:
             self.failures.append(repr(error))
 
 
+@pytest.mark.entry("STO-01")
 def test_nothing_acknowledged_is_lost_over_kills(tmp_path: Path) -> None:
     """SIGKILL at random moments under an idempotent and a transactional load; then every record, once, in order."""
     rng = random.Random(17)

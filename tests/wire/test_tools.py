@@ -163,6 +163,7 @@ def dump(paths: list[Path], *options: str) -> str:
     return said
 
 
+@pytest.mark.entry("STO-17")
 @pytest.mark.entry("RDC-10")
 @pytest.mark.parametrize("stop", ["SIGTERM", "SIGKILL"])
 def test_kafka_reads_every_file(stop: str, tmp_path: Path) -> None:

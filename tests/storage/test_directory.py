@@ -1,0 +1,154 @@
+"""A log directory at its start: the clean-shutdown file, the checkpoints, what is missing and what is too much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from storage import snapshot
+from storage.checkpoints import LEADER_EPOCH_FILE
+from storage.log import Log
+from storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from storage.memory_filesystem import MemoryFilesystem
+from storage.steps import run
+from tests.storage.logs import NOW_MS, SMALL, end, put, state
+
+
+def opened(fs: MemoryFilesystem) -> tuple[LogDirectory, Log]:
+    fs.crashed()
+    directory = LogDirectory(fs, "/data")
+    directory.acquire()
+    return directory, directory.open("t", 0, SMALL, NOW_MS)[0]
+
+
+@pytest.fixture
+def fs() -> MemoryFilesystem:
+    return MemoryFilesystem()
+
+
+@pytest.mark.entry("STO-05")
+def test_a_crash_while_loading_is_unclean(fs: MemoryFilesystem) -> None:
+    directory, log = opened(fs)
+    put(log, 3)
+    directory.close()
+    directory, _ = opened(fs)
+    assert directory.was_clean
+    assert f"/data/{CLEAN_FILE}" not in fs.files, "gone before anything is loaded"
+    again, _ = opened(fs)
+    assert not again.was_clean
+
+
+@pytest.mark.entry("STO-05")
+def test_the_clean_file_is_the_last_that_a_stop_writes(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, log = opened(fs)
+    put(log, 3)
+    written: list[str] = []
+    real = fs.write_file
+
+    def note(path: str, data: bytes) -> None:
+        written.append(path)
+        real(path, data)
+
+    monkeypatch.setattr(fs, "write_file", note)
+    directory.close()
+    assert written[-1] == f"/data/{CLEAN_FILE}"
+
+
+@pytest.mark.entry("STO-11")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda _: None, id="missing"),
+        pytest.param(lambda raw: raw[: len(raw) // 2], id="cut"),
+        pytest.param(lambda _: b"", id="empty"),
+        pytest.param(lambda raw: raw.replace(b"0\n1\n", b"0\n7\n"), id="count"),
+        pytest.param(lambda raw: raw.replace(b"0\n", b"9\n", 1), id="version"),
+        pytest.param(lambda _: b"\xff\xfe\x00garbage", id="garbage"),
+        pytest.param(lambda _: b"0\n1\nt zero 5\n", id="no number"),
+        pytest.param(lambda _: b"0\n1\nt 0\n", id="too few words"),
+    ],
+)
+def test_a_damaged_checkpoint_counts_as_none(fs: MemoryFilesystem, damage: Callable[[bytes], bytes | None]) -> None:
+    directory, log = opened(fs)
+    for _ in range(60):
+        put(log)
+    log.delete_records(5, NOW_MS)
+    run(directory.settle([log]))
+    run(directory.checkpoint())
+    before = state(log)
+    for name in (RECOVERY_POINTS, LOG_STARTS):
+        raw = damage(bytes(fs.files[f"/data/{name}"]))
+        if raw is None:
+            fs.unlink(f"/data/{name}")
+        else:
+            fs.files[f"/data/{name}"] = bytearray(raw)
+    _, again = opened(fs)
+    assert state(again) == before
+    assert again.recovery_point == 0
+    assert again.log_start_offset == again.segments[0].base_offset
+
+
+@pytest.mark.entry("STO-10")
+def test_only_the_snapshots_of_the_newest_segments_are_kept(fs: MemoryFilesystem) -> None:
+    directory, log = opened(fs)
+    for _ in range(100):
+        put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
+    assert len(log.segments) > 4
+    wanted = [s.base_offset for s in log.segments[-2:]]
+    assert snapshot.offsets(fs, log.directory) == wanted
+    directory.close()
+    assert snapshot.offsets(fs, log.directory) == [*wanted, log.log_end_offset]
+    _, again = opened(fs)
+    put(again, 1, pid=1, epoch=0, sequence=100)
+    again.roll(NOW_MS)
+    assert len(snapshot.offsets(fs, again.directory)) <= 3
+
+
+@pytest.mark.entry("STO-13")
+def test_the_leader_epochs_are_cut_and_filled_by_the_log(fs: MemoryFilesystem) -> None:
+    _, log = opened(fs)
+    put(log, 3)
+    log.leader_epoch = 4
+    put(log, 2)
+    path = f"{log.directory}/{LEADER_EPOCH_FILE}"
+    assert fs.files[path] == b"0\n2\n0 0\n4 3\n"
+    fs.files[path] = bytearray(b"0\n3\n0 0\n4 3\n9 77\n")
+    _, again = opened(fs)
+    assert again.epochs.entries == [(0, 0), (4, 3)], "ahead of the log: cut"
+    fs.files[path] = bytearray(b"0\n1\nnonsense\n")
+    _, again = opened(fs)
+    assert again.epochs.entries == [(0, 0), (4, 3)], "damaged: the same"
+    fs.unlink(path)
+    _, again = opened(fs)
+    assert again.epochs.entries == [(0, 0), (4, 3)], "behind it: filled from the batches"
+
+
+@pytest.mark.entry("STO-24")
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_start_of_an_open_transaction_may_be_deleted(fs: MemoryFilesystem, commit: bool) -> None:
+    directory, log = opened(fs)
+    put(log, 1)
+    put(log, 5, pid=1, epoch=0, sequence=0, transactional=True)
+    put(log, 2)
+    log.delete_records(4, NOW_MS)
+    assert log.last_stable_offset == log.log_start_offset == 4
+    run(directory.checkpoint())
+    _, again = opened(fs)
+    assert again.last_stable_offset == 4
+    end(again, 1, commit=commit)
+    assert again.last_stable_offset == again.log_end_offset == 9
+    entries = [(a.first_offset, a.last_offset) for s in again.segments for a in s.txn_index]
+    assert entries == ([] if commit else [(4, 8)])
+
+
+@pytest.mark.entry("STO-24")
+def test_retention_takes_the_start_of_an_open_transaction(fs: MemoryFilesystem) -> None:
+    _, log = opened(fs)
+    put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
+    while len(log.segments) < 4:
+        put(log, 1)
+    log.delete_records(log.segments[2].base_offset, NOW_MS)
+    assert log.last_stable_offset == log.log_start_offset == log.segments[0].base_offset
+    end(log, 1, commit=True)
+    assert log.last_stable_offset == log.log_end_offset
