@@ -11,9 +11,12 @@ from coordinator.group.shard import GroupShard
 from coordinator.result import LogRecord, partition_for
 from protocol.records import EndTxnMarker
 from storage.checkpoints import topic_id_text
+from storage.steps import Steps
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+
+GROUPS_AT_ONCE = 200
 
 
 class Groups:
@@ -83,7 +86,9 @@ class Groups:
         for shard, runtime in self._shards.values():
             runtime.execute(shard.membership.tick(now_ms))
 
-    def expire_offsets(self) -> None:
+    def expire_offsets(self) -> Steps[None]:
         now_ms = self._broker.env.steady_ms()
-        for shard, runtime in self._shards.values():
-            runtime.execute(shard.expire_offsets(now_ms))
+        for shard, runtime in list(self._shards.values()):
+            for tombstones in shard.expire_offsets(now_ms, GROUPS_AT_ONCE):
+                runtime.execute(tombstones)
+                yield None

@@ -150,7 +150,5 @@ class Housekeeping:
 
     def delete_records(self, storage: Log, before_offset: int) -> None:
         """Move a log's start, durably: a restart must not bring deleted records back."""
-        now_ms = self._broker.env.now_ms()
-        paths = storage.delete_records(before_offset, now_ms)
-        self._broker.directory.retire(paths, now_ms + storage.config.file_delete_delay_ms)
+        storage.delete_records(before_offset)
         self._broker.directory.write_log_starts()

@@ -201,14 +201,17 @@ class Transactions:
 
     # time
 
-    def abort_timed_out(self) -> None:
+    def abort_timed_out(self) -> Steps[None]:
         now_ms = self._broker.env.steady_ms()
         for shard, runtime in list(self._shards.values()):
             for transactional_id in shard.timed_out(now_ms):
+                if not shard.is_timed_out(transactional_id, now_ms):
+                    continue
                 log.info("transaction_timed_out", transactional_id=transactional_id)
                 runtime.execute(shard.abort_timed_out(transactional_id, now_ms, self._broker.cluster.new_producer_id))
                 self._count(shard, transactional_id, "timeout")
                 self._drive(shard, transactional_id)
+                yield None
 
     def expire_ids(self) -> Steps[None]:
         now_ms = self._broker.env.steady_ms()

@@ -217,17 +217,15 @@ class Log:
         """Index of the segment that holds ``offset``."""
         return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset) - 1, 0)
 
-    def delete_records(self, before_offset: int, now_ms: int) -> list[str]:
-        """Raise the log start offset; files of segments that lie wholly below, renamed to ``*.deleted``."""
-        if before_offset <= self.log_start_offset:
-            return []
-        self.log_start_offset = before_offset
-        self.producers.drop_open_before(before_offset)
-        self.epochs.truncate_start(before_offset)
-        return self.delete_old(now_ms)
+    def delete_records(self, before_offset: int) -> None:
+        """Raise the log start offset; segments that lie wholly below go with the next retention, as in Kafka."""
+        if before_offset > self.log_start_offset:
+            self.log_start_offset = before_offset
+            self.producers.drop_open_before(before_offset)
+            self.epochs.truncate_start(before_offset)
 
-    def delete_old(self, now_ms: int) -> list[str]:
-        """Apply retention by time, by size and by log start; the renamed files, to be unlinked later."""
+    def delete_old(self, now_ms: int, at_most: int) -> list[str]:
+        """Apply retention by time, by size and by log start to some segments; the renamed files, to be unlinked later."""
         if not self.segments:
             return []
         gone = 0
@@ -244,6 +242,7 @@ class Log:
                 self.roll(now_ms)
         if gone == 0:
             return []
+        gone = min(gone, at_most)
         doomed, self.segments = self.segments[:gone], self.segments[gone:]
         if self.segments[0].base_offset > self.log_start_offset:
             self.log_start_offset = self.segments[0].base_offset

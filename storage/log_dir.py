@@ -25,6 +25,9 @@ FIRST_DIRTY = "cleaner-offset-checkpoint"
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 
+SEGMENTS_AT_ONCE = 20
+"""That retention takes from a log in one step, at four files each."""
+
 TopicPartition = tuple[str, int]
 
 
@@ -161,25 +164,31 @@ class LogDirectory:
         """Unlink renamed segment files once ``due_ms`` has come."""
         self._trash += [(due_ms, path, False) for path in paths]
 
-    def empty_trash(self, now_ms: int) -> None:
-        kept = []
-        for due_ms, path, is_dir in self._trash:
-            if due_ms > now_ms:
-                kept.append((due_ms, path, is_dir))
-            elif is_dir:
-                self.fs.remove_dir(path)
-            else:
-                self.fs.unlink(path)
-        self._trash = kept
+    def empty_trash(self, now_ms: int) -> Steps[None]:
+        """Remove what is due, aside: a large file takes its time. What cannot be removed waits for the next start."""
+        due = [(path, is_dir) for due_ms, path, is_dir in self._trash if due_ms <= now_ms]
+        if not due:
+            return
+        self._trash = [one for one in self._trash if one[0] > now_ms]
+
+        def remove() -> None:
+            for path, is_dir in due:
+                if is_dir:
+                    self.fs.remove_dir(path)
+                else:
+                    self.fs.unlink(path)
+
+        yield remove
 
     def apply_retention(self, now_ms: int) -> Steps[None]:
-        """Delete what the logs' settings let go, in steps of one log that has something to let go."""
-        moved = False
+        """Delete what the logs' settings let go, in steps of a few segments."""
+        moved, pace = False, Pace()
         for log in list(self.logs.values()):
-            paths = log.delete_old(now_ms)
-            if paths:
+            while paths := log.delete_old(now_ms, SEGMENTS_AT_ONCE):
                 self.retire(paths, now_ms + log.config.file_delete_delay_ms)
                 moved = True
+                yield None
+            if pace.is_over(1):
                 yield None
         if moved:
             self.write_log_starts()
@@ -261,7 +270,7 @@ class LogDirectory:
         for log in self.logs.values():
             log.close()
             failed = failed or log.is_failed
-        self.empty_trash(1 << 62)
+        run(self.empty_trash(1 << 62))
         run(self.checkpoint())
         if not failed:
             self.fs.write_file(f"{self.path}/{CLEAN_FILE}", b'{"version":0,"brokerEpoch":0}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from protocol.primitives import Buffer
 from protocol.records import HEADER_BYTES, MIN_BATCH_LENGTH, BatchHeader, crc_is_valid, read_header
@@ -229,11 +230,11 @@ class Segment:
 
         The log decides what a segment is: it goes first, and comes last.
         """
-        present = set(self._fs.list_dir(self._directory))
         paths = []
         for file in self.files() if suffix == DELETED_SUFFIX else reversed(self.files()):
             stem = file.path.removesuffix(self._suffix)
-            if file.path.rpartition("/")[2] in present:
+            # Not every segment has every index.
+            with suppress(FileNotFoundError):
                 self._fs.rename(file.path, stem + suffix)
                 paths.append(stem + suffix)
             file.path = stem + suffix

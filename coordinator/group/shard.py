@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from coordinator.group.group import Group, GroupState
 from coordinator.group.membership import Membership
@@ -128,33 +128,33 @@ class GroupShard:
         keys |= {key for pending in self.offsets.pending.values() for key in pending if key[0] == group_id}
         return [offset_tombstone(key) for key in sorted(keys)] + [group_tombstone(group_id)]
 
-    def expire_offsets(self, now_ms: int) -> Result[int]:
-        """Tombstones for offsets that are past their retention, and for groups that hold nothing any more."""
-        records: list[LogRecord] = []
-        for group_id in set(self.offsets.groups) | set(self.groups):
-            group = self.groups.get(group_id)
-            in_use: set[str] = set()
-            idle_since_ms: int | None = None
-            if group is not None and group.members:
-                topics = subscribed_topics(group)
-                if topics is None:
-                    continue
-                in_use = topics
-            elif group is not None and group.protocol_type is not None:
-                idle_since_ms = group.state_since_ms
-            retention_ms = self.config.offsets_retention_ms
-            keys = self.offsets.expired(group_id, now_ms, retention_ms, idle_since_ms, in_use)
-            records += [offset_tombstone(key) for key in keys]
-            remaining = len(self.offsets.of_group(group_id)) - len(keys)
-            empty = group is None or (group.state is GroupState.EMPTY and not group.pending)
-            if (
-                empty
-                and remaining == 0
-                and not self.offsets.has_pending(group_id)
-                and (group is None or group.generation > 0 or keys)
-            ):
-                records.append(group_tombstone(group_id))
-        return Result(len(records), records)
+    def expire_offsets(self, now_ms: int, at_once: int) -> Iterator[Result[None]]:
+        """Tombstones for offsets that are past their retention, and for groups that hold nothing any more.
+
+        In steps that each look at ``at_once`` groups at most.
+        """
+        group_ids = list(self.group_ids())
+        for start in range(0, len(group_ids), at_once):
+            yield Result(None, [record for g in group_ids[start : start + at_once] for record in self._expired(g, now_ms)])
+
+    def _expired(self, group_id: str, now_ms: int) -> list[LogRecord]:
+        group = self.groups.get(group_id)
+        in_use: set[str] = set()
+        idle_since_ms: int | None = None
+        if group is not None and group.members:
+            topics = subscribed_topics(group)
+            if topics is None:
+                return []
+            in_use = topics
+        elif group is not None and group.protocol_type is not None:
+            idle_since_ms = group.state_since_ms
+        keys = self.offsets.expired(group_id, now_ms, self.config.offsets_retention_ms, idle_since_ms, in_use)
+        records = [offset_tombstone(key) for key in keys]
+        remaining = len(self.offsets.of_group(group_id)) - len(keys)
+        empty = group is None or (group.state is GroupState.EMPTY and not group.pending)
+        if empty and remaining == 0 and not self.offsets.has_pending(group_id) and (group is None or group.generation > 0 or keys):
+            records.append(group_tombstone(group_id))
+        return records
 
     def forget_topics(self, topics: set[str]) -> Result[None]:
         """Tombstones for the offsets of deleted topics."""

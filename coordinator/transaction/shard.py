@@ -304,11 +304,13 @@ class TransactionShard:
 
     def timed_out(self, now_ms: int) -> list[str]:
         """Ids whose open transaction is older than its time-out."""
-        return [
-            m.transactional_id
-            for m in self._unfinished.values()
-            if m.state is TxnState.ONGOING and m.timeout_ms != NO_TIMEOUT_MS and m.start_ms + m.timeout_ms < now_ms
-        ]
+        return [transactional_id for transactional_id in self._unfinished if self.is_timed_out(transactional_id, now_ms)]
+
+    def is_timed_out(self, transactional_id: str, now_ms: int) -> bool:
+        found = self._unfinished.get(transactional_id)
+        if found is None or found.state is not TxnState.ONGOING or found.timeout_ms == NO_TIMEOUT_MS:
+            return False
+        return found.start_ms + found.timeout_ms < now_ms
 
     def abort_timed_out(self, transactional_id: str, now_ms: int, new_producer_id: NewProducerId) -> Result[None]:
         return Result(None, self._fence_and_abort(self._known(transactional_id), now_ms, new_producer_id))

@@ -79,8 +79,8 @@ class TracingFilesystem:
         self.trace.append(Op("sync_dir", path))
 
     def rename(self, old: str, new: str) -> None:
-        self.trace.append(Op("rename", old, to=new))
         self.real.rename(old, new)
+        self.trace.append(Op("rename", old, to=new))
 
     def unlink(self, path: str) -> None:
         if path in self.real.files:

@@ -73,7 +73,7 @@ def test_a_damaged_checkpoint_counts_as_none(fs: MemoryFilesystem, damage: Calla
     directory, log = opened(fs)
     for _ in range(60):
         put(log)
-    log.delete_records(5, NOW_MS)
+    log.delete_records(5)
     run(directory.settle([log]))
     run(directory.checkpoint())
     before = state(log)
@@ -131,7 +131,7 @@ def test_the_start_of_an_open_transaction_may_be_deleted(fs: MemoryFilesystem, c
     put(log, 1)
     put(log, 5, pid=1, epoch=0, sequence=0, transactional=True)
     put(log, 2)
-    log.delete_records(4, NOW_MS)
+    log.delete_records(4)
     assert log.last_stable_offset == log.log_start_offset == 4
     run(directory.checkpoint())
     _, again = opened(fs)
@@ -148,7 +148,8 @@ def test_retention_takes_the_start_of_an_open_transaction(fs: MemoryFilesystem) 
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
     while len(log.segments) < 4:
         put(log, 1)
-    log.delete_records(log.segments[2].base_offset, NOW_MS)
+    log.delete_records(log.segments[2].base_offset)
+    log.delete_old(NOW_MS, 10)
     assert log.last_stable_offset == log.log_start_offset == log.segments[0].base_offset
     end(log, 1, commit=True)
     assert log.last_stable_offset == log.log_end_offset

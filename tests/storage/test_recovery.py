@@ -265,7 +265,7 @@ def test_log_starts_survive_a_restart(tmp_path: Path) -> None:
     directory.acquire()
     log, _ = directory.open("t", 0, SMALL, NOW_MS)
     put(log, 9)
-    log.delete_records(5, NOW_MS)
+    log.delete_records(5)
     directory.close()
     again = LogDirectory(RealFilesystem(), str(tmp_path))
     again.acquire()
