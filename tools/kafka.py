@@ -149,10 +149,12 @@ def _by_ivy(artifacts: list[tuple[str, str, str]], target: Path) -> None:
     _run([java(), *trust, "-jar", str(ivy), "-cache", str(home / "cache"), *retrieve], target)
 
 
-def tool(name: str, *arguments: str, timeout_s: float = 120, check: bool = True) -> str:
+def tool(name: str, *arguments: str, timeout_s: float = 120, check: bool = True, cwd: Path | None = None) -> str:
     """Run one of Kafka's tools by class name; what it printed. Raises CalledProcessError."""
     command = [java(), "-Xmx512M", f"-Dlog4j2.configurationFile={_log4j()}", "-cp", jars("all"), name, *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s, check=False)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s, check=False, cwd=cwd
+    )
     if check and done.returncode:
         raise subprocess.CalledProcessError(done.returncode, command, done.stdout)
     return done.stdout

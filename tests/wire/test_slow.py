@@ -20,7 +20,7 @@ from tools import kafka
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
 
 ROOT = Path(__file__).parent.parent.parent
-ROUNDS = int(os.environ.get("ROUNDS", "8"))
+ROUNDS = int(os.environ.get("ROUNDS", "30"))
 
 
 def test_the_demo_proves_itself() -> None:

@@ -1,0 +1,89 @@
+"""Apache Kafka's own DumpLogSegments reads every file that a start after a crash leaves."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.memory_filesystem import MemoryFilesystem
+from tests.crash.load import tell
+from tests.crash.test_compaction_states import compacted_trace, directory_on
+from tests.crash.test_crash_states import started
+from tests.crash.tracing import Disk
+from tools import kafka
+
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.entry("STO-17")]
+
+STATES = 60
+SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+FILES_AT_ONCE = 1_000
+"""One argument of a command may take 128 KiB."""
+COMPLAINTS = ("exception", "mismatches", "isvalid: false", "out of order")
+
+
+def after_crashes() -> Iterator[MemoryFilesystem]:
+    """What is on the disk when a broker has started on a crash state, and has stopped."""
+    for durability in ("process", "power"):
+        story, rng, disk = tell(durability, 60, 5), random.Random(5), Disk()
+        chosen = set(rng.sample(range(len(story.trace) // 2, len(story.trace)), STATES // 12))
+        for count, op in enumerate(story.trace):
+            disk.apply(op)
+            for _, image in disk.states(rng) if count in chosen else ():
+                broker = started(image, durability, story)
+                broker.stop()
+                fs = broker.env.fs
+                assert isinstance(fs, MemoryFilesystem)
+                broker.abandon()
+                yield fs
+
+
+def after_compactions() -> Iterator[MemoryFilesystem]:
+    trace, passes = compacted_trace(3)
+    rng, disk = random.Random(3), Disk()
+    begin = passes[-1][0]
+    for count, op in enumerate(trace.trace):
+        disk.apply(op)
+        if count < begin or op.kind != "rename":
+            continue
+        fs = MemoryFilesystem()
+        kept = dict(disk.states(rng))["kept"]
+        fs.files = {path: bytearray(data) for path, data in kept.items() if not path.endswith(".lock")}
+        directory, _ = directory_on(fs)
+        directory.close()
+        yield fs
+
+
+def written(found: Iterator[MemoryFilesystem], root: Path) -> tuple[int, list[str]]:
+    """Put the files on a real disk, under names as short as may be; how many states there were."""
+    paths, states = [], 0
+    for fs in found:
+        states += 1
+        for path, data in fs.files.items():
+            folder, _, name = path.rpartition("/")
+            if name.endswith(SUFFIXES):
+                target = root / f"{states}" / folder.rpartition("/")[2]
+                target.mkdir(parents=True, exist_ok=True)
+                (target / name).write_bytes(data)
+                if data:
+                    paths.append(str((target / name).relative_to(root)))
+    return states, paths
+
+
+@pytest.mark.parametrize(("found", "at_least"), [(after_crashes, 50), (after_compactions, 10)])
+def test_dump_log_segments_accepts_every_file(found: object, at_least: int, tmp_path: Path) -> None:
+    kafka.jars("all")
+    states, paths = written(found(), tmp_path)  # type: ignore[operator]
+    assert states >= at_least
+    assert {Path(p).suffix for p in paths} >= {".log", ".index", ".timeindex", ".snapshot"}
+    for start in range(0, len(paths), FILES_AT_ONCE):
+        files = ",".join(paths[start : start + FILES_AT_ONCE])
+        said = kafka.tool("org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", files, cwd=tmp_path, check=False)
+        bad = [line for line in said.splitlines() if any(word in line.lower() for word in COMPLAINTS)]
+        assert not bad, bad[:10]
+        # The tool takes -1 for the offset before each file; gaps between others are compaction's.
+        assert found is after_compactions or not re.search(r"^\s+\d+ is followed by", said, re.MULTILINE)
+        assert said.count("Dumping ") == len(paths[start : start + FILES_AT_ONCE])
