@@ -8,6 +8,7 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -60,14 +61,14 @@ def _wait_for_metadata(bootstrap: str) -> None:
 class Subject:
     """One start of one broker on a fresh directory. ``launch_s`` is launch to the first answer."""
 
-    def __init__(self, kind: str, root: Path) -> None:
+    def __init__(self, kind: str, root: Path, settings: Mapping[str, str] | None = None) -> None:
         self.kind = kind
         self._directory = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=root))
         self._broker: Broker | ApacheKafka
         if kind == "ottla":
-            self._broker = Broker(data_dir=self._directory)
+            self._broker = Broker(data_dir=self._directory, settings=dict(settings or {}))
         else:
-            self._broker = ApacheKafka(self._directory)
+            self._broker = ApacheKafka(self._directory, settings=settings)
             self._broker.prepare()
         # What the broker before left unwritten must not slow this one's start.
         os.sync()

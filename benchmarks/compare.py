@@ -1,4 +1,4 @@
-"""ottla beside Apache Kafka, turn about: ``python -m benchmarks.compare [--pairs 5] [--scale 1.0] [--only throughput]``.
+"""ottla beside Apache Kafka, turn about: ``python -m benchmarks.compare [--pairs 5] [--scale 1.0] [--only PART | --durable]``.
 
 Each pair starts both brokers on fresh directories, one after the other; Kafka is warmed up before it is measured.
 The table gives the ratio pair by pair, its median and spread, and the broker's processor seconds beside it.
@@ -11,6 +11,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +20,25 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks.brokers import Subject, memory_mib
-from benchmarks.workloads import Sample, Samples, Size, create_topic, java_produce, java_transactions, throughput, transactions
+from benchmarks.workloads import (
+    Sample,
+    Samples,
+    Size,
+    create_topic,
+    durable,
+    java_produce,
+    java_transactions,
+    throughput,
+    transactions,
+)
 
+Part = Callable[[Subject, Size], Samples]
 KINDS = ("kafka", "ottla")
 IDLE_S = 2.0
 LOWER_IS_BETTER = ("(s)", "(ms)", "(MiB)")
 PARTS = {"throughput": throughput, "transactions": transactions}
+DURABLE = {"kafka": {"log.flush.interval.messages": "1"}, "ottla": {"ottla.durability": "power"}}
+"""Settings for ``--durable``: what was acknowledged is on the disk."""
 
 
 def warm_up(subject: Subject, size: Size) -> None:
@@ -34,8 +48,8 @@ def warm_up(subject: Subject, size: Size) -> None:
     java_transactions(subject, "warm-up", 1, 0, size.seconds(4))
 
 
-def measure(kind: str, root: Path, size: Size, parts: list[str]) -> Samples:
-    subject = Subject(kind, root)
+def measure(kind: str, root: Path, size: Size, parts: list[Part], settings: dict[str, str]) -> Samples:
+    subject = Subject(kind, root, settings)
     try:
         time.sleep(IDLE_S)
         found: Samples = {
@@ -44,7 +58,7 @@ def measure(kind: str, root: Path, size: Size, parts: list[str]) -> Samples:
         }
         warm_up(subject, size)
         for part in parts:
-            found |= PARTS[part](subject, size)
+            found |= part(subject, size)
         found["memory, after load (MiB)"] = Sample(memory_mib(subject.pid))
         return found
     finally:
@@ -116,11 +130,13 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", choices=sorted(PARTS), action="append")
+    parser.add_argument("--durable", action="store_true", help="transactions alone, on the disk before they are acknowledged")
     parser.add_argument("--json", type=Path, help="keep the raw figures here")
     parser.add_argument("--markdown", type=Path, help="write the table for the README here")
     options = parser.parse_args()
     console = Console(width=170)
-    size, parts = Size(options.scale), options.only or list(PARTS)
+    size = Size(options.scale)
+    parts: list[Part] = [durable] if options.durable else [PARTS[name] for name in options.only or PARTS]
     pairs: list[dict[str, Samples]] = []
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as root, Progress(console=console) as progress:
         task = progress.add_task("measuring", total=options.pairs * len(KINDS))
@@ -128,7 +144,7 @@ def main() -> int:
             found: dict[str, Samples] = {}
             for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
                 progress.update(task, description=f"pair {number + 1}: {kind}")
-                found[kind] = measure(kind, Path(root), size, parts)
+                found[kind] = measure(kind, Path(root), size, parts, DURABLE[kind] if options.durable else {})
                 progress.advance(task)
             pairs.append(found)
             if options.json is not None:

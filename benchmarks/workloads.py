@@ -116,6 +116,21 @@ def throughput(subject: Subject, size: Size) -> Samples:
     return found
 
 
+def durable(subject: Subject, size: Size) -> Samples:
+    """The same, every answer on the disk before it is given: one, eight and sixty-four producers share the syncs."""
+    found: Samples = {}
+    for producers in (1, 8, 64):
+        topic = f"d-{producers}"
+        create_topic(subject, topic)
+        before = cpu_s(subject.pid)
+        per_s, p50, p99 = java_transactions(subject, topic, producers, size.seconds(3), size.seconds(8))
+        label = f"on the disk, {producers} producer{'s' if producers > 1 else ''}"
+        found[f"transactions, {label} (1/s)"] = Sample(per_s, cpu_s(subject.pid) - before)
+        found[f"commit p50, {label} (ms)"] = Sample(p50)
+        found[f"commit p99, {label} (ms)"] = Sample(p99)
+    return found
+
+
 def transactions(subject: Subject, size: Size) -> Samples:
     """Small transactions of two records in two partitions, one and eight producers at once."""
     found: Samples = {}

@@ -17,6 +17,8 @@ from protocol.primitives import Buffer
 from protocol.records import COMPRESSION_MASK, HEADER_BYTES, BatchHeader
 
 INFLATED_LIMIT_BYTES = 64 << 20
+SNAPPY_MAX_RATIO = 22
+"""Three bytes make 64 at the most: what says more is no snappy."""
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 _GZIP_WINDOW = 31
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
@@ -120,6 +122,8 @@ def _unsnap_block(block: memoryview, out: memoryview) -> int:
         shift += 7
         if not byte & 0x80:
             break
+    if size > SNAPPY_MAX_RATIO * len(block):
+        raise ValueError(f"a snappy block of {len(block)} bytes that says it holds {size}")
     if size > len(out):
         raise TooLarge
     written: int = cramjam.snappy.decompress_raw_into(block, out[:size])

@@ -1,0 +1,113 @@
+"""What a large data directory costs: ``python -m benchmarks.storage [--partitions 10000] [--producers 1000000]``.
+
+Starts with that many partitions, after a clean stop and after SIGKILL; and the memory of so many producer ids.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from benchmarks.brokers import memory_mib
+from ottla import Broker
+from protocol.errors import Code
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import build_batch
+from tests.raw import RawClient
+
+PARTITIONS_A_TOPIC = 100
+RECORDS = 20
+IDS_A_REQUEST = 500
+NOW_MS = 1_700_000_000_000
+SETTINGS = {"log.retention.ms": "-1"}
+"""The records are old, so that the figures do not hang on the clock."""
+
+
+def connected(broker: Broker) -> RawClient:
+    return RawClient(broker.bootstrap)
+
+
+def fill(broker: Broker, partitions: int, progress: Progress) -> None:
+    """Some records into each partition."""
+    client = connected(broker)
+    batch = bytes(build_batch([(None, b"v" * 100)] * RECORDS, NOW_MS))
+    for number in progress.track(range(partitions // PARTITIONS_A_TOPIC), description="filling partitions"):
+        topic = f"t{number}"
+        client.call(CreateTopicsRequest([CreatableTopic(topic, PARTITIONS_A_TOPIC, 1)], 30_000))
+        parts = [PartitionProduceData(index, batch) for index in range(PARTITIONS_A_TOPIC)]
+        answer = client.call(ProduceRequest(None, -1, 30_000, [TopicProduceData(topic, partition_data=parts)]), 9)
+        assert all(p.error_code == Code.NONE for p in answer.responses[0].partition_responses)
+    client.close()
+
+
+def started(broker: Broker) -> tuple[float, float, int]:
+    """Seconds from launch to the first answer, MiB of memory, open files."""
+    os.sync()
+    before = time.monotonic()
+    broker.start()
+    took = time.monotonic() - before
+    assert broker.pid is not None
+    return took, memory_mib(broker.pid), sum(1 for _ in Path(f"/proc/{broker.pid}/fd").iterdir())
+
+
+def start_up(root: Path, partitions: int, progress: Progress) -> list[tuple[str, str, str, str]]:
+    found = []
+    broker = Broker(data_dir=root / "partitions", settings=SETTINGS)
+    broker.start()
+    fill(broker, partitions, progress)
+    for how, stop in (("a clean stop", broker.stop), ("SIGKILL", broker.kill)):
+        stop()
+        took, memory, files = started(broker)
+        found.append((f"start with {partitions:,} partitions after {how}", f"{took:.2f} s", f"{memory:.0f} MiB", f"{files:,}"))
+    broker.stop()
+    return found
+
+
+def producers(root: Path, count: int, progress: Progress) -> list[tuple[str, str, str, str]]:
+    """One idempotent batch by each of so many producer ids, all in one partition."""
+    with Broker(data_dir=root / "producers", settings=SETTINGS | {"producer.id.expiration.ms": str(1 << 50)}) as broker:
+        client = connected(broker)
+        client.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 30_000))
+        assert broker.pid is not None
+        before = memory_mib(broker.pid)
+        for start in progress.track(range(0, count, IDS_A_REQUEST), description="producer ids"):
+            sent = []
+            for producer_id in range(start, start + IDS_A_REQUEST):
+                batch = build_batch([(None, b"v")], NOW_MS, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+                data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(batch))])]
+                sent.append(client.send(ProduceRequest(None, -1, 30_000, data), 9))
+            for one in sent:
+                assert client.receive(one).responses[0].partition_responses[0].error_code == Code.NONE
+        after = memory_mib(broker.pid)
+        client.close()
+        return [(f"{count:,} producer ids in a partition", "", f"{after:.0f} MiB ({after - before:+.0f})", "")]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--producers", type=int, default=1_000_000)
+    options = parser.parse_args()
+    console = Console(width=120)
+    table = Table(title="A large data directory", title_justify="left")
+    for column in ("what", "time", "memory", "open files"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as root, Progress(console=console) as progress:
+        found = start_up(Path(root), options.partitions, progress)
+        found += producers(Path(root), options.producers, progress)
+    for row in found:
+        table.add_row(*row)
+    console.print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
