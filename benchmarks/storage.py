@@ -73,7 +73,7 @@ def start_up(root: Path, partitions: int, progress: Progress) -> list[tuple[str,
 
 def producers(root: Path, count: int, progress: Progress) -> list[tuple[str, str, str, str]]:
     """One idempotent batch by each of so many producer ids, all in one partition."""
-    with Broker(data_dir=root / "producers", settings=SETTINGS | {"producer.id.expiration.ms": str(1 << 50)}) as broker:
+    with Broker(data_dir=root / "producers", settings=SETTINGS) as broker:
         client = connected(broker)
         client.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 30_000))
         assert broker.pid is not None

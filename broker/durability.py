@@ -52,6 +52,11 @@ class GroupCommit:
                 self._seen.add(path)
                 self._new_directories.add(storage.directory)
 
+    def wrote_file(self, path: str, directory: str) -> None:
+        """A small file was replaced as a whole."""
+        self._dirty[path] = 0
+        self._new_directories.add(directory)
+
     def then(self, waiter: Waiter) -> None:
         """Call back when all that is written by now is on disk: at once where it is."""
         if self.has_failed:

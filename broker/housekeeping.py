@@ -151,4 +151,7 @@ class Housekeeping:
     def delete_records(self, storage: Log, before_offset: int) -> None:
         """Move a log's start, durably: a restart must not bring deleted records back."""
         storage.delete_records(before_offset)
-        self._broker.directory.write_log_starts()
+        directory = self._broker.directory
+        path = directory.write_log_starts()
+        if self._broker.commit is not None:
+            self._broker.commit.wrote_file(path, directory.path)

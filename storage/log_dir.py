@@ -250,13 +250,16 @@ class LogDirectory:
         write_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}", first_dirty)
         return done
 
-    def write_log_starts(self) -> None:
+    def write_log_starts(self) -> str:
+        """The path of what was written."""
         starts = {
             key: log.log_start_offset
             for key, log in self.logs.items()
             if log.segments and log.log_start_offset > log.segments[0].base_offset
         }
-        write_offsets(self.fs, f"{self.path}/{LOG_STARTS}", starts)
+        path = f"{self.path}/{LOG_STARTS}"
+        write_offsets(self.fs, path, starts)
+        return path
 
     def abandon(self) -> None:
         """Give the directory up as it is: what a start that fails does."""

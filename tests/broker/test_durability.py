@@ -69,6 +69,14 @@ def test_data_before_decisions_before_markers_before_outcomes(world: World, fs: 
     assert perform(world, "produce A t") == "NONE @2", "the next transaction does not wait"
 
 
+def test_deleted_records_stay_deleted(world: World, fs: Slow) -> None:
+    for command in ("topic t", "A = init", "produce A t n=3"):
+        perform(world, command)
+    fs.synced.clear()
+    assert perform(world, "delete_records t before=2") == "NONE"
+    assert fs.synced == ["/data/log-start-offset-checkpoint"]
+
+
 def test_one_round_serves_all_that_wait(world: World) -> None:
     perform(world, "topic t")
     for name in "ABCDE":

@@ -31,6 +31,7 @@ LOOKS = (
     "read t",
     "read t/1",
     "read u",
+    "log v keys",
     "read t uncommitted",
     "committed g t",
     "committed g t stable",
@@ -39,11 +40,12 @@ LOOKS = (
 
 def live(directory: Path) -> tuple[World, dict[str, str]]:
     """A broker that has done everything, stopped with a transaction open; what readers saw last."""
-    broker = Broker(data_dir=directory).start()
+    broker = Broker(data_dir=directory, settings={"log.cleaner.backoff.ms": 50}).start()
     world = World(Wire(broker), "ottla", "")
     for command in (
         "topic t partitions=2 retention.ms=86400000",
         "topic u cleanup.policy=compact",
+        "topic v cleanup.policy=compact segment.ms=5000 min.cleanable.dirty.ratio=0.01",
         "N = init",
         "A = init done",
         "B = init aborted",
@@ -58,11 +60,16 @@ def live(directory: Path) -> tuple[World, dict[str, str]]:
         "abort B",
         "produce C t",
         "produce C t/1 n=2",
+        "produce N v keys=a,b age=100000",
+        "produce N v keys=a age=90000",
+        "produce N v keys=-b age=80000",
+        "produce N v keys=c age=70000",
         "offsets C g t=9",
         "produce N t",
     ):
         answer = perform(world, command)
         assert answer == "" or answer.startswith("NONE"), f"{command}: {answer}"
+    world.until(lambda: perform(world, "log v keys"), lambda said: said.startswith("2 ") and "b= until" in said)
     return world, {look: perform(world, look) for look in LOOKS}
 
 
