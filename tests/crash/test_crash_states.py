@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from typing import Any
 
 import pytest
 
@@ -23,6 +22,7 @@ from tests.scenarios.play import perform
 from tests.scenarios.views import visible
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker
+from tests.storage.logs import stored
 
 STATES_A_BOUNDARY = 5
 STATES_IN_FAST = 50
@@ -36,20 +36,12 @@ def started(image: dict[str, bytes], durability: str, story: Story) -> Simulated
     return SimulatedBroker(SETTINGS | {"ottla.durability": durability}, fs=fs, now_ms=story.ended_ms).start()
 
 
-def all_batches(log: Log) -> list[tuple[Any, bytes]]:
-    found = []
-    for segment in log.segments:
-        data = segment.log.read(segment.size_bytes, 0)
-        found += [(h, data[p : p + h.size_bytes]) for p, h in batches(data)]
-    return found
-
-
 def check_derived(log: Log) -> None:
     """Last stable offset, aborted list, indexes and producers equal what the batches themselves say."""
     opened: dict[int, int] = {}
     aborted: list[tuple[int, int]] = []
     at = log.segments[0].base_offset if log.segments else 0
-    for header, raw in all_batches(log):
+    for header, raw in stored(log):
         assert header.base_offset == at, "offsets follow each other"
         at = header.next_offset
         if header.is_control:
@@ -114,7 +106,7 @@ def looks(broker: SimulatedBroker) -> dict[str, list[str]]:
     for where in TOPICS:
         topic, index = world.partition(where)
         log = broker.broker.partitions.get(topic, index).log
-        values = [r.value for h, raw in all_batches(log) if not h.is_control for r in read_records(raw)]
+        values = [r.value for h, raw in stored(log) if not h.is_control for r in read_records(raw)]
         found[where] = [(v or b"").decode().rstrip(".") for v in values]
     world.close()
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from protocol.records import EndTxnMarker, build_batch, check_produced
+from protocol.records import BatchHeader, EndTxnMarker, batches, build_batch, check_produced
 from storage.config import LogConfig
 from storage.filesystem import Filesystem
 from storage.log import Appended, Log
@@ -65,3 +65,12 @@ def state(log: Log) -> tuple[object, ...]:
     }
     aborted = [tuple(getattr(a, f) for f in a.__struct_fields__) for s in log.segments for a in s.txn_index]
     return log.log_end_offset, log.last_stable_offset, producers, list(log.producers.open_txns.items()), aborted
+
+
+def stored(log: Log) -> list[tuple[BatchHeader, bytes]]:
+    """Every batch of a log as it lies in the files."""
+    found = []
+    for segment in log.segments:
+        data = segment.log.read(segment.size_bytes, 0)
+        found += [(h, data[p : p + h.size_bytes]) for p, h in batches(data)]
+    return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from protocol.errors import KafkaError
-from protocol.records import BatchHeader, batches, build_batch, check_produced, read_header, read_records
+from protocol.records import batches, build_batch, check_produced, read_header, read_records
 from protocol.rewriting import delete_horizon_ms
 from storage.cleaning import Interrupted, clean, filthiest, look_at
 from storage.config import LogConfig
@@ -16,7 +16,7 @@ from storage.log import Appended, Log
 from storage.memory_filesystem import MemoryFilesystem
 from storage.reading import read
 from storage.steps import run
-from tests.storage.logs import NOW_MS, Logs, end, state
+from tests.storage.logs import NOW_MS, Logs, end, state, stored
 
 COMPACTED = LogConfig(
     segment_bytes=1_000,
@@ -70,14 +70,6 @@ def contents(log: Log) -> list[tuple[int, str, str | None]]:
         if not header.is_control
         for r in read_records(raw)
     ]
-
-
-def stored(log: Log) -> list[tuple[BatchHeader, bytes]]:
-    found = []
-    for segment in log.segments:
-        data = segment.log.read(segment.size_bytes, 0)
-        found += [(h, data[p : p + h.size_bytes]) for p, h in batches(data)]
-    return found
 
 
 def committed(log: Log) -> dict[str, str]:
