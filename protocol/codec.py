@@ -66,14 +66,19 @@ def read_client_id(buf: Buffer, *, flexible: bool) -> tuple[str | None, int]:
     return client_id, pos
 
 
-def decode_body(decode: Callable[[Buffer, int, int], tuple[Any, int]], buf: Buffer, pos: int, version: int) -> Any:
-    """A message that must fill the rest of ``buf``. Raises `DecodeError`."""
+def decode_body(
+    decode: Callable[[Buffer, int, int], tuple[Any, int]], buf: Buffer, pos: int, version: int, *, may_trail: bool = False
+) -> Any:
+    """A message that must fill the rest of ``buf``, or with ``may_trail`` lie in it. Raises `DecodeError`.
+
+    Requests may trail, as in Kafka: librdkafka 2.16 ends a Metadata request for all topics with three bytes too many.
+    """
     begin_message()
     try:
         message, pos = decode(buf, pos, version)
     except DECODE_FAILURES as error:
         raise DecodeError(str(error)) from error
-    if pos != len(buf):
+    if pos > len(buf) or (pos < len(buf) and not may_trail):
         raise DecodeError(f"the body ends at byte {pos} of {len(buf)}")
     return message
 

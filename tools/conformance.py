@@ -110,7 +110,7 @@ def document(board: Board) -> str:
         "## Where the two answer differently",
         "",
         *(f"- **{where}.** {why[0].upper()}{why[1:]}." for where, why in sorted(board.differences.items())),
-        "- **BAD-08.** Apache Kafka answers requests with trailing bytes, bad UTF-8 and negative lengths; ottla closes the",
+        "- **BAD-08.** Apache Kafka answers requests with bad UTF-8 and negative lengths; ottla closes the",
         "  connection.",
         "- **BAD-15.** Apache Kafka stores batches with a wrong offset delta and answers undecodable payloads with -1; ottla",
         "  refuses them with INVALID_RECORD or CORRUPT_MESSAGE.",

@@ -168,7 +168,7 @@ class Connection(asyncio.BufferedProtocol):
             api, codec, context, header, body = known
             if frame[8:body] != header:
                 context, body = self._other_client(codec, version, frame)
-            request = decode_body(codec.decode_request, frame, body, version)
+            request = decode_body(codec.decode_request, frame, body, version, may_trail=True)
             self._requests[key, version] += 1
         except DECODE_FAILURES as error:
             self.close(f"undecodable request: {error}")

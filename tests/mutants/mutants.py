@@ -140,8 +140,8 @@ MUTANTS = [
     Mutant(
         "the time-out counts from the last change",
         SHARD,
-        "and m.start_ms + m.timeout_ms < now_ms\n",
-        "and m.update_ms + 100 * m.timeout_ms < now_ms\n",
+        "return found.start_ms + found.timeout_ms < now_ms\n",
+        "return found.update_ms + 100 * found.timeout_ms < now_ms\n",
         "CRD-06 or CRD-07",
     ),
     Mutant(

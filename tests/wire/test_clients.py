@@ -35,6 +35,17 @@ def test_produced_records_come_back(client: Client, bootstrap: str, unique: Uniq
     assert values(read(consumer, 50)) == sent
 
 
+def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Unique, closing: Closing) -> None:
+    """Its request for all topics is longer than it says: Apache Kafka does not mind."""
+    from confluent_kafka.admin import AdminClient
+
+    topic = unique("listed")
+    producer = closing(client.producer(bootstrap))
+    producer.send(topic, b"1")
+    producer.flush()
+    assert topic in AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=10).topics
+
+
 def test_committed_is_seen_and_aborted_is_not(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     topic = unique("txn")
     producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
