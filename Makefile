@@ -2,20 +2,25 @@
 PYTHON ?= python3
 PORT ?= 9092
 PURCHASES ?= 5000
+ROWS ?= 200000
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run serve test test-fast test-all conformance mutants crash-nightly oracle lint generate benchmark clean
+.PHONY: run pipeline serve test test-fast test-all conformance mutants crash-nightly oracle lint generate benchmark clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
+
+# Purchases to invoices and shipments by Spark, audited; on a broker of its own.
+pipeline: $(VENV)/.test
+	$(BIN)/ottla pipeline demo --rows $(ROWS)
 
 serve: $(VENV)/.demo
 	$(BIN)/ottla serve --listen 127.0.0.1:$(PORT)
 
 test: $(VENV)/.test lint
-	$(PYTEST) -q -rs -m "not slow"
+	$(PYTEST) -q -rs -m "not slow" -n 2
 
 test-fast: $(VENV)/.test
 	$(PYTEST) -q -m "not wire and not slow"

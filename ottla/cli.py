@@ -1,5 +1,5 @@
 """The command line: ``ottla serve``, ``ottla health``, ``ottla graduate``, ``ottla adopt``,
-``ottla audit``, ``ottla demo``."""
+``ottla audit``, ``ottla pipeline``, ``ottla demo``."""
 
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ def _parser() -> argparse.ArgumentParser:
         "audit", help="exit 0 if every transaction in a data directory is whole, else name those that are not"
     )
     audit.add_argument("directory", metavar="DIR", help="ottla's or Apache Kafka's; nothing is written into it")
+
+    # Its own parser reads what follows.
+    commands.add_parser("pipeline", help="Spark jobs, exactly once from topic to topic")
 
     demo = commands.add_parser("demo", help="run the shop with injected failures and prove the result")
     demo.add_argument("--port", type=int, default=9092)
@@ -141,7 +144,24 @@ def _audit(options: argparse.Namespace) -> int:
     return audit(options.directory)
 
 
+def _pipeline(arguments: list[str]) -> int:
+    rooms.enter()
+    try:
+        if arguments[:1] == ["demo"]:
+            from ottla.demo.pipeline import run
+
+            return run(arguments[1:])
+        from pipeline.cli import main
+    except ModuleNotFoundError as missing:
+        print(f"ottla pipeline needs {missing.name}: pip install 'ottla[pipeline]'", file=sys.stderr)
+        return 1
+    return main(arguments)
+
+
 def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["pipeline"]:
+        return _pipeline(arguments[1:])
     options = _parser().parse_args(arguments)
     commands: dict[str, Callable[[argparse.Namespace], int]] = {
         "serve": _serve,

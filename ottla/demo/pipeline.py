@@ -1,0 +1,28 @@
+"""The pipeline from end to end on a broker of its own: generate, shop, audit."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from ottla.handle import Broker
+from pipeline.cli import main
+
+
+def run(arguments: list[str]) -> int:
+    """Exit code of the first job that fails, else 0."""
+    parser = argparse.ArgumentParser(prog="ottla pipeline demo", description="All jobs, on a broker that is started for them.")
+    parser.add_argument("--rows", type=int, default=200_000)
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="ottla-pipeline-") as root, Broker(data_dir=Path(root) / "data") as broker:
+        at = ["--bootstrap", broker.bootstrap]
+        for job in (
+            ["generate", *at, "--rows", str(options.rows)],
+            ["shop", *at, "--checkpoint", f"{root}/checkpoint"],
+            ["audit", *at],
+        ):
+            code = main(job)
+            if code:
+                return code
+    return 0

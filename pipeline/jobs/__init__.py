@@ -1,0 +1,1 @@
+"""What ``ottla pipeline`` runs, a module a job."""

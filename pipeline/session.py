@@ -1,0 +1,59 @@
+"""The Spark session of every job, and the one place that names versions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+"""Goes with the pyspark that pyproject.toml asks for."""
+ROOMS = ("pipeline", "protocol", "storage")
+"""What tasks import: sent along, so that workers need our dependencies only."""
+
+
+def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: Path | None = None) -> SparkSession:
+    """The running session or a new one. ``master`` None leaves it to spark-submit, or to this machine's cores."""
+    from pyspark.sql import SparkSession
+
+    # An Ivy home of its own: in a shared one other tools leave what it cannot use.
+    ivy = ivy_home or Path(os.environ.get("OTTLA_CACHE") or Path.home() / ".cache" / "ottla") / "ivy"
+    builder = SparkSession.builder.appName(name)
+    submitted = "SPARK_ENV_LOADED" in os.environ
+    if master is not None or not submitted:
+        builder = builder.master(master or f"local[{cores}]")
+    settings = {
+        "spark.jars.packages": CONNECTOR,
+        "spark.jars.ivy": str(ivy),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores * 2),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.metricsEnabled": "false",
+        # A second copy of a task would write into the same transaction.
+        "spark.speculation": "false",
+        "spark.driver.host": "127.0.0.1",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.addPyFile(str(_rooms_archive()))
+    return spark
+
+
+def _rooms_archive() -> Path:
+    """The rooms that tasks import, as one archive."""
+    root = Path(__file__).resolve().parent.parent
+    path = Path(tempfile.mkdtemp(prefix="ottla-rooms-")) / "ottla_rooms.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for room in ROOMS:
+            for source in sorted((root / room).rglob("*.py")):
+                archive.write(source, source.relative_to(root))
+    return path

@@ -1,0 +1,151 @@
+"""The exactly-once sink for foreachBatch: one transaction a micro-batch, written by the tasks, owned by the driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pipeline.errors import Fenced, PipelineError
+from pipeline.exactly_once import ExactlyOnce, Report
+from pipeline.partitioning import partitions_for
+from pipeline.transaction import Mark, Producer, Transaction
+from pipeline.wire import Cluster
+from pipeline.writer import TaskWriter, Written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+QUERY_ID = "sql.streaming.queryId"
+ATTEMPTS = 3
+"""Transactions that a batch is tried in before its failure ends the stream."""
+PLACED = "topic STRING, partition INT, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG"
+
+
+class SinkOptions(msgspec.Struct, frozen=True):
+    """Where to, and as whom. ``run`` is told in every report."""
+
+    bootstrap: str
+    transactional_id: str
+    topics: tuple[str, ...]
+    run: str
+    codec: str = "lz4"
+    timeout_ms: int = 900_000
+
+
+class ExactlyOnceSink:
+    """Give `write` to foreachBatch. ``on_report`` hears of every batch, ``on_retry`` of every transaction that was aborted."""
+
+    def __init__(
+        self,
+        options: SinkOptions,
+        on_report: Callable[[Report, float], None],
+        on_retry: Callable[[int, BaseException], None],
+    ) -> None:
+        self._options = options
+        self._cluster = Cluster(options.bootstrap)
+        transaction = Transaction(self._cluster, options.transactional_id, options.topics[0], options.timeout_ms)
+        self._stream = ExactlyOnce(transaction, options.run)
+        self._on_report = on_report
+        self._on_retry = on_retry
+        self._partitions: dict[str, int] = {}
+
+    def start(self) -> Mark | None:
+        """Check the topics, take the transactional id over; what was committed last. Raises `PipelineError`."""
+        self._partitions = {topic: len(self._cluster.leaders(topic)) for topic in self._options.topics}
+        return self._stream.start()
+
+    def check(self, topic: str) -> None:
+        """Raises `PipelineError` for an input that is not there."""
+        self._cluster.leaders(topic)
+
+    def write(self, frame: DataFrame, batch: int) -> None:
+        began = time.perf_counter()
+        query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        if query is None:
+            raise PipelineError("the sink writes micro-batches of a stream: give it to foreachBatch")
+        for attempt in range(ATTEMPTS):
+            try:
+                report = self._stream.write(query, batch, lambda producer: self._run(frame, producer))
+                break
+            except PipelineError:
+                raise
+            except Exception as error:
+                # A task has failed, and with it the transaction: the next one has sequences of its own.
+                if attempt + 1 == ATTEMPTS:
+                    raise
+                self._on_retry(batch, error)
+        self._on_report(report, time.perf_counter() - began)
+
+    def _run(self, frame: DataFrame, producer: Producer) -> list[Written]:
+        """One Spark job: find each record's partition, bring a partition's records to one task, write."""
+        placed = frame.mapInArrow(_place(self._partitions), PLACED)
+        together = placed.repartition(max(1, sum(self._partitions.values())), "topic", "partition")
+        try:
+            rows = together.mapInArrow(_write(self._options.bootstrap, producer, self._options.codec), WRITTEN).collect()
+        except Exception as error:
+            if f"{Fenced.__module__}.{Fenced.__name__}" in str(error):
+                raise Fenced(producer.transactional_id) from None
+            raise
+        return [Written(r.topic, r.partition, r.records, r.bytes) for r in rows]
+
+
+def _place(partitions: dict[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """Adds the partition that Kafka's own producers would choose."""
+
+    def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        seen = 0
+        for batch in batches:
+            topics, keys = batch.column("topic").to_pylist(), batch.column("key").to_pylist()
+            by_count = {n: partitions_for(keys, n, seen) for n in set(partitions.values())}
+            unknown = set(topics) - set(partitions)
+            if unknown:
+                raise PipelineError(f"the job writes to {sorted(unknown)}, and the sink was given {sorted(partitions)}")
+            chosen = [by_count[partitions[topic]][at] for at, topic in enumerate(topics)]
+            seen += len(topics)
+            columns = [batch.column("topic"), pa.array(chosen, pa.int32())]
+            columns += [batch.column(name) for name in ("key", "value", "headers")]
+            yield pa.RecordBatch.from_arrays(columns, ["topic", "partition", "key", "value", "headers"])
+
+    return place
+
+
+def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """Writes what comes as part of the driver's transaction; gives what it wrote."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() > 0:
+            # The first attempt has used up the sequences: only a new transaction may write these records.
+            raise PipelineError("a task of this transaction has failed, so the whole of it is aborted")
+        writer = TaskWriter(bootstrap, producer, codec)
+        now_ms = time.time_ns() // 1_000_000
+        try:
+            for batch in batches:
+                columns = [batch.column(n).to_pylist() for n in ("topic", "partition", "key", "value", "headers")]
+                for topic, partition, key, value, headers in zip(*columns, strict=True):
+                    writer.partition(topic, partition).add(key, value, _headers(headers), now_ms)
+            written = writer.finish()
+        finally:
+            writer.close()
+        if written:
+            rows: list[dict[str, Any]] = [msgspec.structs.asdict(w) for w in written]
+            yield pa.RecordBatch.from_pylist(
+                rows,
+                pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("records", pa.int64()), ("bytes", pa.int64())]),
+            )
+
+    return write
+
+
+def _headers(found: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+    return [(h["key"], h["value"]) for h in found or ()]

@@ -1,0 +1,186 @@
+"""One transaction that many writers share, on a broker that is killed, fenced and asked again. No Spark here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ottla import Broker
+from pipeline.errors import Fenced, PipelineError, Refused
+from pipeline.exactly_once import ExactlyOnce, Tasks
+from pipeline.transaction import Mark, Producer, Transaction
+from pipeline.wire import Cluster
+from pipeline.writer import TaskWriter, Written
+from tests.scenarios.brokers import Wire
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+
+pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]
+
+ROWS = 3_000
+PARTITIONS = 3
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(data_dir=tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def world(broker: Broker) -> Iterator[World]:
+    found = World(Wire(broker), "ottla", "")
+    for topic in ("out", "log"):
+        perform(found, f"topic {topic} partitions={PARTITIONS}")
+    yield found
+    found.close()
+
+
+def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce:
+    return ExactlyOnce(Transaction(Cluster(broker.bootstrap), transactional_id, "out"), "run")
+
+
+def tasks_of(broker: Broker, batch: int, *, fail: Callable[[int], None] = lambda partition: None, rows: int = ROWS) -> Tasks:
+    """A task a partition, side by side, as executors do it."""
+
+    def task(producer: Producer, partition: int) -> list[Written]:
+        writer = TaskWriter(broker.bootstrap, producer)
+        for n in range(rows):
+            for topic in ("out", "log"):
+                writer.partition(topic, partition).add(b"k%d" % n, b"b%d-%d-%d" % (batch, partition, n), [("run", b"r")], n)
+            if n == rows // 2:
+                fail(partition)
+        return writer.finish()
+
+    def tasks(producer: Producer) -> list[Written]:
+        with ThreadPoolExecutor(PARTITIONS) as pool:
+            return [w for found in pool.map(lambda p: task(producer, p), range(PARTITIONS)) for w in found]
+
+    return tasks
+
+
+def count(world: World, topic: str) -> list[int]:
+    """Committed records a partition."""
+    found = []
+    for partition in range(PARTITIONS):
+        said = perform(world, f"read {topic}/{partition}")
+        found.append(0 if said == "nothing" else len(said.split()))
+    return found
+
+
+def test_a_batch_is_there_as_a_whole_and_once(broker: Broker, world: World) -> None:
+    sink = stream(broker)
+    assert sink.start() is None
+    for batch in range(3):
+        report = sink.write("q", batch, tasks_of(broker, batch))
+        assert (report.records, report.is_replay) == (2 * PARTITIONS * ROWS, False)
+    assert sink.write("q", 2, tasks_of(broker, 2)).is_replay
+    again = stream(broker)
+    assert again.start() == Mark("q", 2, "run")
+    assert again.write("q", 2, tasks_of(broker, 2)).is_replay
+    assert again.write("q", 3, tasks_of(broker, 3)).records == 2 * PARTITIONS * ROWS
+    for topic in ("out", "log"):
+        assert count(world, topic) == [4 * ROWS] * PARTITIONS
+
+
+def test_a_task_that_fails_takes_the_whole_batch_with_it(broker: Broker, world: World) -> None:
+    sink = stream(broker)
+    sink.start()
+
+    def fail(partition: int) -> None:
+        if partition == 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        sink.write("q", 0, tasks_of(broker, 0, fail=fail))
+    assert count(world, "out") == [0] * PARTITIONS
+    sink.write("q", 0, tasks_of(broker, 0))
+    assert count(world, "out") == [ROWS] * PARTITIONS
+
+
+def test_who_was_fenced_stops_and_leaves_nothing(broker: Broker, world: World) -> None:
+    first, second = stream(broker), stream(broker)
+    first.start()
+    first.write("q", 0, tasks_of(broker, 0))
+    with pytest.raises(Fenced, match="another pipeline runs as 'shop'"):
+        first.write("q", 1, tasks_of(broker, 1, fail=lambda partition: second.start() if partition == 0 else None))
+    with pytest.raises(Fenced):
+        first.write("q", 1, tasks_of(broker, 1))
+    second.write("q", 1, tasks_of(broker, 1))
+    assert count(world, "out") == [2 * ROWS] * PARTITIONS
+
+
+def test_a_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: World) -> None:
+    sink = stream(broker)
+    sink.start()
+    zombie: list[TaskWriter] = []
+
+    def tasks(producer: Producer) -> list[Written]:
+        zombie.append(TaskWriter(broker.bootstrap, producer))
+        zombie[0].partition("out", 0).add(b"k", b"zombie", [], 1)
+        return tasks_of(broker, 0)(producer)
+
+    sink.write("q", 0, tasks)
+    with pytest.raises(Fenced):
+        zombie[0].finish()
+    sink.write("q", 1, tasks_of(broker, 1))
+    assert count(world, "out") == [2 * ROWS] * PARTITIONS
+
+
+@pytest.mark.parametrize("at", ["in the middle", "before the end"])
+def test_a_broker_that_is_killed_loses_and_doubles_nothing(broker: Broker, world: World, at: str) -> None:
+    sink = stream(broker)
+    sink.start()
+    sink.write("q", 0, tasks_of(broker, 0))
+
+    def kill(partition: int) -> None:
+        if at == "in the middle" and partition == 0:
+            broker.restart(kill=True)
+
+    def tasks(producer: Producer) -> list[Written]:
+        written = tasks_of(broker, 1, fail=kill)(producer)
+        if at == "before the end":
+            broker.restart(kill=True)
+        return written
+
+    assert sink.write("q", 1, tasks).records == 2 * PARTITIONS * ROWS
+    world.forget_connection()
+    for topic in ("out", "log"):
+        assert count(world, topic) == [2 * ROWS] * PARTITIONS
+        for partition in range(PARTITIONS):
+            assert len(set(perform(world, f"read {topic}/{partition}").split())) == 2 * ROWS
+
+
+def test_what_a_person_is_told(broker: Broker, world: World) -> None:
+    with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
+        TaskWriter(broker.bootstrap, Producer("x", 1, 0)).partition("nowhere", 0)
+    with pytest.raises(PipelineError, match="'here' is not host:port"):
+        Cluster("here")
+    quick = Cluster("127.0.0.1:1", timeout_s=0.2)
+    with pytest.raises(PipelineError, match=r"no broker answers at 127\.0\.0\.1:1"):
+        Transaction(quick, "x", "out").begin()
+    with pytest.raises(PipelineError, match=r"transaction\.max\.timeout\.ms"):
+        Transaction(Cluster(broker.bootstrap), "x", "out", timeout_ms=1 << 30).begin()
+    sink = stream(broker)
+    sink.start()
+    sink.write("q", 0, tasks_of(broker, 0, rows=10))
+    with pytest.raises(PipelineError, match="came from another checkpoint"):
+        other = stream(broker)
+        other.start()
+        other.write("another", 1, tasks_of(broker, 1))
+    big = stream(broker, "big")
+    big.start()
+
+    def too_large(producer: Producer) -> list[Written]:
+        writer = TaskWriter(broker.bootstrap, producer, "none")
+        writer.partition("out", 0).add(b"k", b"v" * 2_000_000, [], 1)
+        return writer.finish()
+
+    with pytest.raises(Refused, match="writing to out-0: the broker answered MESSAGE_TOO_LARGE"):
+        big.write("q", 0, too_large)
+    perform(world, "feature transaction.version=1 kind=2")
+    with pytest.raises(PipelineError, match="--sink driver"):
+        stream(broker).start()

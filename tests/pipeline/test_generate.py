@@ -1,0 +1,26 @@
+"""Generated purchases: the same for the same seed, skewed, partly late and partly no purchases."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from pipeline.generate import LATE_MS, Shape, purchases
+
+
+def test_the_same_seed_gives_the_same_rows() -> None:
+    assert list(purchases(Shape(500))) == list(purchases(Shape(500)))
+    assert list(purchases(Shape(500))) != list(purchases(Shape(500, seed=2)))
+
+
+def test_shares_are_what_was_asked_for() -> None:
+    shape = Shape(20_000, malformed_share=0.05, late_share=0.1)
+    rows = list(purchases(shape))
+    sound = [json.loads(row.value) for row in rows if row.is_sound]
+    assert 0.04 < 1 - len(sound) / shape.rows < 0.06
+    late = [row for number, row in enumerate(rows) if row.at_ms < shape.begin_ms + number * shape.step_ms]
+    assert 0.08 < len(late) / shape.rows < 0.12
+    assert all(shape.begin_ms + number * shape.step_ms - row.at_ms < LATE_MS for number, row in enumerate(rows))
+    assert len({p["id"] for p in sound}) == len(sound)
+    users = Counter(row.key for row in rows)
+    assert sum(n for _, n in users.most_common(shape.users // 10)) > 0.25 * shape.rows
