@@ -132,7 +132,8 @@ class Housekeeping:
         buffer_bytes = int(settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor)
         while settings.log_cleaner_enable:
             now_ms = broker.env.now_ms()
-            dirty = filthiest((one for one in broker.directory.logs.values() if one not in self.uncleanable), now_ms)
+            logs = [one for one in broker.directory.logs.values() if one not in self.uncleanable]
+            dirty = yield from filthiest(logs, now_ms)
             if dirty is None:
                 return
             try:

@@ -18,6 +18,7 @@ from storage.txn_index import AbortedTxn
 T = TypeVar("T")
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+LOOK_WORK = 5
 
 
 class Interrupted(Exception):
@@ -83,10 +84,13 @@ def _first_uncleanable(log: Log, start: int, now_ms: int) -> int:
     return log.segments[at].base_offset
 
 
-def filthiest(logs: Iterable[Log], now_ms: int) -> Dirty | None:
+def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
     """The log that needs it most, None where none is dirty enough."""
     best: Dirty | None = None
+    pace = Pace()
     for log in logs:
+        if pace.is_over(LOOK_WORK):
+            yield None
         found = look_at(log, now_ms)
         if found is None or not found.dirty_bytes:
             continue
@@ -118,13 +122,21 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
 def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
     """Stop reading segments that are no longer the log's."""
     while True:
-        if log.is_failed or not all(s in log.segments for s in sources):
+        if log.is_failed or not _are_there(log, sources):
             raise Interrupted(f"{log.topic}-{log.partition} changed while it was cleaned")
         try:
             step = next(steps)
         except StopIteration as ended:
             return cast(T, ended.value)
         yield step
+
+
+def _are_there(log: Log, sources: list[Segment]) -> bool:
+    """Whether neighbours are still the log's; compared as a whole, for there may be thousands."""
+    if not sources or sources[0] not in log.segments:
+        return not sources
+    at = log.segments.index(sources[0])
+    return log.segments[at : at + len(sources)] == sources
 
 
 def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:

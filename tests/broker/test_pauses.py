@@ -17,7 +17,7 @@ from storage.cleaning import filthiest
 from storage.config import LogConfig
 from storage.log_dir import LogDirectory
 from storage.real_filesystem import RealFilesystem
-from storage.steps import Steps
+from storage.steps import Steps, run
 
 LOOP_HELD_S = 0.010
 ATTEMPTS = 4
@@ -64,7 +64,7 @@ def test_compaction(directory: LogDirectory, records: int, batches: int) -> None
             raw = batch([b"%d" % ((at * records + i) % 5_000) for i in range(records)])
             log.append_as_leader(raw, check_produced(raw), NOW_MS)
         log.roll(NOW_MS)
-        dirty = filthiest([log], NOW_MS)
+        dirty = run(filthiest([log], NOW_MS))
         assert dirty is not None
         return directory.clean(dirty, NOW_MS, 128 << 20)
 

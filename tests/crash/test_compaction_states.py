@@ -51,7 +51,7 @@ def compacted_trace(seed: int) -> tuple[TracingFilesystem, list[tuple[int, int, 
         fill(log, rng, sequences)
         now_ms = NOW_MS + at * 2_000
         begin = len(fs.trace)
-        dirty = filthiest([log], now_ms)
+        dirty = run(filthiest([log], now_ms))
         assert dirty is not None
         run(directory.clean(dirty, now_ms, rng.choice([BUFFER_BYTES, 2_000])))
         run(directory.empty_trash(1 << 62))

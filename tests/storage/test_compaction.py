@@ -53,7 +53,7 @@ def compact(log: Log, now_ms: int = NOW_MS, buffer_bytes: int = BUFFER_BYTES) ->
     """Close the active segment and clean until nothing is dirty."""
     if log.active.size_bytes:
         log.roll(now_ms)
-    while (dirty := filthiest([log], now_ms)) is not None:
+    while (dirty := run(filthiest([log], now_ms))) is not None:
         run(clean(dirty, now_ms, buffer_bytes))
 
 
@@ -288,7 +288,7 @@ def test_a_log_is_cleaned_when_it_is_dirty_enough(logs: Logs, ratio: float, is_c
     log.config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=ratio)
     write(log, ("b", "1"))
     log.roll(NOW_MS)
-    assert (filthiest([log], NOW_MS) is not None) == is_cleaned
+    assert (run(filthiest([log], NOW_MS)) is not None) == is_cleaned
 
 
 def test_lags_hold_cleaning_back_and_bring_it_about(logs: Logs) -> None:
@@ -297,10 +297,10 @@ def test_lags_hold_cleaning_back_and_bring_it_about(logs: Logs) -> None:
     log.roll(NOW_MS)
     write(log, ("a", "2"), now_ms=NOW_MS + 500)
     assert look_at(log, NOW_MS + 999) is None
-    assert filthiest([log], NOW_MS + 1_000) is not None
+    assert run(filthiest([log], NOW_MS + 1_000)) is not None
     log.config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=5_000)
-    assert filthiest([log], NOW_MS + 5_000) is None
-    assert filthiest([log], NOW_MS + 5_001) is not None
+    assert run(filthiest([log], NOW_MS + 5_000)) is None
+    assert run(filthiest([log], NOW_MS + 5_001)) is not None
     assert log.config.max_segment_ms == 5_000
     write(log, ("a", "3"), now_ms=NOW_MS + 6_000)
     assert log.active.base_offset == 2
@@ -310,7 +310,7 @@ def test_cleaning_stops_when_the_log_changes_under_it(log: Log) -> None:
     for at in range(30):
         write(log, (f"k{at}", "v"))
     log.roll(NOW_MS)
-    dirty = filthiest([log], NOW_MS)
+    dirty = run(filthiest([log], NOW_MS))
     assert dirty is not None
     steps = clean(dirty, NOW_MS, BUFFER_BYTES)
     aside = next(s for s in steps if s is not None)
@@ -330,7 +330,7 @@ def test_a_log_that_cannot_be_read_is_told_and_stays(log: Log) -> None:
     size = segment.size_bytes
     segment.log.truncate(size - 3)
     segment.log.append(b"\xff\xff\xff")
-    dirty = filthiest([log], NOW_MS)
+    dirty = run(filthiest([log], NOW_MS))
     assert dirty is not None
     with pytest.raises(KafkaError):
         run(clean(dirty, NOW_MS, BUFFER_BYTES))
