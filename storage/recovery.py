@@ -43,7 +43,7 @@ def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log
         return report
     log.epochs.load()
     log.segments = [Segment(log.fs, log.directory, base, now_ms) for base in bases]
-    first_recovered = _load_segments(log, report, clean=clean, recovery_point=recovery_point)
+    recovered = _load_segments(log, report, clean=clean, recovery_point=recovery_point)
     log.log_end_offset = log.high_watermark = log.active.last_next_offset()
     log.log_start_offset = max(log_start_offset or 0, log.segments[0].base_offset)
     if log.log_start_offset > log.log_end_offset:
@@ -51,7 +51,7 @@ def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log
         _restart_at(log, log.log_start_offset, now_ms)
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
     log.epochs.truncate_end(log.log_end_offset)
-    _rebuild_producers(log, first_recovered)
+    _rebuild_producers(log, recovered)
     return report
 
 
@@ -98,15 +98,15 @@ def _tidy(fs: Filesystem, directory: str) -> list[str]:
     return kept
 
 
-def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int) -> int:
-    """Load or recover each segment; the index of the first whose transaction index must be made again."""
-    first_recovered = len(log.segments)
+def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int) -> list[int]:
+    """Load or recover each segment; those, by number, whose transaction index must be made again."""
+    recovered: list[int] = []
     for at, segment in enumerate(log.segments):
         is_last = at == len(log.segments) - 1
         below_point = not is_last and log.segments[at + 1].base_offset <= recovery_point
         if (clean or below_point) and segment.load():
             continue
-        first_recovered = min(first_recovered, at)
+        recovered.append(at)
         report.segments_recovered += 1
         segment.txn_index.clear()
         next_offset, reason = segment.recover(log.config.index_interval_bytes)
@@ -118,7 +118,7 @@ def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int
         if reason is not None:
             _cut_after(log, at, next_offset, reason, report)
             break
-    return first_recovered
+    return recovered
 
 
 def _cut_after(log: Log, at: int, next_offset: int, reason: str, report: Report) -> None:
@@ -141,11 +141,15 @@ def _restart_at(log: Log, offset: int, now_ms: int) -> None:
     log.log_end_offset = log.high_watermark = offset
 
 
-def _rebuild_producers(log: Log, first_recovered: int) -> None:
-    """Newest snapshot that the recovered part does not need rebuilt, then every batch after it."""
+def _rebuild_producers(log: Log, recovered: list[int]) -> None:
+    """Newest snapshot that the recovered part does not need rebuilt, then every batch after it.
+
+    A segment that was loaded between two recovered ones has its transaction index already.
+    """
     at_most = log.log_end_offset
-    if first_recovered < len(log.segments):
-        at_most = log.segments[first_recovered].base_offset
+    if recovered and recovered[0] < len(log.segments):
+        at_most = log.segments[recovered[0]].base_offset
+    remade = set(recovered)
     start = snapshot.load_newest(log.fs, log.directory, log.producers, at_most)
     position = log.log_start_offset if start is None else start
     producers = log.producers
@@ -169,7 +173,7 @@ def _rebuild_producers(log: Log, first_recovered: int) -> None:
             if marker is None:
                 continue
             completed = producers.completed_by(marker, header.base_offset)
-            if completed is not None and completed.is_aborted and at >= first_recovered:
+            if completed is not None and completed.is_aborted and at in remade:
                 lso = producers.last_stable_offset_after(completed)
                 segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
             producers.apply_marker(marker, header.max_timestamp_ms)

@@ -142,6 +142,20 @@ def test_damaged_indexes_are_made_again(logs: Logs, suffix: str, content: bytes 
     assert state(again) == before
 
 
+@pytest.mark.entry("STO-06")
+@pytest.mark.parametrize("clean", [True, False])
+def test_one_damaged_index_leaves_those_of_other_segments_alone(logs: Logs, clean: bool) -> None:
+    """An aborted transaction that is told twice hides from librdkafka what was committed after it."""
+    log = logs.new()
+    busy(log)
+    before = state(log)
+    log.close()
+    sorted(Path(logs.directory).glob("*.timeindex"))[1].unlink()
+    again, report = logs.open(clean=clean, recovery_point=log.active.base_offset)
+    assert report.segments_recovered == (1 if clean else 2)
+    assert state(again) == before
+
+
 @pytest.mark.entry("STO-07")
 @pytest.mark.parametrize("damage", [b"", b"\0\1", b"\0\2" + b"\0" * 20, b"\0\1" + b"\7" * 60])
 def test_damaged_snapshots_are_passed_over(logs: Logs, damage: bytes) -> None:
