@@ -43,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     shop.add_argument("--checkpoint", default=".ottla/checkpoints/shop", metavar="DIR")
     shop.add_argument("--batch-records", type=int, default=50_000)
     shop.add_argument("--run-id", default=None, help="stands in the headers of all that is written; default is a new one")
+    shop.add_argument(
+        "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"
+    )
     shop.add_argument("--forever", action="store_true", help="go on when everything is read; Ctrl-C ends it")
 
     jobs.add_parser(
@@ -108,7 +111,13 @@ def _shop(options: argparse.Namespace) -> int:
     cluster.close()
     spark = _session(options, "shop")
     settings = shop.ShopOptions(
-        options.bootstrap, options.transactional_id, options.checkpoint, run, options.batch_records, not options.forever
+        options.bootstrap,
+        options.transactional_id,
+        options.checkpoint,
+        run,
+        options.batch_records,
+        is_bounded=not options.forever,
+        by_driver=options.sink == "driver",
     )
     with Progress(console=console, disable=options.forever) as progress:
         task = progress.add_task("purchases", total=total)

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from pipeline.errors import Fenced, PipelineError
-from pipeline.transaction import Mark, Producer, Transaction
+from pipeline.transaction import Mark
 from pipeline.writer import Written
 
-Tasks = Callable[[Producer], list[Written]]
-"""Runs the tasks of a batch under the driver's identity; what they wrote."""
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
+
+Tasks = Callable[[P], list[Written]]
+"""Writes a batch by what a transaction's ``producer`` is; what was written."""
+
+
+class BatchTransaction(Protocol[P_co]):
+    """`transaction.Transaction`, which tasks share, or `driver.DriverTransaction`, which is the driver's alone."""
+
+    @property
+    def producer(self) -> P_co: ...
+
+    def begin(self) -> Mark | None: ...
+
+    def mark(self, mark: Mark) -> None: ...
+
+    def end(self, *, commit: bool) -> None: ...
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -24,10 +41,10 @@ class Report(msgspec.Struct, frozen=True):
     is_replay: bool = False
 
 
-class ExactlyOnce:
+class ExactlyOnce(Generic[P]):
     """The batches of one stream. ``run`` is the id of this start of it."""
 
-    def __init__(self, transaction: Transaction, run: str) -> None:
+    def __init__(self, transaction: BatchTransaction[P], run: str) -> None:
         self._transaction = transaction
         self._run = run
         self._last: Mark | None = None
@@ -37,7 +54,7 @@ class ExactlyOnce:
         self._last = self._transaction.begin()
         return self._last
 
-    def write(self, query: str, batch: int, tasks: Tasks) -> Report:
+    def write(self, query: str, batch: int, tasks: Tasks[P]) -> Report:
         """Write a batch in a transaction of its own, all of it or nothing. Raises what the tasks raise, once it is aborted.
 
         ``query`` is the id that the stream keeps over restarts: batches are counted in it.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pipeline.driver import DriverTransaction
 from pipeline.errors import Fenced, PipelineError
 from pipeline.exactly_once import ExactlyOnce, Report
 from pipeline.partitioning import partitions_for
@@ -27,7 +28,7 @@ WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG"
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
-    """Where to, and as whom. ``run`` is told in every report."""
+    """Where to, and as whom. ``by_driver``: one stock producer in the driver instead of a transaction that tasks share."""
 
     bootstrap: str
     transactional_id: str
@@ -35,6 +36,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     run: str
     codec: str = "lz4"
     timeout_ms: int = 900_000
+    by_driver: bool = False
 
 
 class ExactlyOnceSink:
@@ -48,8 +50,12 @@ class ExactlyOnceSink:
     ) -> None:
         self._options = options
         self._cluster = Cluster(options.bootstrap)
-        transaction = Transaction(self._cluster, options.transactional_id, options.topics[0], options.timeout_ms)
-        self._stream = ExactlyOnce(transaction, options.run)
+        self._stream: ExactlyOnce[Any]
+        where = (options.transactional_id, options.topics[0], options.timeout_ms)
+        if options.by_driver:
+            self._stream = ExactlyOnce(DriverTransaction(options.bootstrap, *where), options.run)
+        else:
+            self._stream = ExactlyOnce(Transaction(self._cluster, *where), options.run)
         self._on_report = on_report
         self._on_retry = on_retry
         self._partitions: dict[str, int] = {}
@@ -68,9 +74,10 @@ class ExactlyOnceSink:
         query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query is None:
             raise PipelineError("the sink writes micro-batches of a stream: give it to foreachBatch")
+        run = self._run_by_driver if self._options.by_driver else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
-                report = self._stream.write(query, batch, lambda producer: self._run(frame, producer))
+                report = self._stream.write(query, batch, lambda producer: run(frame, producer))
                 break
             except PipelineError:
                 raise
@@ -81,7 +88,14 @@ class ExactlyOnceSink:
                 self._on_retry(batch, error)
         self._on_report(report, time.perf_counter() - began)
 
-    def _run(self, frame: DataFrame, producer: Producer) -> list[Written]:
+    @staticmethod
+    def _run_by_driver(frame: DataFrame, transaction: DriverTransaction) -> list[Written]:
+        rows = frame.select("topic", "key", "value", "headers").toLocalIterator(prefetchPartitions=True)
+        return transaction.write(
+            (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()]) for r in rows
+        )
+
+    def _run_by_tasks(self, frame: DataFrame, producer: Producer) -> list[Written]:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
         placed = frame.mapInArrow(_place(self._partitions), PLACED)
         together = placed.repartition(max(1, sum(self._partitions.values())), "topic", "partition")
@@ -145,6 +159,10 @@ def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable
             )
 
     return write
+
+
+def _bytes(found: bytearray | None) -> bytes | None:
+    return None if found is None else bytes(found)
 
 
 def _headers(found: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:

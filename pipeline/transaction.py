@@ -41,6 +41,19 @@ class Mark(msgspec.Struct, frozen=True):
     run: str
 
 
+def group_of(transactional_id: str) -> str:
+    """Where the mark is kept: a group of its own, so that no other pipeline's open transaction hides it."""
+    return f"ottla-pipeline.{transactional_id}"
+
+
+def parse_mark(text: str, group: str) -> Mark:
+    """Raises `PipelineError`."""
+    try:
+        return msgspec.json.decode(text, type=Mark)
+    except msgspec.DecodeError:
+        raise PipelineError(f"group {group!r} holds offsets of no pipeline; take another transactional id") from None
+
+
 class Transaction:
     """One transactional id. Raises `Fenced` from any call once another pipeline has taken it over."""
 
@@ -50,11 +63,7 @@ class Transaction:
         self._mark_topic = mark_topic
         self._timeout_ms = timeout_ms
         self.producer = Producer(transactional_id, -1, -1)
-
-    @property
-    def group(self) -> str:
-        """Where the mark is kept: a group of its own, so that no other pipeline's open transaction hides it."""
-        return f"ottla-pipeline.{self._id}"
+        self.group = group_of(transactional_id)
 
     def begin(self) -> Mark | None:
         """Fence whoever ran before, end what it left open, and read what was committed last."""
@@ -82,10 +91,7 @@ class Transaction:
         found = answer.groups[0].topics[0].partitions[0]
         if found.committed_offset < 0:
             return None
-        try:
-            return msgspec.json.decode(found.metadata or "", type=Mark)
-        except msgspec.DecodeError:
-            raise PipelineError(f"group {self.group!r} holds offsets of no pipeline; take another transactional id") from None
+        return parse_mark(found.metadata or "", self.group)
 
     def mark(self, mark: Mark) -> None:
         """Note the batch as part of the transaction."""

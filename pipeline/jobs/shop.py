@@ -30,6 +30,7 @@ class ShopOptions(msgspec.Struct, frozen=True):
     batch_records: int = 50_000
     is_bounded: bool = True
     interval_ms: int = 500
+    by_driver: bool = False
 
 
 def read(spark: SparkSession, bootstrap: str, topic: str, batch_records: int) -> DataFrame:
@@ -99,7 +100,8 @@ def start(
     on_retry: Callable[[int, BaseException], None],
 ) -> StreamingQuery:
     """Begin; the query runs until it is stopped or, where it is bounded, everything is read. Raises `PipelineError`."""
-    sink = ExactlyOnceSink(SinkOptions(options.bootstrap, options.transactional_id, TOPICS, options.run), on_report, on_retry)
+    settings = SinkOptions(options.bootstrap, options.transactional_id, TOPICS, options.run, by_driver=options.by_driver)
+    sink = ExactlyOnceSink(settings, on_report, on_retry)
     sink.check(PURCHASES)
     sink.start()
     frame = transform(read(spark, options.bootstrap, PURCHASES, options.batch_records), options.run)

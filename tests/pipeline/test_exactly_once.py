@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
+from pipeline.driver import DriverTransaction, Row
 from pipeline.errors import Fenced, PipelineError, Refused
 from pipeline.exactly_once import ExactlyOnce, Tasks
 from pipeline.transaction import Mark, Producer, Transaction
@@ -39,11 +40,13 @@ def world(broker: Broker) -> Iterator[World]:
     found.close()
 
 
-def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce:
+def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[Producer]:
     return ExactlyOnce(Transaction(Cluster(broker.bootstrap), transactional_id, "out"), "run")
 
 
-def tasks_of(broker: Broker, batch: int, *, fail: Callable[[int], None] = lambda partition: None, rows: int = ROWS) -> Tasks:
+def tasks_of(
+    broker: Broker, batch: int, *, fail: Callable[[int], None] = lambda partition: None, rows: int = ROWS
+) -> Tasks[Producer]:
     """A task a partition, side by side, as executors do it."""
 
     def task(producer: Producer, partition: int) -> list[Written]:
@@ -184,3 +187,41 @@ def test_what_a_person_is_told(broker: Broker, world: World) -> None:
     perform(world, "feature transaction.version=1 kind=2")
     with pytest.raises(PipelineError, match="--sink driver"):
         stream(broker).start()
+
+
+@pytest.fixture
+def driven(broker: Broker, world: World) -> Iterator[Callable[[], ExactlyOnce[DriverTransaction]]]:
+    """The fallback: all is written by the driver."""
+    perform(world, "feature transaction.version=1 kind=2")
+    opened: list[DriverTransaction] = []
+
+    def start() -> ExactlyOnce[DriverTransaction]:
+        opened.append(DriverTransaction(broker.bootstrap, "shop", "out"))
+        return ExactlyOnce(opened[-1], "run")
+
+    yield start
+    for transaction in opened:
+        transaction.close()
+
+
+def rows(batch: int, *, fail: bool = False) -> Iterator[Row]:
+    for n in range(ROWS):
+        yield "out", b"k%d" % n, b"b%d-%d" % (batch, n), [("run", b"r")]
+    if fail:
+        raise ZeroDivisionError
+
+
+def test_a_driver_alone_writes_each_batch_once(driven: Callable[[], ExactlyOnce[DriverTransaction]], world: World) -> None:
+    sink = driven()
+    assert sink.start() is None
+    assert sink.write("q", 0, lambda me: me.write(rows(0))).records == ROWS
+    with pytest.raises(ZeroDivisionError):
+        sink.write("q", 1, lambda me: me.write(rows(1, fail=True)))
+    assert sink.write("q", 1, lambda me: me.write(rows(1))).records == ROWS
+    again = driven()
+    assert again.start() == Mark("q", 1, "run")
+    assert again.write("q", 1, lambda me: me.write(rows(1))).is_replay
+    with pytest.raises(Fenced):
+        sink.write("q", 2, lambda me: me.write(rows(2)))
+    assert again.write("q", 2, lambda me: me.write(rows(2))).records == ROWS
+    assert sum(count(world, "out")) == 3 * ROWS

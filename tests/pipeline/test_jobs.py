@@ -38,7 +38,7 @@ def spark() -> Iterator[Any]:
     found.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with Broker(data_dir=tmp_path_factory.mktemp("jobs")) as found:
         create(found.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), 3)
@@ -46,29 +46,30 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield found
 
 
-def run_shop(spark: Any, broker: Broker, checkpoint: Path, transactional_id: str = "shop") -> list[Report]:
+def run_shop(spark: Any, broker: Broker, checkpoint: Path, *, by_driver: bool) -> list[Report]:
     reports: list[Report] = []
     retries: list[BaseException] = []
-    options = shop.ShopOptions(broker.bootstrap, transactional_id, str(checkpoint), "run-1", BATCH_RECORDS)
+    options = shop.ShopOptions(broker.bootstrap, "shop", str(checkpoint), "run-1", BATCH_RECORDS, by_driver=by_driver)
     query = shop.start(spark, options, lambda report, _: reports.append(report), lambda _, error: retries.append(error))
     shop.finish(query)
     assert not retries
     return reports
 
 
-def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_driver", [False, True], ids=["tasks", "driver"])
+def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: Broker, tmp_path: Path, by_driver: bool) -> None:
     with pytest.raises(PipelineError, match="no-such-topic"):
         shop.ExactlyOnceSink(
             shop.SinkOptions(broker.bootstrap, "x", ("no-such-topic",), "r"), lambda r, s: None, lambda n, e: None
         ).start()
-    reports = run_shop(spark, broker, tmp_path)
+    reports = run_shop(spark, broker, tmp_path, by_driver=by_driver)
     assert len(reports) >= 3
     sound = sum(row.is_sound for row in purchases(SHAPE))
     assert sum(report.records for report in reports) == 2 * sound + SHAPE.rows - sound
     # The driver dies between EndTxn and Spark's own commit: the last batch comes again.
     for name in (f"{reports[-1].batch}", f".{reports[-1].batch}.crc"):
         (tmp_path / "commits" / name).unlink()
-    (again,) = run_shop(spark, broker, tmp_path)
+    (again,) = run_shop(spark, broker, tmp_path, by_driver=by_driver)
     assert (again.batch, again.is_replay) == (reports[-1].batch, True)
     found = audit(spark, broker.bootstrap)
     assert found.is_sound, found.findings
@@ -76,7 +77,7 @@ def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: B
     assert by_topic[INVOICES].committed == by_topic[SHIPMENTS].committed == sound
     assert by_topic[DEAD_LETTERS].committed == SHAPE.rows - sound
     with pytest.raises(PipelineError, match="came from another checkpoint"):
-        run_shop(spark, broker, tmp_path / "fresh")
+        run_shop(spark, broker, tmp_path / "fresh", by_driver=by_driver)
     check_offenders_are_named(spark, broker)
 
 
