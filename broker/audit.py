@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from broker.cluster import METADATA_TOPIC
 from coordinator.cluster import TRANSACTION_TOPIC
 from coordinator.result import LogRecord
 from coordinator.transaction.metadata import TopicPartition, TxnMetadata, from_record
@@ -18,8 +19,6 @@ from protocol.records import BatchHeader, batches, crc_is_valid, read_marker, re
 from storage.filesystem import Filesystem
 from storage.log_dir import parse_directory_name
 from storage.segment import LOG_SUFFIX
-
-METADATA_TOPIC = "__cluster_metadata"
 
 Seen = Callable[[int], None]
 """Takes the bytes of a file that was read."""

@@ -40,7 +40,7 @@ MAX_COMPRESSION = 4
 
 _OFFSET_AND_LENGTH = Struct(">qi")
 _EPOCH = Struct(">i")
-CRC = Struct(">I")
+_CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
 _PREFIX = Struct(">qiib")
@@ -169,19 +169,24 @@ def assign(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -
     _EPOCH.pack_into(batch, 12, leader_epoch)
 
 
+def renew_crc(batch: bytearray | memoryview) -> None:
+    """Make the CRC what the rest of the batch asks for."""
+    _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+
+
 def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
     """Mark a batch LogAppendTime at ``now_ms`` and renew its CRC, as Kafka does for such a topic."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, 21)
     _ATTRIBUTES.pack_into(batch, 21, attributes | TIMESTAMP_TYPE_BIT)
     _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
-    CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+    renew_crc(batch)
 
 
 def with_attributes(batch: bytearray, attributes: int) -> bytearray:
     """Set attribute bits of a batch of our own and renew its CRC."""
     (known,) = _ATTRIBUTES.unpack_from(batch, 21)
     _ATTRIBUTES.pack_into(batch, 21, known | attributes)
-    CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+    renew_crc(batch)
     return batch
 
 
@@ -275,7 +280,7 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
         1,
     )
     batch += record
-    CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+    renew_crc(batch)
     return batch
 
 

@@ -10,19 +10,17 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
-from crc32c import crc32c
 
 from protocol.errors import Code, KafkaError
 from protocol.primitives import Buffer, uvarint
 from protocol.records import (
-    CRC,
-    CRC_START,
     DELETE_HORIZON_BIT,
     HEADER,
     HEADER_BYTES,
     LENGTH_OVERHEAD,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
+    renew_crc,
 )
 from protocol.validation import GZIP, LZ4, SNAPPY, inflated
 
@@ -151,5 +149,5 @@ def _assemble(header: BatchHeader, attributes: int, base_ms: int, max_ms: int, c
         count,
     )
     batch += body
-    CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
+    renew_crc(batch)
     return bytes(batch)

@@ -13,7 +13,6 @@ from storage.filesystem import Filesystem
 from storage.log import Log
 from storage.segment import CLEANED_SUFFIX, Segment
 from storage.steps import Pace, Steps
-from storage.txn_index import AbortedTxn
 
 T = TypeVar("T")
 
@@ -143,7 +142,7 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
     """Fill the map from the dirty part; False when it is full before the end."""
     log, start = dirty.log, dirty.first_dirty_offset
     transactions = TransactionsSeen()
-    transactions.expect(_aborted(log, start, dirty.bound))
+    transactions.expect(log.aborted_from(log.segment_at(start), start, dirty.bound))
     for segment in log.segments[log.segment_at(start) :]:
         if segment.base_offset >= dirty.bound:
             break
@@ -155,15 +154,6 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
             if pace.is_over(BATCH_WORK):
                 yield None
     return True
-
-
-def _aborted(log: Log, start: int, upper_bound: int) -> list[AbortedTxn]:
-    """Aborted transactions that touch [start, upper_bound) (UnifiedLog.collectAbortedTransactions)."""
-    entries: list[AbortedTxn] = []
-    for segment in log.segments[log.segment_at(start) :]:
-        if segment.txn_index.collect(start, upper_bound, entries):
-            break
-    return entries
 
 
 def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
@@ -198,7 +188,7 @@ def _rewrite(log: Log, group: list[Segment], this: Pass, pace: Pace) -> Steps[Se
     for segment in group:
         following = log.segments[log.segments.index(segment) + 1].base_offset
         # Beyond the end of the pass as well: what stays there needs its entries (Kafka stops at the end, and loses them).
-        seen.expect(_aborted(log, segment.base_offset, following))
+        seen.expect(log.aborted_from(log.segments.index(segment), segment.base_offset, following))
         for _, header, raw in segment.scan():
             kept = yield from filter_batch(this, raw, header, pace)
             if kept is not None:

@@ -35,9 +35,6 @@ class KeyMap:
         self._offsets: dict[bytes, int] = {}
         self.latest_offset = -1
 
-    def __len__(self) -> int:
-        return len(self._offsets)
-
     def put(self, key: bytes, offset: int) -> bool:
         """False where there is no room; the first key always has."""
         if key not in self._offsets:

@@ -217,6 +217,14 @@ class Log:
         """Index of the segment that holds ``offset``."""
         return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset) - 1, 0)
 
+    def aborted_from(self, at: int, start: int, upper_bound: int) -> list[AbortedTxn]:
+        """Aborted transactions that touch [start, upper_bound), looked for from segment ``at`` on (collectAbortedTransactions)."""
+        entries: list[AbortedTxn] = []
+        for segment in self.segments[at:]:
+            if segment.txn_index.collect(start, upper_bound, entries):
+                break
+        return entries
+
     def delete_records(self, before_offset: int) -> None:
         """Raise the log start offset; segments that lie wholly below go with the next retention, as in Kafka."""
         if before_offset > self.log_start_offset:

@@ -73,11 +73,7 @@ def _aborted(log: Log, at: int, fetch_offset: int, end_position: int, bound: int
     if upper is None:
         upper = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.log_end_offset
     upper = min(upper, bound)
-    entries: list[AbortedTxn] = []
-    for segment in log.segments[at:]:
-        if segment.txn_index.collect(fetch_offset, upper, entries):
-            break
-    return entries
+    return log.aborted_from(at, fetch_offset, upper)
 
 
 class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
