@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -27,6 +28,8 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
     submitted = "SPARK_ENV_LOADED" in os.environ
     if master is not None or not submitted:
         builder = builder.master(master or f"local[{cores}]")
+        # Spark takes the first python3 on the path, which need not be the one that has our dependencies.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.jars.packages": CONNECTOR,
         "spark.jars.ivy": str(ivy),
