@@ -14,6 +14,7 @@ from pipeline.exactly_once import ExactlyOnce, Report
 from pipeline.partitioning import partitions_for
 from pipeline.transaction import Mark, Producer, Transaction
 from pipeline.wire import Cluster
+from pipeline.worker import forget_archives
 from pipeline.writer import TaskWriter, Written
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ def _place(partitions: dict[str, int]) -> Callable[[Iterable[pa.RecordBatch]], I
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
+        forget_archives()
         seen = 0
         for batch in batches:
             topics, keys = batch.column("topic").to_pylist(), batch.column("key").to_pylist()
@@ -137,6 +139,7 @@ def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable
         import pyarrow as pa
         from pyspark import TaskContext
 
+        forget_archives()
         context = TaskContext.get()
         if context is not None and context.attemptNumber() > 0:
             # The first attempt has used up the sequences: only a new transaction may write these records.

@@ -35,7 +35,8 @@ class OffsetIndex:
         if size % _OFFSET_ENTRY.size:
             return False
         both = array("i")
-        both.frombytes(self._file.read(size, 0))
+        if size:
+            both.frombytes(self._file.read(size, 0))
         if sys.byteorder == "little":
             both.byteswap()
         self._offsets, self._positions = both[0::2], both[1::2]
@@ -66,6 +67,11 @@ class OffsetIndex:
         """Offset of the first entry that lies at or after a file position (fetchUpperBoundOffset)."""
         at = bisect_left(self._positions, position)
         return self._base + self._offsets[at] if at < len(self._positions) else None
+
+    def position_before(self, position: int) -> int:
+        """The last entry's file position that is not behind ``position``, 0 without one."""
+        at = bisect_right(self._positions, position) - 1
+        return self._positions[at] if at >= 0 else 0
 
     def clear(self) -> None:
         self._offsets, self._positions, self._written = array("i"), array("i"), 0
@@ -98,7 +104,7 @@ class TimeIndex:
         size = self._file.size
         if size % _TIME_ENTRY.size:
             return False
-        entries = list(_TIME_ENTRY.iter_unpack(self._file.read(size, 0)))
+        entries = list(_TIME_ENTRY.iter_unpack(self._file.read(size, 0))) if size else []
         self._timestamps = array("q", (e[0] for e in entries))
         self._offsets = array("i", (e[1] for e in entries))
         self._written = len(entries)

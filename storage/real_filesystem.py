@@ -28,7 +28,7 @@ class RealFile:
             self.size = 0
 
     def _open(self) -> int:
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(self.path, self._fs.flags, 0o644)
         self._fs.opened(self)
         return self._fd
 
@@ -64,9 +64,10 @@ class RealFile:
 
 
 class RealFilesystem:
-    """`Filesystem` on the local disk, with a bound on open descriptors."""
+    """`Filesystem` on the local disk, with a bound on open descriptors. ``read_only`` files are never made or written."""
 
-    def __init__(self, max_open_files: int = MAX_OPEN_FILES) -> None:
+    def __init__(self, max_open_files: int = MAX_OPEN_FILES, *, read_only: bool = False) -> None:
+        self.flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT)
         self._open_files: deque[RealFile] = deque()
         self._open_count = 0
         self._max_open_files = max_open_files

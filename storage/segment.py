@@ -145,13 +145,13 @@ class Segment:
 
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
         """File position and header of the first batch whose last offset is at or above ``offset``."""
-        for position, header in self._headers(self.offset_index.lookup(offset)):
+        for position, header in self.headers(self.offset_index.lookup(offset)):
             if header.last_offset >= offset:
                 return position, header
         return None
 
-    def _headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Headers only: reads a window, and jumps over large batches."""
+    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from a file position on: reads a window, and jumps over large batches."""
         end = self.log.size
         while end - position >= HEADER_BYTES:
             raw = self.log.read(min(LOOKUP_BYTES, end - position), position)
@@ -172,7 +172,7 @@ class Segment:
         if self.log.size and not sound:
             return False
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last
-        for _, header in self._headers(0):
+        for _, header in self.headers(0):
             self.first_timestamp_ms = header.max_timestamp_ms
             break
         if len(self.time_index) == 0 and self.log.size:
@@ -207,7 +207,7 @@ class Segment:
     def last_next_offset(self) -> int:
         """The offset after the last batch, found from the last index entry."""
         following = self.base_offset
-        for _, header in self._headers(self.offset_index.lookup(self.base_offset + 0x7FFFFFFF)):
+        for _, header in self.headers(self.offset_index.lookup(self.base_offset + 0x7FFFFFFF)):
             following = header.next_offset
         return following
 

@@ -1,0 +1,105 @@
+"""The pipeline beside what Spark brings along, turn about in one session: reading in bulk, and the exactly-once sink.
+
+``python -m benchmarks.pipeline`` prints the tables of the README.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from ottla import Broker
+from pipeline.generate import Shape, purchases
+from pipeline.schemas import PURCHASE, PURCHASES
+from pipeline.session import session
+from pipeline.topics import create, fill
+
+console = Console(stderr=True)
+
+
+def reads(spark: Any, broker: Broker, root: Path) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
+    """Name -> by segments, by the connector."""
+    from pyspark.sql import functions as f
+
+    def segments(schema: str | None = None) -> Any:
+        reader = spark.read.format("ottla").option("path", str(root / "data")).option("subscribe", PURCHASES)
+        return (reader.schema(schema) if schema else reader).load()
+
+    def connector() -> Any:
+        options = {
+            "kafka.bootstrap.servers": broker.bootstrap,
+            "subscribe": PURCHASES,
+            "includeHeaders": "true",
+            "kafka.isolation.level": "read_committed",
+            "kafka.max.poll.records": "50000",
+        }
+        return spark.read.format("kafka").options(**options).load()
+
+    def scan(frame: Any) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    def parse(frame: Any) -> object:
+        value = f.from_json(f.col("value").cast("string"), PURCHASE).alias("p")
+        return frame.select(value).agg(f.sum("p.price_cents"), f.count("p.id")).collect()
+
+    def export(frame: Any, to: str) -> None:
+        frame.write.mode("overwrite").parquet(str(root / to))
+
+    return {
+        "scan": (lambda: scan(segments()), lambda: scan(connector())),
+        "JSON": (lambda: parse(segments("value BINARY")), lambda: parse(connector())),
+        "Parquet": (lambda: export(segments(), "a"), lambda: export(connector(), "b")),
+    }
+
+
+def seconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def compare_reads(spark: Any, rows: int, pairs: int, partitions: int) -> None:
+    table = Table(title=f"{rows:,} purchases, {partitions} partitions, {pairs} pairs turn about: records a second, median")
+    for column in ("", "segments", "connector", "ratio", "lowest", "highest"):
+        table.add_column(column, justify="right" if column else "left")
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
+        create(broker.bootstrap, (PURCHASES,), partitions)
+        fill(broker.bootstrap, PURCHASES, track(purchases(Shape(rows)), "purchases", total=rows, console=console))
+        for what, (ours, theirs) in reads(spark, broker, Path(name)).items():
+            ours(), theirs()
+            times = [(seconds(ours), seconds(theirs)) for _ in track(range(pairs), what, console=console)]
+            add_row(table, what, rows, times)
+    Console().print(table)
+
+
+def add_row(table: Table, what: str, rows: int, times: list[tuple[float, float]]) -> None:
+    ratios = [b / a for a, b in times]
+    speeds = [f"{rows / statistics.median(t[which] for t in times):,.0f}" for which in (0, 1)]
+    table.add_row(what, *speeds, *(f"{r:.2f}" for r in (statistics.median(ratios), min(ratios), max(ratios))))
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.pipeline")
+    parser.add_argument("what", nargs="*", default=["reads", "sink"])
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--partitions", type=int, default=4)
+    options = parser.parse_args(arguments)
+    spark = session("ottla-benchmark")
+    if "reads" in options.what:
+        compare_reads(spark, options.rows, options.pairs, options.partitions)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
