@@ -19,12 +19,17 @@ from rich.progress import track
 from rich.table import Table
 
 from ottla import Broker
+from pipeline.exactly_once import Report
 from pipeline.generate import Shape, purchases
-from pipeline.schemas import PURCHASE, PURCHASES
+from pipeline.jobs import shop
+from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASE, PURCHASES, SHIPMENTS
 from pipeline.session import session
 from pipeline.topics import create, fill
 
 console = Console(stderr=True)
+
+WARM_UPS = 2
+"""Runs of either sink before they count: the JVM compiles all the while."""
 
 
 def reads(spark: Any, broker: Broker, root: Path) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
@@ -88,16 +93,55 @@ def add_row(table: Table, what: str, rows: int, times: list[tuple[float, float]]
     table.add_row(what, *speeds, *(f"{r:.2f}" for r in (statistics.median(ratios), min(ratios), max(ratios))))
 
 
+def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_records: int) -> None:
+    """The shop as a stream, by either sink; the same source and transform."""
+    table = Table(title=f"{rows:,} purchases, {batch_records:,} a batch, {pairs} pairs turn about: purchases a second, median")
+    for column in ("", "exactly once", "Spark's own", "ratio", "lowest", "highest"):
+        table.add_column(column, justify="right" if column else "left")
+    commits_ms: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
+        create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), partitions)
+        fill(broker.bootstrap, PURCHASES, track(purchases(Shape(rows)), "purchases", total=rows, console=console))
+
+        def ours(number: int) -> None:
+            def report(done: Report, _: float) -> None:
+                commits_ms.append(done.commit_ms)
+
+            options = shop.ShopOptions(broker.bootstrap, f"shop-{number}", f"{name}/ours-{number}", "bench", batch_records)
+            shop.finish(shop.start(spark, options, report, lambda batch, error: None))
+
+        def theirs(number: int) -> None:
+            frame = shop.transform(shop.read(spark, broker.bootstrap, PURCHASES, batch_records), "bench")
+            writer = frame.writeStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
+            writer = writer.option("includeHeaders", "true").option("kafka.compression.type", "lz4")
+            shop.finish(writer.option("checkpointLocation", f"{name}/theirs-{number}").trigger(availableNow=True).start())
+
+        times = []
+        for number in track(range(WARM_UPS + pairs), "sinks", console=console):
+            times.append((seconds(lambda n=number: ours(n)), seconds(lambda n=number: theirs(n))))  # type: ignore[misc]
+            if number < WARM_UPS:
+                commits_ms.clear()
+    add_row(table, "shop", rows, times[WARM_UPS:])
+    Console().print(table)
+    ordered = sorted(commits_ms)
+    p50, p99 = statistics.median(ordered), ordered[int(len(ordered) * 0.99)]
+    Console().print(f"{len(ordered)} commits: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.pipeline")
     parser.add_argument("what", nargs="*", default=["reads", "sink"])
     parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--sink-rows", type=int, default=600_000)
+    parser.add_argument("--batch-records", type=int, default=100_000)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--partitions", type=int, default=4)
     options = parser.parse_args(arguments)
     spark = session("ottla-benchmark")
     if "reads" in options.what:
         compare_reads(spark, options.rows, options.pairs, options.partitions)
+    if "sink" in options.what:
+        compare_sinks(spark, options.sink_rows, options.pairs, options.partitions, options.batch_records)
     spark.stop()
 
 

@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     shop = jobs.add_parser("shop", parents=[common, spark], help="purchases to invoices and shipments, in one transaction a batch")
     shop.add_argument("--transactional-id", default="shop")
     shop.add_argument("--checkpoint", default=".ottla/checkpoints/shop", metavar="DIR")
-    shop.add_argument("--batch-records", type=int, default=50_000)
+    shop.add_argument("--batch-records", type=int, default=100_000)
     shop.add_argument("--run-id", default=None, help="stands in the headers of all that is written; default is a new one")
     shop.add_argument(
         "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"

@@ -11,10 +11,9 @@ import msgspec
 from pipeline.driver import DriverTransaction
 from pipeline.errors import Fenced, PipelineError
 from pipeline.exactly_once import ExactlyOnce, Report
-from pipeline.partitioning import partitions_for
 from pipeline.transaction import Mark, Producer, Transaction
 from pipeline.wire import Cluster
-from pipeline.worker import forget_archives
+from pipeline.worker import prepare
 from pipeline.writer import TaskWriter, Written
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 QUERY_ID = "sql.streaming.queryId"
 ATTEMPTS = 3
 """Transactions that a batch is tried in before its failure ends the stream."""
-PLACED = "topic STRING, partition INT, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG"
 
 
@@ -98,8 +96,10 @@ class ExactlyOnceSink:
 
     def _run_by_tasks(self, frame: DataFrame, producer: Producer) -> list[Written]:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
-        placed = frame.mapInArrow(_place(self._partitions), PLACED)
-        together = placed.repartition(max(1, sum(self._partitions.values())), "topic", "partition")
+        from pipeline.placing import placed
+
+        tasks = min(sum(self._partitions.values()), frame.sparkSession.sparkContext.defaultParallelism)
+        together = placed(frame, self._partitions).repartition(max(1, tasks), "topic", "partition")
         try:
             rows = together.mapInArrow(_write(self._options.bootstrap, producer, self._options.codec), WRITTEN).collect()
         except Exception as error:
@@ -109,29 +109,6 @@ class ExactlyOnceSink:
         return [Written(r.topic, r.partition, r.records, r.bytes) for r in rows]
 
 
-def _place(partitions: dict[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Adds the partition that Kafka's own producers would choose."""
-
-    def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        forget_archives()
-        seen = 0
-        for batch in batches:
-            topics, keys = batch.column("topic").to_pylist(), batch.column("key").to_pylist()
-            by_count = {n: partitions_for(keys, n, seen) for n in set(partitions.values())}
-            unknown = set(topics) - set(partitions)
-            if unknown:
-                raise PipelineError(f"the job writes to {sorted(unknown)}, and the sink was given {sorted(partitions)}")
-            chosen = [by_count[partitions[topic]][at] for at, topic in enumerate(topics)]
-            seen += len(topics)
-            columns = [batch.column("topic"), pa.array(chosen, pa.int32())]
-            columns += [batch.column(name) for name in ("key", "value", "headers")]
-            yield pa.RecordBatch.from_arrays(columns, ["topic", "partition", "key", "value", "headers"])
-
-    return place
-
-
 def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Writes what comes as part of the driver's transaction; gives what it wrote."""
 
@@ -139,7 +116,7 @@ def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable
         import pyarrow as pa
         from pyspark import TaskContext
 
-        forget_archives()
+        prepare()
         context = TaskContext.get()
         if context is not None and context.attemptNumber() > 0:
             # The first attempt has used up the sequences: only a new transaction may write these records.
@@ -148,9 +125,7 @@ def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable
         now_ms = time.time_ns() // 1_000_000
         try:
             for batch in batches:
-                columns = [batch.column(n).to_pylist() for n in ("topic", "partition", "key", "value", "headers")]
-                for topic, partition, key, value, headers in zip(*columns, strict=True):
-                    writer.partition(topic, partition).add(key, value, _headers(headers), now_ms)
+                writer.write(batch, now_ms)
             written = writer.finish()
         finally:
             writer.close()
@@ -166,7 +141,3 @@ def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable
 
 def _bytes(found: bytearray | None) -> bytes | None:
     return None if found is None else bytes(found)
-
-
-def _headers(found: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
-    return [(h["key"], h["value"]) for h in found or ()]

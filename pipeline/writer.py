@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
 
 import msgspec
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
+import numpy as np
+import pyarrow as pa
 
+from pipeline.encoding import Encoded, Identity, encode
 from pipeline.errors import FENCED, PASSING, Fenced, PipelineError, Refused
 from pipeline.transaction import Producer
 from pipeline.wire import PAUSE_S, Address, Cluster
@@ -25,8 +26,6 @@ BATCH_BYTES = 256 << 10
 REQUEST_TIMEOUT_MS = 30_000
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
-Header = tuple[str, bytes | None]
-
 
 class Written(msgspec.Struct, frozen=True):
     """What a task wrote to one partition."""
@@ -37,13 +36,8 @@ class Written(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class _Batch(msgspec.Struct):
-    sequence: int
-    data: bytes
-
-
 class PartitionWriter:
-    """Collects records into batches and sends them. Raises `Fenced`, `Refused`, `PipelineError`."""
+    """Sends records in batches. Raises `Fenced`, `Refused`, `PipelineError`."""
 
     def __init__(
         self, cluster: Cluster, leader: Address, topic: str, partition: int, producer: Producer, codec: str = "lz4"
@@ -53,47 +47,24 @@ class PartitionWriter:
         self._topic = topic
         self._partition = partition
         self._producer = producer
-        self._codec = CODECS[codec]
-        self._builder = self._new_builder(0)
-        self._in_builder = 0
+        self._identity = Identity(producer.producer_id, producer.epoch, CODECS[codec])
         self._sequence = 0
-        self._unanswered: deque[_Batch] = deque()
+        self._unanswered: deque[Encoded] = deque()
         self._sent: deque[tuple[int, int]] = deque()
         self._bytes = 0
 
-    def _new_builder(self, sequence: int) -> DefaultRecordBatchBuilder:
-        return DefaultRecordBatchBuilder(
-            magic=2,
-            compression_type=self._codec,
-            is_transactional=1,
-            producer_id=self._producer.producer_id,
-            producer_epoch=self._producer.epoch,
-            base_sequence=sequence,
-            batch_size=BATCH_BYTES,
-        )
-
-    def add(self, key: bytes | None, value: bytes | None, headers: Sequence[Header], timestamp_ms: int) -> None:
-        if self._builder.append(self._in_builder, timestamp_ms, key, value, headers) is None:
-            self._flush_builder()
-            # The first record of a batch always fits; the broker says where one is too large.
-            self._builder.append(0, timestamp_ms, key, value, headers)
-        self._in_builder += 1
-
-    def _flush_builder(self) -> None:
-        if not self._in_builder:
-            return
-        batch = _Batch(self._sequence, bytes(self._builder.build()))
-        self._sequence += self._in_builder
-        self._bytes += len(batch.data)
-        self._builder, self._in_builder = self._new_builder(self._sequence), 0
-        while len(self._unanswered) >= MAX_IN_FLIGHT:
-            self._receive()
-        self._unanswered.append(batch)
-        self._send(batch)
+    def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
+        """Columns key, value and headers (`encoding.encode`), after what was written before."""
+        for batch in encode(rows, self._identity, self._sequence, timestamp_ms, BATCH_BYTES):
+            self._sequence += batch.records
+            self._bytes += len(batch.data)
+            while len(self._unanswered) >= MAX_IN_FLIGHT:
+                self._receive()
+            self._unanswered.append(batch)
+            self._send(batch)
 
     def finish(self) -> Written:
         """Everything is in the broker's log when this returns."""
-        self._flush_builder()
         while self._unanswered:
             self._receive()
         return Written(self._topic, self._partition, self._sequence, self._bytes)
@@ -101,11 +72,11 @@ class PartitionWriter:
     def close(self) -> None:
         self._cluster.close()
 
-    def _request(self, batch: _Batch) -> ProduceRequest:
+    def _request(self, batch: Encoded) -> ProduceRequest:
         data = [TopicProduceData(self._topic, partition_data=[PartitionProduceData(self._partition, batch.data)])]
         return ProduceRequest(self._producer.transactional_id, -1, REQUEST_TIMEOUT_MS, data)
 
-    def _send(self, batch: _Batch) -> None:
+    def _send(self, batch: Encoded) -> None:
         try:
             self._sent.append(self._cluster.connection(self._leader).send(self._request(batch)))
         except OSError:
@@ -170,6 +141,19 @@ class TaskWriter:
             found = PartitionWriter(Cluster(self._bootstrap), leader, topic, partition, self._producer, self._codec)
             self._writers[topic, partition] = found
         return found
+
+    def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
+        """Columns topic, partition, key, value and headers, in any order of partitions; a partition's records keep theirs."""
+        topics = rows.column("topic").dictionary_encode()
+        partitions = np.asarray(rows.column("partition")).astype(np.int64)
+        codes = np.asarray(topics.indices).astype(np.int64) << 32 | partitions
+        order = np.argsort(codes, kind="stable")
+        cuts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        contents = rows.select(["key", "value", "headers"]).take(pa.array(order))
+        for start, end in zip(cuts.tolist(), [*cuts[1:].tolist(), len(rows)], strict=True):
+            first = int(order[start])
+            writer = self.partition(topics[first].as_py(), int(partitions[first]))
+            writer.write(contents.slice(start, end - start), timestamp_ms)
 
     def finish(self) -> list[Written]:
         """Raises what a writer raises; closes in any case."""

@@ -12,6 +12,7 @@ from enum import IntEnum
 from struct import Struct
 
 import msgspec
+from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from crc32c import crc32c
 
@@ -35,8 +36,11 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
-ZSTD = 4
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 MAX_COMPRESSION = 4
+_LZ4_FAST = 1
+"""What Java's default level stands for: twenty times the speed of level 9, for a tenth more bytes."""
+_ENCODERS = {GZIP: gzip_encode, SNAPPY: snappy_encode, LZ4: lambda p: lz4_encode(p, level=_LZ4_FAST), ZSTD: zstd_encode}
 
 _OFFSET_AND_LENGTH = Struct(">qi")
 _EPOCH = Struct(">i")
@@ -182,6 +186,36 @@ def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
     renew_crc(batch)
 
 
+def compress(payload: bytes, compression: int) -> bytes:
+    """``compression`` by its number in the attributes, 0 for none."""
+    return bytes(_ENCODERS[compression](payload)) if compression else payload
+
+
+def pack_batch(header: BatchHeader, payload: bytes) -> bytearray:
+    """The batch of a header and its records as they stand behind it; length and CRC are made to fit."""
+    batch = bytearray(HEADER_BYTES)
+    HEADER.pack_into(
+        batch,
+        0,
+        header.base_offset,
+        MIN_BATCH_LENGTH + len(payload),
+        header.leader_epoch,
+        header.magic,
+        0,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp_ms,
+        header.max_timestamp_ms,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+    batch += payload
+    renew_crc(batch)
+    return batch
+
+
 def with_attributes(batch: bytearray, attributes: int) -> bytearray:
     """Set attribute bits of a batch of our own and renew its CRC."""
     (known,) = _ATTRIBUTES.unpack_from(batch, 21)
@@ -261,27 +295,24 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
     control = ControlType.COMMIT if marker.commit else ControlType.ABORT
     record = _MARKER_RECORD_HEAD + _CONTROL_KEY.pack(0, control) + b"\x0c" + _MARKER_VALUE.pack(0, marker.coordinator_epoch) + b"\0"
     attributes = TRANSACTIONAL_BIT | CONTROL_BIT
-    batch = bytearray(HEADER_BYTES)
-    HEADER.pack_into(
-        batch,
-        0,
-        0,
-        MIN_BATCH_LENGTH + len(record),
-        -1,
-        2,
-        0,
-        attributes,
-        0,
-        timestamp_ms,
-        timestamp_ms,
-        marker.producer_id,
-        marker.producer_epoch,
-        NO_SEQUENCE,
-        1,
+    return pack_batch(
+        BatchHeader(
+            base_offset=0,
+            batch_length=0,
+            leader_epoch=-1,
+            magic=2,
+            crc=0,
+            attributes=attributes,
+            last_offset_delta=0,
+            base_timestamp_ms=timestamp_ms,
+            max_timestamp_ms=timestamp_ms,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            base_sequence=NO_SEQUENCE,
+            record_count=1,
+        ),
+        record,
     )
-    batch += record
-    renew_crc(batch)
-    return batch
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:

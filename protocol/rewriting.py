@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 
 from protocol.errors import Code, KafkaError
 from protocol.primitives import Buffer, uvarint
 from protocol.records import (
     DELETE_HORIZON_BIT,
-    HEADER,
     HEADER_BYTES,
-    LENGTH_OVERHEAD,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
-    renew_crc,
+    compress,
+    pack_batch,
 )
-from protocol.validation import GZIP, LZ4, SNAPPY, inflated
+from protocol.validation import inflated
 
-_COMPRESS = {GZIP: gzip_encode, SNAPPY: snappy_encode, LZ4: lz4_encode}
 _NULL = -1
 
 
@@ -113,9 +110,14 @@ def keep(header: BatchHeader, payload: bytes, kept: Sequence[RawRecord], horizon
     max_ms = header.max_timestamp_ms
     if not attributes & TIMESTAMP_TYPE_BIT:
         max_ms = base_ms + max(r.timestamp_delta for r in kept)
-    if header.compression:
-        body = _COMPRESS.get(header.compression, zstd_encode)(body)
-    return _assemble(header, attributes, base_ms if horizon_ms is None else horizon_ms, max_ms, len(kept), body)
+    changed = msgspec.structs.replace(
+        header,
+        attributes=attributes,
+        base_timestamp_ms=base_ms if horizon_ms is None else horizon_ms,
+        max_timestamp_ms=max_ms,
+        record_count=len(kept),
+    )
+    return bytes(pack_batch(changed, compress(body, header.compression)))
 
 
 def _moved(payload: bytes, record: RawRecord, by_ms: int) -> bytes:
@@ -126,28 +128,5 @@ def _moved(payload: bytes, record: RawRecord, by_ms: int) -> bytes:
 def empty(header: BatchHeader) -> bytes:
     """The batch without any record: it holds the producer's sequence, or the log's last offset, and nothing else."""
     kept = header.attributes & ~(0x07 | DELETE_HORIZON_BIT)
-    return _assemble(header, kept, -1, header.max_timestamp_ms, 0, b"")
-
-
-def _assemble(header: BatchHeader, attributes: int, base_ms: int, max_ms: int, count: int, body: bytes) -> bytes:
-    batch = bytearray(HEADER_BYTES)
-    HEADER.pack_into(
-        batch,
-        0,
-        header.base_offset,
-        HEADER_BYTES - LENGTH_OVERHEAD + len(body),
-        header.leader_epoch,
-        2,
-        0,
-        attributes,
-        header.last_offset_delta,
-        base_ms,
-        max_ms,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        count,
-    )
-    batch += body
-    renew_crc(batch)
-    return bytes(batch)
+    changed = msgspec.structs.replace(header, attributes=kept, base_timestamp_ms=-1, record_count=0)
+    return bytes(pack_batch(changed, b""))

@@ -14,12 +14,11 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from protocol.errors import Code, KafkaError
 from protocol.primitives import Buffer
-from protocol.records import COMPRESSION_MASK, HEADER_BYTES, BatchHeader
+from protocol.records import COMPRESSION_MASK, GZIP, HEADER_BYTES, LZ4, SNAPPY, BatchHeader
 
 INFLATED_LIMIT_BYTES = 64 << 20
 SNAPPY_MAX_RATIO = 22
 """Three bytes make 64 at the most: what says more is no snappy."""
-GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 _GZIP_WINDOW = 31
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES = 16

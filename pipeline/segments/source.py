@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pipeline.errors import PipelineError
 from pipeline.segments.reading import COLUMNS, SPLIT_BYTES, Bounds, Wanted, parse_bounds, plan, read
-from pipeline.worker import forget_archives
+from pipeline.worker import prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,7 +92,7 @@ class SegmentReader(DataSourceReader):
         return [InputPartition(split) for split in plan(self._wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        forget_archives()
+        prepare()
         return read(partition.value, self._columns)
 
 

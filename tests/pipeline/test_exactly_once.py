@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from ottla import Broker
 from pipeline.driver import DriverTransaction, Row
 from pipeline.errors import Fenced, PipelineError, Refused
 from pipeline.exactly_once import ExactlyOnce, Tasks
+from pipeline.segments.reading import COLUMNS
 from pipeline.transaction import Mark, Producer, Transaction
 from pipeline.wire import Cluster
 from pipeline.writer import TaskWriter, Written
@@ -44,6 +46,14 @@ def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[Produc
     return ExactlyOnce(Transaction(Cluster(broker.bootstrap), transactional_id, "out"), "run")
 
 
+def columns(placed: list[tuple[str, int, bytes, bytes]]) -> pa.RecordBatch:
+    """Rows as Spark hands them to a task: topic, partition, key, value, and headers."""
+    topics, partitions, keys, values = (list(column) for column in zip(*placed, strict=True))
+    headers = pa.array([[{"key": "run", "value": b"r"}]] * len(placed), COLUMNS["headers"])
+    arrays = [pa.array(topics), pa.array(partitions, pa.int32()), pa.array(keys), pa.array(values), headers]
+    return pa.RecordBatch.from_arrays(arrays, ["topic", "partition", "key", "value", "headers"])
+
+
 def tasks_of(
     broker: Broker, batch: int, *, fail: Callable[[int], None] = lambda partition: None, rows: int = ROWS
 ) -> Tasks[Producer]:
@@ -51,10 +61,12 @@ def tasks_of(
 
     def task(producer: Producer, partition: int) -> list[Written]:
         writer = TaskWriter(broker.bootstrap, producer)
-        for n in range(rows):
-            for topic in ("out", "log"):
-                writer.partition(topic, partition).add(b"k%d" % n, b"b%d-%d-%d" % (batch, partition, n), [("run", b"r")], n)
-            if n == rows // 2:
+        for part in (range(rows // 2), range(rows // 2, rows)):
+            placed = [
+                (topic, partition, b"k%d" % n, b"b%d-%d-%d" % (batch, partition, n)) for n in part for topic in ("out", "log")
+            ]
+            writer.write(columns(placed), 1)
+            if part.start == 0:
                 fail(partition)
         return writer.finish()
 
@@ -123,11 +135,12 @@ def test_a_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: Wo
 
     def tasks(producer: Producer) -> list[Written]:
         zombie.append(TaskWriter(broker.bootstrap, producer))
-        zombie[0].partition("out", 0).add(b"k", b"zombie", [], 1)
+        zombie[0].partition("out", 0)
         return tasks_of(broker, 0)(producer)
 
     sink.write("q", 0, tasks)
     with pytest.raises(Fenced):
+        zombie[0].write(columns([("out", 0, b"k", b"zombie")]), 1)
         zombie[0].finish()
     sink.write("q", 1, tasks_of(broker, 1))
     assert count(world, "out") == [2 * ROWS] * PARTITIONS
@@ -179,7 +192,7 @@ def test_what_a_person_is_told(broker: Broker, world: World) -> None:
 
     def too_large(producer: Producer) -> list[Written]:
         writer = TaskWriter(broker.bootstrap, producer, "none")
-        writer.partition("out", 0).add(b"k", b"v" * 2_000_000, [], 1)
+        writer.write(columns([("out", 0, b"k", b"v" * 2_000_000)]), 1)
         return writer.finish()
 
     with pytest.raises(Refused, match="writing to out-0: the broker answered MESSAGE_TOO_LARGE"):
