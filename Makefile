@@ -23,7 +23,7 @@ test: $(VENV)/.test lint
 	$(PYTEST) -q -rs -m "not slow" -n 2
 
 test-fast: $(VENV)/.test
-	$(PYTEST) -q -m "not wire and not slow"
+	$(PYTEST) -q -m "not wire and not slow" -n 2
 
 test-all: $(VENV)/.test
 	$(PYTEST) -q -rs -m slow

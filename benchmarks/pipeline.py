@@ -19,11 +19,11 @@ from rich.progress import track
 from rich.table import Table
 
 from ottla import Broker
-from pipeline.exactly_once import Report
 from pipeline.generate import Shape, purchases
 from pipeline.jobs import shop
 from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASE, PURCHASES, SHIPMENTS
 from pipeline.session import session
+from pipeline.stream import Running, StreamOptions, read, source_options
 from pipeline.topics import create, fill
 
 console = Console(stderr=True)
@@ -41,14 +41,7 @@ def reads(spark: Any, broker: Broker, root: Path) -> dict[str, tuple[Callable[[]
         return (reader.schema(schema) if schema else reader).load()
 
     def connector() -> Any:
-        options = {
-            "kafka.bootstrap.servers": broker.bootstrap,
-            "subscribe": PURCHASES,
-            "includeHeaders": "true",
-            "kafka.isolation.level": "read_committed",
-            "kafka.max.poll.records": "50000",
-        }
-        return spark.read.format("kafka").options(**options).load()
+        return spark.read.format("kafka").options(**source_options(broker.bootstrap, PURCHASES)).load()
 
     def scan(frame: Any) -> None:
         frame.write.format("noop").mode("overwrite").save()
@@ -104,17 +97,16 @@ def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_reco
         fill(broker.bootstrap, PURCHASES, track(purchases(Shape(rows)), "purchases", total=rows, console=console))
 
         def ours(number: int) -> None:
-            def report(done: Report, _: float) -> None:
-                commits_ms.append(done.commit_ms)
-
-            options = shop.ShopOptions(broker.bootstrap, f"shop-{number}", f"{name}/ours-{number}", "bench", batch_records)
-            shop.finish(shop.start(spark, options, report, lambda batch, error: None))
+            options = StreamOptions(broker.bootstrap, f"shop-{number}", f"{name}/ours-{number}", "bench", batch_records)
+            reports = Running(spark, shop.JOB, options, lambda batch, error: None).finish()
+            commits_ms.extend(report.commit_ms for report in reports)
 
         def theirs(number: int) -> None:
-            frame = shop.transform(shop.read(spark, broker.bootstrap, PURCHASES, batch_records), "bench")
+            options = StreamOptions(broker.bootstrap, "", "", "", batch_records)
+            frame = shop.transform(read(spark, shop.JOB, options), "bench")
             writer = frame.writeStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
             writer = writer.option("includeHeaders", "true").option("kafka.compression.type", "lz4")
-            shop.finish(writer.option("checkpointLocation", f"{name}/theirs-{number}").trigger(availableNow=True).start())
+            writer.option("checkpointLocation", f"{name}/theirs-{number}").trigger(availableNow=True).start().awaitTermination()
 
         times = []
         for number in track(range(WARM_UPS + pairs), "sinks", console=console):

@@ -14,8 +14,7 @@ from rich.progress import Progress, track
 from rich.table import Table
 
 from pipeline.errors import PipelineError
-from pipeline.exactly_once import Report
-from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
+from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
 
 UNSOUND_EXIT = 2
 """The job ran, and what it found is wrong."""
@@ -38,20 +37,39 @@ def _parser() -> argparse.ArgumentParser:
     generate.add_argument("--seed", type=int, default=1)
     generate.add_argument("--partitions", type=int, default=4)
 
-    shop = jobs.add_parser("shop", parents=[common, spark], help="purchases to invoices and shipments, in one transaction a batch")
-    shop.add_argument("--transactional-id", default="shop")
-    shop.add_argument("--checkpoint", default=".ottla/checkpoints/shop", metavar="DIR")
-    shop.add_argument("--batch-records", type=int, default=100_000)
-    shop.add_argument("--run-id", default=None, help="stands in the headers of all that is written; default is a new one")
-    shop.add_argument(
-        "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"
-    )
-    shop.add_argument("--forever", action="store_true", help="go on when everything is read; Ctrl-C ends it")
+    for name, what in (
+        ("shop", "purchases to invoices and shipments, in one transaction a batch"),
+        ("totals", "running totals a user, product and hour, as they change"),
+    ):
+        _add_stream(jobs.add_parser(name, parents=[common, spark], help=what), name)
 
-    jobs.add_parser(
+    export = jobs.add_parser("export", parents=[common, spark], help="committed records to Parquet, each once; resumable")
+    export.add_argument("--topic", default=PURCHASES)
+    export.add_argument("--to", required=True, metavar="DIR", help="on any filesystem that Spark knows")
+    export.add_argument("--data-dir", metavar="DIR", help="read the broker's segment files there, and ask the broker nothing")
+    export.add_argument(
+        "--part-offsets", type=int, default=1_000_000, help="about as many make a part, which is written as a whole"
+    )
+
+    audit = jobs.add_parser(
         "audit", parents=[common, spark], help="exit 0 if every purchase was handled once, else name those that were not"
     )
+    audit.add_argument("--totals", action="store_true", help="hold the totals against the purchases as well")
+    audit.add_argument("--export", metavar="DIR", help="hold an export against its topic as well")
+    audit.add_argument("--exported-topic", default=PURCHASES)
     return parser
+
+
+def _add_stream(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument("--transactional-id", default=name)
+    parser.add_argument("--checkpoint", default=f".ottla/checkpoints/{name}", metavar="DIR")
+    parser.add_argument("--batch-records", type=int, default=100_000)
+    parser.add_argument("--run-id", default=None, help="stands in the headers of all that is written; default is a new one")
+    parser.add_argument(
+        "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"
+    )
+    parser.add_argument("--forever", action="store_true", help="go on when everything is read; Ctrl-C ends it")
+    parser.add_argument("--accept-data-loss", action="store_true", help="go on past records that retention has removed unread")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -74,7 +92,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 0, 1 for what went wrong, 2 for what an audit found."""
-    run: dict[str, Callable[[argparse.Namespace], int]] = {"generate": _generate, "shop": _shop, "audit": _audit}
+    run: dict[str, Callable[[argparse.Namespace], int]] = {
+        "generate": _generate,
+        "shop": _stream,
+        "totals": _stream,
+        "export": _export,
+        "audit": _audit,
+    }
     try:
         options = parse(arguments)
         return run[options.job](options)
@@ -89,7 +113,7 @@ def _generate(options: argparse.Namespace) -> int:
     from pipeline.generate import Shape, purchases
     from pipeline.topics import create, fill
 
-    create(options.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), options.partitions)
+    create(options.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), options.partitions)
     rows = purchases(Shape(options.rows, options.seed))
     fill(options.bootstrap, PURCHASES, track(rows, "purchases", total=options.rows, console=console))
     return 0
@@ -101,16 +125,18 @@ def _session(options: argparse.Namespace, name: str) -> Any:
     return session(f"ottla-{name}", master=options.master, cores=options.cores)
 
 
-def _shop(options: argparse.Namespace) -> int:
-    from pipeline.jobs import shop
+def _stream(options: argparse.Namespace) -> int:
+    from pipeline.jobs import shop, totals
+    from pipeline.stream import Progress as BatchProgress
+    from pipeline.stream import Running, StreamOptions, cause_of
     from pipeline.wire import Cluster
 
+    job = {"shop": shop.JOB, "totals": totals.JOB}[options.job]
     run = options.run_id or uuid.uuid4().hex[:12]
     cluster = Cluster(options.bootstrap)
-    total = sum(end - start for start, end in cluster.ranges(PURCHASES).values())
+    total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
     cluster.close()
-    spark = _session(options, "shop")
-    settings = shop.ShopOptions(
+    settings = StreamOptions(
         options.bootstrap,
         options.transactional_id,
         options.checkpoint,
@@ -118,34 +144,55 @@ def _shop(options: argparse.Namespace) -> int:
         options.batch_records,
         is_bounded=not options.forever,
         by_driver=options.sink == "driver",
+        fails_on_data_loss=not options.accept_data_loss,
     )
+    spark = _session(options, job.name)
     with Progress(console=console, disable=options.forever) as progress:
-        task = progress.add_task("purchases", total=total)
+        task = progress.add_task(job.source, total=total)
 
-        def report(done: Report, seconds: float) -> None:
-            what = "was committed before" if done.is_replay else f"{done.records:,} records, {done.records / seconds:,.0f}/s"
-            console.print(f"batch {done.batch}: {what}, commit {done.commit_ms:.1f} ms")
-            progress.advance(task, options.batch_records)
+        def tell(done: BatchProgress) -> None:
+            report = done.report
+            how = "was committed before" if report.is_replay else f"{report.records:,} written, commit {report.commit_ms:.1f} ms"
+            console.print(f"batch {report.batch}: {done.rows:,} rows, {done.rows_per_second:,.0f}/s, {done.behind:,} behind; {how}")
+            progress.update(task, completed=total - done.behind)
 
         def retry(batch: int, error: BaseException) -> None:
-            console.print(f"batch {batch}: aborted and begun again ({shop.cause_of(str(error))})")
+            console.print(f"batch {batch}: aborted and begun again ({cause_of(str(error))})")
 
-        query = shop.start(spark, settings, report, retry)
-        shop.finish(query)
+        Running(spark, job, settings, retry).finish(tell)
         progress.update(task, completed=total)
-    console.print(f"run {run}: everything that was there is done")
+    console.print(f"{job.name}, run {run}: everything that was there is done")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from pipeline.jobs.export import ExportOptions, export
+
+    settings = ExportOptions(options.bootstrap, options.topic, options.to, options.data_dir, options.part_offsets)
+    spark = _session(options, "export")
+    with Progress(console=console) as progress:
+        task = progress.add_task("parts", total=None)
+
+        def tell(done: int, parts: int, records: int) -> None:
+            progress.update(task, completed=done, total=parts)
+
+        total = export(spark, settings, tell)
+        progress.update(task, total=1, completed=1)
+    console.print(f"export of {options.topic}: {total:,} records written to {options.to}")
     return 0
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from pipeline.jobs.audit import audit
+    from pipeline.jobs.audit import AuditOptions, audit
 
-    found = audit(_session(options, "audit"), options.bootstrap)
-    topics = Table(title="Offsets", title_justify="left")
-    for column in ("topic", "offsets", "committed", "aborted", "markers"):
+    settings = AuditOptions(options.bootstrap, options.totals, options.export, options.exported_topic)
+    found = audit(_session(options, "audit"), settings)
+    topics = Table(title="What lies at the offsets", title_justify="left")
+    columns = ("offsets", "committed", "aborted", "open", "markers", "unexplained")
+    for column in ("topic", *columns):
         topics.add_column(column, justify="left" if column == "topic" else "right")
     for row in found.topics:
-        topics.add_row(row.topic, *(f"{n:,}" for n in (row.offsets, row.committed, row.aborted, row.markers)))
+        topics.add_row(row.topic, *(f"{getattr(row, column):,}" for column in columns))
     rules = Table(title="Findings", title_justify="left")
     for column in ("rule", "broken by", "such as"):
         rules.add_column(column, justify="right" if column == "broken by" else "left")

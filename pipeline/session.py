@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 """Goes with the pyspark that pyproject.toml asks for."""
+LOG = "spark.log"
+"""In the cache's directory: what the JVM says."""
 ROOMS = ("pipeline", "protocol", "storage")
 """What tasks import: sent along, so that workers need our dependencies only."""
 
@@ -47,7 +53,8 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with _quiet(ivy.parent / LOG):
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     # Spark gives its packages' jars to Python as well; each task would then read the directories of them all, 0.3 s.
     context = spark.sparkContext
@@ -55,6 +62,23 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
     context.addPyFile(str(_rooms_archive()))
     spark.dataSource.register(SegmentSource)
     return spark
+
+
+@contextlib.contextmanager
+def _quiet(log: Path) -> Iterator[None]:
+    """A JVM that is started here writes its log to a file: what Spark and Ivy say there is no progress. Raises `PipelineError`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with log.open("w") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    except Exception as error:
+        raise PipelineError(f"Spark does not start ({str(error).splitlines()[0]}); its log is {log}") from error
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _rooms_archive() -> Path:

@@ -11,6 +11,7 @@ import msgspec
 from pipeline.driver import DriverTransaction
 from pipeline.errors import Fenced, PipelineError
 from pipeline.exactly_once import ExactlyOnce, Report
+from pipeline.schemas import OUTPUT
 from pipeline.transaction import Mark, Producer, Transaction
 from pipeline.wire import Cluster
 from pipeline.worker import prepare
@@ -27,7 +28,10 @@ WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG"
 
 
 class SinkOptions(msgspec.Struct, frozen=True):
-    """Where to, and as whom. ``by_driver``: one stock producer in the driver instead of a transaction that tasks share."""
+    """Where to, and as whom. ``by_driver``: one stock producer in the driver instead of a transaction that tasks share.
+
+    ``computes_replays``: a batch that was committed before is still computed, for what Spark keeps between batches.
+    """
 
     bootstrap: str
     transactional_id: str
@@ -36,6 +40,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     codec: str = "lz4"
     timeout_ms: int = 900_000
     by_driver: bool = False
+    computes_replays: bool = False
 
 
 class ExactlyOnceSink:
@@ -44,7 +49,7 @@ class ExactlyOnceSink:
     def __init__(
         self,
         options: SinkOptions,
-        on_report: Callable[[Report, float], None],
+        on_report: Callable[[Report], None],
         on_retry: Callable[[int, BaseException], None],
     ) -> None:
         self._options = options
@@ -69,7 +74,7 @@ class ExactlyOnceSink:
         self._cluster.leaders(topic)
 
     def write(self, frame: DataFrame, batch: int) -> None:
-        began = time.perf_counter()
+        check_schema(frame)
         query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query is None:
             raise PipelineError("the sink writes micro-batches of a stream: give it to foreachBatch")
@@ -85,7 +90,9 @@ class ExactlyOnceSink:
                 if attempt + 1 == ATTEMPTS:
                     raise
                 self._on_retry(batch, error)
-        self._on_report(report, time.perf_counter() - began)
+        if report.is_replay and self._options.computes_replays:
+            frame.write.format("noop").mode("overwrite").save()
+        self._on_report(report)
 
     @staticmethod
     def _run_by_driver(frame: DataFrame, transaction: DriverTransaction) -> list[Written]:
@@ -107,6 +114,14 @@ class ExactlyOnceSink:
                 raise Fenced(producer.transactional_id) from None
             raise
         return [Written(r.topic, r.partition, r.records, r.bytes) for r in rows]
+
+
+def check_schema(frame: DataFrame) -> None:
+    given = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    for name, kind in OUTPUT.items():
+        if given.get(name) != kind:
+            found = f"is {given[name]}" if name in given else "is not there"
+            raise PipelineError(f"the sink takes rows of {', '.join(OUTPUT)}, and column {name!r} of the job {found}, not {kind}")
 
 
 def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:

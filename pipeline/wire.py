@@ -32,6 +32,7 @@ GROUP, TRANSACTION = 0, 1
 VERSIONS: Final = {
     "ApiVersions": 3,
     "EndTxn": 5,
+    "Fetch": 12,
     "FindCoordinator": 4,
     "InitProducerId": 5,
     "ListOffsets": 7,
@@ -171,12 +172,16 @@ class Cluster:
         brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
         return {p.partition_index: brokers[p.leader_id] for p in answer.topics[0].partitions}
 
-    def ranges(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Partition -> first offset and the one after the last, markers and all."""
-        return {index: (self._offset(topic, index, EARLIEST), self._offset(topic, index, LATEST)) for index in self.leaders(topic)}
+    def ranges(self, topic: str, *, committed: bool = False) -> dict[int, tuple[int, int]]:
+        """Partition -> first offset and the one after the last, markers and all; ``committed`` ends at the last stable offset."""
+        return {
+            index: (self._offset(topic, index, EARLIEST, committed), self._offset(topic, index, LATEST, committed))
+            for index in self.leaders(topic)
+        }
 
-    def _offset(self, topic: str, index: int, timestamp: int) -> int:
-        request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=timestamp)])])
+    def _offset(self, topic: str, index: int, timestamp: int, committed: bool) -> int:
+        partitions = [ListOffsetsPartition(index, timestamp=timestamp)]
+        request = ListOffsetsRequest(-1, isolation_level=int(committed), topics=[ListOffsetsTopic(topic, partitions)])
         answer = self.ask(
             lambda: self.leaders(topic)[index],
             request,

@@ -1,4 +1,4 @@
-"""The pipeline from end to end on a broker of its own: generate, shop, audit."""
+"""The pipeline from end to end on a broker of its own: generate, shop, totals, export, audit."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def run(arguments: list[str]) -> int:
         at = ["--bootstrap", broker.bootstrap]
         for job in (
             ["generate", *at, "--rows", str(options.rows)],
-            ["shop", *at, "--checkpoint", f"{root}/checkpoint"],
-            ["audit", *at],
+            ["shop", *at, "--checkpoint", f"{root}/shop"],
+            ["totals", *at, "--checkpoint", f"{root}/totals"],
+            ["export", *at, "--to", f"{root}/export", "--data-dir", f"{root}/data"],
+            ["audit", *at, "--totals", "--export", f"{root}/export"],
         ):
             code = main(job)
             if code:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pipeline.errors import PipelineError
+from pipeline.schemas import RECORD
 from pipeline.segments.reading import COLUMNS, SPLIT_BYTES, Bounds, Wanted, parse_bounds, plan, read
 from pipeline.worker import prepare
 
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-SCHEMA = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, timestampType INT,"
-    " headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
 _KNOWN = {
     "path",
     "subscribe",
@@ -104,7 +101,7 @@ class SegmentSource(DataSource):
         return "ottla"
 
     def schema(self) -> str:
-        return SCHEMA
+        return RECORD
 
     def reader(self, schema: StructType) -> Any:
         return SegmentReader(wanted_by(dict(self.options)), schema.fieldNames())

@@ -1,0 +1,193 @@
+"""Committed records of a topic as Parquet files, each once: an export that was cut off goes on where it was, a later one adds.
+
+What is to be written stands in plans before any of it is; a part is written aside and comes into its place by one rename.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pipeline.errors import PipelineError
+from pipeline.schemas import RECORD
+from pipeline.stream import cause_of, source_options
+from pipeline.wire import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PART_OFFSETS = 1_000_000
+"""About as many offsets make a part."""
+_PLAN = "_plan-"
+_ASIDE = "_aside"
+
+Range = tuple[int, int]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Offsets [first, last) of some partitions."""
+
+    number: int
+    ranges: dict[int, Range]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What one run has added to the export."""
+
+    topic: str
+    parts: list[Part]
+
+
+class ExportOptions(msgspec.Struct, frozen=True):
+    """``data_dir`` reads the segment files there, without it the broker is asked for every record."""
+
+    bootstrap: str
+    topic: str
+    to: str
+    data_dir: str | None = None
+    part_offsets: int = PART_OFFSETS
+
+
+class Files:
+    """The target, on any filesystem that Spark knows."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self.root = root
+        jvm: Any = spark._jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._root = self._path(root)
+        self._fs = self._root.getFileSystem(spark._jsc.hadoopConfiguration())
+        self._fs.mkdirs(self._root)
+
+    def names(self) -> list[str]:
+        return sorted(status.getPath().getName() for status in self._fs.listStatus(self._root))
+
+    def path(self, name: str) -> str:
+        return str(self._path(self._root, name).toString())
+
+    def read(self, name: str) -> bytes:
+        stream = self._fs.open(self._path(self._root, name))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def write(self, name: str, data: bytes) -> None:
+        """A new file, whole or not at all."""
+        aside = self._path(self._root, f"_{name}.tmp")
+        stream = self._fs.create(aside, True)
+        stream.write(bytearray(data))
+        stream.close()
+        self.rename(f"_{name}.tmp", name)
+
+    def rename(self, old: str, new: str) -> None:
+        if not self._fs.rename(self._path(self._root, old), self._path(self._root, new)):
+            raise PipelineError(f"{self.path(old)} cannot be renamed to {new}")
+
+    def remove(self, name: str) -> None:
+        self._fs.delete(self._path(self._root, name), True)
+
+
+def plans(files: Files, topic: str) -> list[Plan]:
+    """What the runs before have planned. Raises `PipelineError` where it was another topic."""
+    found = []
+    for name in files.names():
+        if name.startswith(_PLAN):
+            try:
+                found.append(msgspec.json.decode(files.read(name), type=Plan))
+            except msgspec.DecodeError as error:
+                raise PipelineError(f"{files.path(name)} is no plan of an export ({error}); export to another directory") from None
+    for plan in found:
+        if plan.topic != topic:
+            raise PipelineError(f"{files.root} holds an export of topic {plan.topic!r}; give {topic!r} a directory of its own")
+    return found
+
+
+def ends_of(before: list[Plan]) -> dict[int, int]:
+    """Partition -> the offset up to which it has been planned."""
+    found: dict[int, int] = {}
+    for plan in before:
+        for part in plan.parts:
+            found |= {index: max(last, found.get(index, 0)) for index, (_, last) in part.ranges.items()}
+    return found
+
+
+def planned(topic: str, ranges: dict[int, Range], before: list[Plan], part_offsets: int) -> Plan:
+    """Parts for what no plan has yet. Raises `PipelineError` where some of it is gone already."""
+    number = sum(len(plan.parts) for plan in before)
+    parts: list[Part] = []
+    at = {index: start for index, (start, _) in ranges.items()} | ends_of(before)
+    for index, (start, _) in ranges.items():
+        if at[index] < start:
+            raise PipelineError(
+                f"{topic}-{index}: the export has offsets up to {at[index]}, and the log begins at {start}:"
+                " retention has removed what lies between; export to a new directory"
+            )
+    share = max(1, part_offsets // max(1, len(ranges)))
+    while any(at[index] < end for index, (_, end) in ranges.items()):
+        piece = {index: (at[index], min(end, at[index] + share)) for index, (_, end) in ranges.items() if at[index] < end}
+        at |= {index: last for index, (_, last) in piece.items()}
+        parts.append(Part(number + len(parts), piece))
+    return Plan(topic, parts)
+
+
+def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, int, int], None]) -> int:
+    """How many records were written now. ``on_part`` hears of parts done, parts in all, and records. Raises `PipelineError`."""
+    files = Files(spark, options.to)
+    before = plans(files, options.topic)
+    new = planned(options.topic, _ranges(options), before, options.part_offsets)
+    if new.parts:
+        files.write(f"{_PLAN}{len(before):05d}.json", msgspec.json.encode(new))
+    names = set(files.names())
+    waiting = [part for plan in (*before, new) for part in plan.parts if _name(part) not in names]
+    total = 0
+    for number, part in enumerate(waiting, 1):
+        files.remove(_ASIDE)
+        frame = _read(spark, options, part)
+        try:
+            frame.write.parquet(files.path(_ASIDE))
+        except Exception as error:
+            raise PipelineError(cause_of(str(error))) from error
+        written = spark.read.parquet(files.path(_ASIDE)).count()
+        files.rename(_ASIDE, _name(part))
+        total += written
+        on_part(number, len(waiting), written)
+    return total
+
+
+def _name(part: Part) -> str:
+    return f"part={part.number:05d}"
+
+
+def _ranges(options: ExportOptions) -> dict[int, Range]:
+    """Partition -> what is decided of it."""
+    if options.data_dir is None:
+        cluster = Cluster(options.bootstrap)
+        try:
+            return cluster.ranges(options.topic, committed=True)
+        finally:
+            cluster.close()
+    from pipeline.segments.directory import Directory
+
+    directory = Directory(options.data_dir)
+    views = {index: directory.view(options.topic, index) for index in directory.partitions(options.topic)}
+    return {index: (view.start, view.last_stable_offset) for index, view in views.items()}
+
+
+def _read(spark: SparkSession, options: ExportOptions, part: Part) -> DataFrame:
+    """The part's records; partitions that are not in it are read from nowhere to nowhere."""
+    starts = {str(index): first for index, (first, _) in part.ranges.items()}
+    ends = {str(index): last for index, (_, last) in part.ranges.items()}
+    if options.data_dir is not None:
+        reader = spark.read.format("ottla").schema(RECORD).option("path", options.data_dir).option("subscribe", options.topic)
+        reader = reader.option("partitions", ",".join(starts)).option("failOnDataLoss", "true")
+        return reader.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends)).load()
+    settings = source_options(options.bootstrap, options.topic)
+    del settings["subscribe"]
+    settings["assign"] = json.dumps({options.topic: sorted(part.ranges)})
+    settings["startingOffsets"] = json.dumps({options.topic: starts})
+    settings["endingOffsets"] = json.dumps({options.topic: ends})
+    return spark.read.format("kafka").options(**settings, failOnDataLoss="true").load()

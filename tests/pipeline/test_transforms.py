@@ -1,0 +1,112 @@
+"""What the jobs compute, on rows in memory: no broker, one shared session."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.testing import assertDataFrameEqual
+
+from pipeline.errors import PipelineError
+from pipeline.generate import Shape, purchases
+from pipeline.jobs import shop, totals
+from pipeline.partitioning import partitions_for
+from pipeline.schemas import DEAD_LETTERS, INVOICES, RECORD, SHIPMENTS, TOTALS
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+
+HOUR_MS = 3_600_000
+SOUND = {"id": 7, "user": "u", "product": "p", "quantity": 2, "price_cents": 150, "at_ms": HOUR_MS}
+OUT = "topic STRING, key STRING, value STRING, run STRING, source STRING"
+
+
+def records(spark: Any, *values: bytes | dict[str, Any] | None) -> Any:
+    rows = [
+        (b"k", json.dumps(v).encode() if isinstance(v, dict) else v, "purchases", 1, n, None, 0, []) for n, v in enumerate(values)
+    ]
+    return spark.createDataFrame(rows, RECORD)
+
+
+def readable(frame: Any) -> Any:
+    header = "CAST(get(filter(headers, h -> h.key = '{}'), 0).value AS STRING) AS {}"
+    return frame.selectExpr(
+        "topic", "CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value", *(header.format(n, n) for n in ("run", "source"))
+    )
+
+
+def test_a_purchase_becomes_an_invoice_and_a_shipment(spark: Any) -> None:
+    expected = [
+        (INVOICES, "7", '{"purchase":7,"user":"u","amount_cents":300,"at_ms":3600000}', "r", "purchases-1@0"),
+        (SHIPMENTS, "7", '{"purchase":7,"user":"u","product":"p","quantity":2}', "r", "purchases-1@0"),
+    ]
+    assertDataFrameEqual(readable(shop.transform(records(spark, SOUND), "r")), spark.createDataFrame(expected, OUT))
+
+
+def test_what_is_no_purchase_goes_to_the_dead_letters_as_it_came(spark: Any) -> None:
+    spoilt: list[bytes | None] = [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        None,
+        *(json.dumps({k: v for k, v in SOUND.items() if k != name}).encode() for name in SOUND),
+        json.dumps(SOUND | {"quantity": 0}).encode(),
+        json.dumps(SOUND | {"quantity": "many"}).encode(),
+        json.dumps(SOUND | {"price_cents": -1}).encode(),
+        json.dumps(SOUND | {"id": None}).encode(),
+    ]
+    found = shop.transform(records(spark, *spoilt), "r").select("topic", "key", "value").collect()
+    assert {row.topic for row in found} == {DEAD_LETTERS}
+    assert [row.value for row in found] == spoilt
+    assert {bytes(row.key) for row in found} == {b"k"}
+
+
+def test_the_generator_and_the_transform_agree_on_what_is_a_purchase(spark: Any) -> None:
+    made = list(purchases(Shape(1_000, malformed_share=0.3)))
+    sound = shop.parsed(records(spark, *(row.value for row in made))).select(shop.is_sound().alias("ok")).collect()
+    assert [row.ok for row in sound] == [row.is_sound for row in made]
+
+
+def test_totals_are_by_the_hour_of_the_purchase(spark: Any) -> None:
+    rows = [
+        SOUND,
+        SOUND | {"id": 8, "at_ms": 2 * HOUR_MS - 1},
+        SOUND | {"id": 9, "at_ms": 2 * HOUR_MS},
+        SOUND | {"user": "v"},
+        b"{",
+    ]
+    expected = [(HOUR_MS, "u", "p", 2, 4, 600), (2 * HOUR_MS, "u", "p", 1, 2, 300), (HOUR_MS, "v", "p", 1, 2, 300)]
+    schema = "window_ms LONG, user STRING, product STRING, purchases LONG, quantity LONG, amount_cents LONG"
+    assertDataFrameEqual(totals.summed(records(spark, *rows)), spark.createDataFrame(expected, schema), ignoreNullable=True)
+    (first, *_) = readable(totals.transform(records(spark, SOUND), "r")).collect()
+    value = '{"window_ms":3600000,"user":"u","product":"p","purchases":1,"quantity":2,"amount_cents":300}'
+    assert (first.topic, first.key, first.value, first.run) == (TOTALS, "u|p|3600000", value, "r")
+
+
+def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
+    from pipeline.placing import placed
+
+    keys = [f"key-{n}".encode() for n in range(50)]
+    rows = [(("a", "b")[n % 2], key, b"v", None) for n, key in enumerate(keys)]
+    frame = spark.createDataFrame(rows, "topic STRING, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>")
+    found = placed(frame, {"a": 3, "b": 5}).collect()
+    by_three, by_five = partitions_for(keys, 3), partitions_for(keys, 5)
+    assert [row.partition for row in found] == [(by_three, by_five)[n % 2][n] for n in range(50)]
+    with pytest.raises(Exception, match="the job writes to topic 'b', and the sink was given a"):
+        placed(frame, {"a": 3}).collect()
+
+
+def test_rows_of_another_shape_are_refused(spark: Any) -> None:
+    from pipeline.sink import check_schema
+
+    good = records(spark, SOUND)
+    check_schema(shop.transform(good, "r"))
+    check_schema(totals.transform(good, "r"))
+    with pytest.raises(PipelineError, match="column 'value' of the job is string, not binary"):
+        check_schema(good.selectExpr("topic", "key", "CAST(value AS STRING) AS value", "headers"))
+    with pytest.raises(PipelineError, match="column 'topic' of the job is not there"):
+        check_schema(good.select("key", "value", "headers"))
