@@ -1,0 +1,118 @@
+"""A driver that dies: the shop by either sink, in a process of its own, SIGKILLed with its JVM where it is told to.
+
+``python -m tests.pipeline.kills.driver BOOTSTRAP CHECKPOINT SINK POINT`` with SINK ``exactly-once`` or ``spark``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pipeline.jobs import shop
+from pipeline.schemas import INVOICES, PURCHASES
+from pipeline.session import session
+from pipeline.sink import ExactlyOnceSink
+from pipeline.stream import Running, StreamOptions, read
+from pipeline.transaction import Transaction
+from pipeline.wire import Cluster
+from tools import kafka
+
+POINTS = ("before the tasks", "in the middle of a task", "before the mark", "before EndTxn", "after EndTxn")
+BATCH_RECORDS = 1_000
+STARTED = "started"
+
+
+def die() -> None:
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def die_once_written(bootstrap: str) -> None:
+    """As soon as anything has come into the outputs that was not there."""
+
+    def watch() -> None:
+        cluster = Cluster(bootstrap)
+
+        def ends() -> int:
+            return sum(end for _, end in cluster.ranges(INVOICES).values())
+
+        before = ends()
+        ready.set()
+        while ends() == before:
+            pass
+        die()
+
+    ready = threading.Event()
+    threading.Thread(target=watch, daemon=True).start()
+    ready.wait()
+
+
+def arm(point: str, bootstrap: str) -> None:
+    """Die in the second batch of this life, so that each life gets something done."""
+    batches = 0
+    tasks, mark, end = ExactlyOnceSink._run_by_tasks, Transaction.mark, Transaction.end
+
+    def dying(at: str) -> bool:
+        return at == point and batches > 1
+
+    def run(self: Any, frame: Any, producer: Any) -> Any:
+        nonlocal batches
+        batches += 1
+        if dying(POINTS[0]):
+            die()
+        if dying(POINTS[1]):
+            die_once_written(bootstrap)
+        return tasks(self, frame, producer)
+
+    def marked(self: Any, found: Any) -> None:
+        if dying(POINTS[2]):
+            die()
+        mark(self, found)
+
+    def ended(self: Any, *, commit: bool) -> None:
+        if dying(POINTS[3]):
+            die()
+        end(self, commit=commit)
+        if dying(POINTS[4]):
+            die()
+
+    patches: list[tuple[Any, str, Callable[..., Any]]] = [
+        (ExactlyOnceSink, "_run_by_tasks", run),
+        (Transaction, "mark", marked),
+        (Transaction, "end", ended),
+    ]
+    for owner, name, replacement in patches:
+        setattr(owner, name, replacement)
+
+
+def main(bootstrap: str, checkpoint: str, sink: str, point: str) -> int:
+    master = os.environ.get("SPARK_MASTER", "local[2]")
+    spark = session("ottla-kills", master=master, ivy_home=kafka.cache_dir() / "spark")
+    # Small pieces, so that a task takes its time.
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
+    options = StreamOptions(bootstrap, "shop", checkpoint, "run", BATCH_RECORDS)
+    if sink == "spark":
+        if point == POINTS[1]:
+            die_once_written(bootstrap)
+        frame = shop.transform(read(spark, shop.JOB, options), "run")
+        writer = frame.writeStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("includeHeaders", "true")
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        print(STARTED, flush=True)
+        query.awaitTermination()
+        return 0
+    arm(point, bootstrap)
+    retries: list[str] = []
+    running = Running(spark, shop.JOB, options, lambda batch, error: retries.append(str(error)))
+    print(STARTED, flush=True)
+    running.finish()
+    print(f"{PURCHASES} done, {len(retries)} retries", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

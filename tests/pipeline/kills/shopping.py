@@ -1,0 +1,122 @@
+"""A shop whose driver is killed: topics, purchases, lives of the driver, and looks at what is committed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+from pipeline.generate import Shape, purchases
+from pipeline.ledger import ledger
+from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
+from pipeline.topics import create, fill
+from pipeline.wire import Cluster
+from tests.pipeline.conftest import java_home
+from tests.pipeline.kills.driver import STARTED
+
+PARTITIONS = 3
+LIFE_S = 120
+SETTLED_S = 10
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass
+class Shopping:
+    """``shape`` says how many purchases there are."""
+
+    bootstrap: str
+    checkpoint: Path
+    shape: Shape
+    sink: str = "exactly-once"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def open(self) -> None:
+        create(self.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), PARTITIONS)
+        fill(self.bootstrap, PURCHASES, purchases(self.shape))
+
+    def start(self, point: str = "") -> subprocess.Popen[str]:
+        """A life of the driver; when this returns, its stream runs."""
+        # A JVM that lives for seconds does not gain from its second compiler.
+        quick = {"JAVA_HOME": java_home(), "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+        environment = {**os.environ, **quick, **self.environment}
+        arguments = [self.bootstrap, str(self.checkpoint), self.sink, point]
+        command = [sys.executable, "-m", "tests.pipeline.kills.driver", *arguments]
+        with (self.checkpoint.parent / "driver.log").open("a") as log:
+            life = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+            )
+        assert life.stdout is not None
+        assert life.stdout.readline().strip() == STARTED, (self.checkpoint.parent / "driver.log").read_text()[-3_000:]
+        return life
+
+    def live(self, point: str = "") -> int:
+        """A life to its end; how it ended."""
+        with self.start(point) as life:
+            return life.wait(LIFE_S)
+
+    def live_until(self, seconds: float) -> int:
+        with self.start() as life:
+            try:
+                return life.wait(seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(life.pid, signal.SIGKILL)
+                return life.wait(10)
+
+    def ids(self, topic: str) -> Counter[int]:
+        """Purchases of what a committed reader gets now."""
+        return Counter(json.loads(value)["purchase"] for value in self.values(topic))
+
+    def values(self, topic: str) -> list[bytes]:
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": "look", "isolation.level": "read_committed", "log_level": 0}
+        consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True})
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+        found, at_end = [], 0
+        deadline = time.monotonic() + 60
+        while at_end < PARTITIONS and time.monotonic() < deadline:
+            for message in consumer.consume(5_000, 1):
+                if message.error():
+                    at_end += 1
+                else:
+                    found.append(message.value() or b"")
+        consumer.close()
+        return found
+
+    def look(self) -> Counter[int]:
+        """Both outputs say the same at every look; a transaction whose markers are on their way may take a moment."""
+        deadline = time.monotonic() + SETTLED_S
+        while True:
+            invoices, shipments = self.ids(INVOICES), self.ids(SHIPMENTS)
+            if invoices == shipments:
+                return invoices
+            assert time.monotonic() < deadline, f"{len(invoices - shipments)} invoices alone, {len(shipments - invoices)} shipments"
+
+    def check_exactly_once(self) -> None:
+        made = list(purchases(self.shape))
+        sound = Counter({json.loads(row.value)["id"]: 1 for row in made if row.is_sound})
+        assert self.look() == sound
+        assert sorted(self.values(DEAD_LETTERS)) == sorted(row.value for row in made if not row.is_sound)
+        cluster = Cluster(self.bootstrap)
+        for topic in (INVOICES, SHIPMENTS, DEAD_LETTERS):
+            for partition in cluster.leaders(topic):
+                found = ledger(self.bootstrap, topic, partition)
+                assert [e for e in found.entries if not e.outcome] == []
+                assert found.unexplained == 0
+        cluster.close()
+
+    def duplicates(self) -> int:
+        return sum(count - 1 for count in self.ids(INVOICES).values())
+
+
+def moments(count: int, longest_s: float, seed: int) -> list[float]:
+    rng = random.Random(seed)
+    return [rng.uniform(0, longest_s) for _ in range(count)]

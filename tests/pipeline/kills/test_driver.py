@@ -1,0 +1,81 @@
+"""The driver is SIGKILLed, at every point of a batch and at random: each purchase is handled once, and both outputs agree.
+
+Spark's own sink beside it must show duplicates under the same kills, or these tests prove nothing.
+``ROUNDS=30`` kills at so many random moments.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from ottla import Broker
+from pipeline.generate import Shape
+from tests.pipeline.kills.driver import POINTS
+from tests.pipeline.kills.shopping import Shopping, moments
+from tools.kafka import ApacheKafka, Unavailable
+
+pytestmark = [
+    pytest.mark.wire,
+    pytest.mark.slow,
+    pytest.mark.java,
+    pytest.mark.entry("PIP-01", "PIP-02", "PIP-03", "PIP-11", "PIP-12"),
+]
+
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+SHAPE = Shape(9_000, malformed_share=0.02)
+LONGEST_LIFE_S = 6.0
+
+
+def die_at_every_point(shopping: Shopping) -> None:
+    seen = 0
+    for point in POINTS:
+        assert shopping.live(point) == -signal.SIGKILL
+        now = shopping.look().total()
+        assert now > seen, f"nothing was done in the life that ended {point}"
+        seen = now
+    assert shopping.live() == 0
+    shopping.check_exactly_once()
+
+
+def test_killed_at_every_point_of_a_batch(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", SHAPE)
+        shopping.open()
+        die_at_every_point(shopping)
+
+
+def test_killed_at_every_point_of_a_batch_on_apache_kafka(tmp_path: Path) -> None:
+    try:
+        with ApacheKafka(tmp_path / "kafka") as kafka:
+            shopping = Shopping(kafka.bootstrap, tmp_path / "checkpoint", SHAPE)
+            shopping.open()
+            die_at_every_point(shopping)
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Shape(1_500 * max(ROUNDS, 6)))
+        shopping.open()
+        for moment in moments(ROUNDS, LONGEST_LIFE_S, seed=ROUNDS):
+            shopping.live_until(moment)
+            shopping.look()
+        assert shopping.live() == 0
+        shopping.check_exactly_once()
+
+
+def test_sparks_own_sink_writes_twice(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", SHAPE, sink="spark")
+        shopping.open()
+        for _ in range(2):
+            assert shopping.live(POINTS[1]) == -signal.SIGKILL
+        assert shopping.live() == 0
+        assert shopping.duplicates() > 0
