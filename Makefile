@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run pipeline serve test test-fast test-all conformance mutants crash-nightly oracle lint generate benchmark clean
+.PHONY: run pipeline serve test test-fast test-all conformance mutants kills crash-nightly oracle lint generate benchmark clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -40,6 +40,10 @@ conformance: $(VENV)/.test
 # Many more crash states than CI has time for.
 crash-nightly: $(VENV)/.test
 	CRASH_STATES=50000 $(PYTEST) -q -m slow tests/crash
+
+# The pipeline's driver killed at thirty random moments, and at every point of a batch on Apache Kafka as well.
+kills: $(VENV)/.test
+	ORACLE=1 ROUNDS=30 $(PYTEST) -q -m slow tests/pipeline/kills
 
 # Thirty rules broken on purpose: the scenarios must notice each.
 mutants: $(VENV)/.test

@@ -36,6 +36,8 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
     submitted = "SPARK_ENV_LOADED" in os.environ
     if master is not None or not submitted:
         builder = builder.master(master or f"local[{cores}]")
+        if master is None or master.startswith("local"):
+            builder = builder.config("spark.driver.host", "127.0.0.1")
         # Spark takes the first python3 on the path, which need not be the one that has our dependencies.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
@@ -47,9 +49,9 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.metricsEnabled": "false",
-        # A second copy of a task would write into the same transaction.
+        # A second copy of a task would write into the same transaction, and so would one of a stage that is begun again.
         "spark.speculation": "false",
-        "spark.driver.host": "127.0.0.1",
+        "spark.stage.maxConsecutiveAttempts": "1",
     }
     for key, value in settings.items():
         builder = builder.config(key, value)

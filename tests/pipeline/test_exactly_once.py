@@ -146,28 +146,51 @@ def test_a_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: Wo
     assert count(world, "out") == [2 * ROWS] * PARTITIONS
 
 
-@pytest.mark.parametrize("at", ["in the middle", "before the end"])
-def test_a_broker_that_is_killed_loses_and_doubles_nothing(broker: Broker, world: World, at: str) -> None:
+STATES = ("before a record", "in the middle", "before the mark", "before the end", "while it ends", "after the end")
+
+
+@pytest.mark.parametrize("at", STATES)
+def test_a_broker_that_is_killed_loses_and_doubles_nothing(
+    broker: Broker, world: World, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0))
+    mark, end = Transaction.mark, Transaction.end
 
-    def kill(partition: int) -> None:
-        if at == "in the middle" and partition == 0:
+    def kill(when: str) -> None:
+        if at == when:
             broker.restart(kill=True)
 
     def tasks(producer: Producer) -> list[Written]:
-        written = tasks_of(broker, 1, fail=kill)(producer)
-        if at == "before the end":
-            broker.restart(kill=True)
+        kill("before a record")
+        written = tasks_of(broker, 1, fail=lambda partition: kill("in the middle") if partition == 0 else None)(producer)
+        kill("before the mark")
         return written
 
+    def marked(self: Transaction, found: Mark) -> None:
+        mark(self, found)
+        kill("before the end")
+
+    def ended(self: Transaction, *, commit: bool) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            killing = pool.submit(kill, "while it ends")
+            end(self, commit=commit)
+            killing.result()
+        kill("after the end")
+
+    monkeypatch.setattr(Transaction, "mark", marked)
+    monkeypatch.setattr(Transaction, "end", ended)
     assert sink.write("q", 1, tasks).records == 2 * PARTITIONS * ROWS
+    monkeypatch.undo()
+    assert sink.write("q", 2, tasks_of(broker, 2, rows=10)).records == 2 * PARTITIONS * 10
     world.forget_connection()
     for topic in ("out", "log"):
-        assert count(world, topic) == [2 * ROWS] * PARTITIONS
+        assert count(world, topic) == [2 * ROWS + 10] * PARTITIONS
         for partition in range(PARTITIONS):
-            assert len(set(perform(world, f"read {topic}/{partition}").split())) == 2 * ROWS
+            assert len(set(perform(world, f"read {topic}/{partition}").split())) == 2 * ROWS + 10
+    again = stream(broker)
+    assert again.start() == Mark("q", 2, "run")
 
 
 def test_what_a_person_is_told(broker: Broker, world: World) -> None:

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.entry("PIP-01", "PIP-02", "PIP-03", "PIP-11", "PIP-12"),
 ]
 
-ROUNDS = int(os.environ.get("ROUNDS", "3"))
+ROUNDS = int(os.environ.get("ROUNDS", "2"))
 SHAPE = Shape(9_000, malformed_share=0.02)
 LONGEST_LIFE_S = 6.0
 
@@ -50,6 +50,7 @@ def test_killed_at_every_point_of_a_batch(tmp_path: Path) -> None:
         die_at_every_point(shopping)
 
 
+@pytest.mark.skipif(not os.environ.get("ORACLE"), reason="asked of Apache Kafka by ORACLE=1, or make kills")
 def test_killed_at_every_point_of_a_batch_on_apache_kafka(tmp_path: Path) -> None:
     try:
         with ApacheKafka(tmp_path / "kafka") as kafka:

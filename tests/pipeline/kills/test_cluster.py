@@ -1,0 +1,52 @@
+"""A standalone cluster: executors and Python workers die in the middle of it, and each purchase is handled once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from ottla import Broker
+from pipeline.generate import Shape
+from pipeline.schemas import INVOICES
+from pipeline.wire import Cluster as Wire
+from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
+from tests.pipeline.kills.shopping import LIFE_S, Shopping
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01")]
+
+SHAPE = Shape(10_000, malformed_share=0.02)
+
+
+def test_executors_and_python_workers_are_killed(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker, Cluster(tmp_path) as cluster:
+        environment = {"SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", SHAPE, environment=environment)
+        shopping.open()
+        wire = Wire(broker.bootstrap)
+
+        def written() -> int:
+            return sum(end for _, end in wire.ranges(INVOICES).values())
+
+        with shopping.start() as life:
+            for victims in (executors, python_workers):
+                # Not before a batch is whole, and then in the middle of one.
+                until(lambda: shopping.look().total() > 0 or life.poll() is not None, "no batch is committed", LIFE_S)
+                before = written()
+                until(lambda before=before: written() > before or life.poll() is not None, "nothing is written", LIFE_S)  # type: ignore[misc]
+                assert life.poll() is None, "the job was done before anything could be killed"
+                for victim in victims():
+                    with suppress(ProcessLookupError):
+                        os.kill(victim, signal.SIGKILL)
+                shopping.look()
+            assert life.stdout is not None
+            said = life.stdout.read()
+            assert life.wait(LIFE_S) == 0, (tmp_path / "driver.log").read_text()[-3_000:]
+        assert int(said.split()[-2]) >= 1, f"no transaction had to be begun again: {said}"
+        wire.close()
+        shopping.check_exactly_once()
