@@ -20,6 +20,7 @@ UNSOUND_EXIT = 2
 """The job ran, and what it found is wrong."""
 
 console = Console(stderr=True)
+tables = Console()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -199,5 +200,5 @@ def _audit(options: argparse.Namespace) -> int:
     for finding in found.findings:
         colour = "green" if finding.count == 0 else "red"
         rules.add_row(finding.rule, f"[{colour}]{finding.count:,}", ", ".join(finding.examples))
-    Console().print(topics, rules)
+    tables.print(topics, rules)
     return 0 if found.is_sound else UNSOUND_EXIT

@@ -21,7 +21,9 @@ def create(bootstrap: str, topics: Sequence[str], partitions: int) -> list[str]:
     try:
         known = admin.list_topics(timeout=TIMEOUT_S).topics
         missing = [t for t in topics if t not in known]
-        for future in admin.create_topics([NewTopic(t, partitions, 1) for t in missing]).values() if missing else ():
+        # Purchases carry their own times, which may be older than any retention.
+        new = [NewTopic(topic, partitions, 1, config={"retention.ms": "-1"}) for topic in missing]
+        for future in admin.create_topics(new).values() if missing else ():
             future.result(TIMEOUT_S)
     except KafkaException as error:
         raise PipelineError(f"creating topics at {bootstrap}: {error.args[0].str()}") from error

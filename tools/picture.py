@@ -1,4 +1,4 @@
-"""Draws docs/demo.svg by running the demo: ``python -m tools.picture``."""
+"""Draws what a run looks like by running it: ``python -m tools.picture`` docs/demo.svg, ``... pipeline`` docs/pipeline.svg."""
 
 from __future__ import annotations
 
@@ -15,15 +15,23 @@ from tools.kafka import free_port
 WIDTH = 100
 
 
-def main() -> int:
+def main(what: str) -> int:
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=False, color_system="truecolor")
-    code = run(port=free_port(), purchases=5_000, data_dir=None, console=console)
-    target = Path(__file__).parent.parent / "docs" / "demo.svg"
+    if what == "pipeline":
+        from ottla.demo.pipeline import run as pipeline
+        from pipeline import cli
+
+        cli.console = cli.tables = console
+        code = pipeline([])
+    else:
+        code = run(port=free_port(), purchases=5_000, data_dir=None, console=console)
+    target = Path(__file__).parent.parent / "docs" / f"{what}.svg"
     target.parent.mkdir(exist_ok=True)
     # Without the fonts that it would fetch from elsewhere.
-    target.write_text(re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title="make run"), flags=re.DOTALL))
+    title = {"demo": "make run", "pipeline": "make pipeline"}[what]
+    target.write_text(re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title=title), flags=re.DOTALL))
     return code
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "demo"))

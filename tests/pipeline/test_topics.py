@@ -1,0 +1,35 @@
+"""Topics of the shop, on a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from ottla import Broker
+from pipeline.errors import PipelineError
+from pipeline.generate import Shape, purchases
+from pipeline.topics import create, fill
+from pipeline.wire import Cluster
+
+pytestmark = pytest.mark.wire
+
+
+def test_purchases_of_another_year_are_not_too_old(tmp_path: Path) -> None:
+    """Retention goes by the records' own times."""
+    settings = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "100"}
+    with Broker(data_dir=tmp_path, settings=settings) as broker:
+        assert create(broker.bootstrap, ("purchases",), 2) == ["purchases"]
+        assert create(broker.bootstrap, ("purchases",), 2) == []
+        fill(broker.bootstrap, "purchases", purchases(Shape(100)))
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        (found,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, "purchases")]).values()
+        assert found.result(10)["retention.ms"].value == "-1"
+        assert sum(end - start for start, end in Cluster(broker.bootstrap).ranges("purchases").values()) == 100
+
+
+def test_a_broker_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.topics.TIMEOUT_S", 0.5)
+    with pytest.raises(PipelineError, match=r"creating topics at 127\.0\.0\.1:1"):
+        create("127.0.0.1:1", ("purchases",), 2)
