@@ -54,14 +54,14 @@ class Progress(msgspec.Struct, frozen=True):
     behind: int
 
 
-def source_options(bootstrap: str, topic: str, *, committed: bool = True) -> dict[str, str]:
-    """The stock connector's, as every job wants them."""
+def source_options(bootstrap: str, topic: str) -> dict[str, str]:
+    """The stock connector's, as every job wants them: committed records only."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
         "startingOffsets": "earliest",
         "includeHeaders": "true",
-        "kafka.isolation.level": "read_committed" if committed else "read_uncommitted",
+        "kafka.isolation.level": "read_committed",
         # The connector asks for offsets about twice a poll.
         "kafka.max.poll.records": "50000",
     }
@@ -126,9 +126,6 @@ class Running:
             if report is not None and report.batch > self._seen:
                 self._seen = report.batch
                 on_progress(Progress(report, found["numInputRows"], found.get("processedRowsPerSecond", 0.0), _behind(found)))
-
-    def stop(self) -> None:
-        self._query.stop()
 
 
 def _behind(progress: Any) -> int:

@@ -178,7 +178,7 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
 
 
 def _read(spark: SparkSession, options: ExportOptions, part: Part) -> DataFrame:
-    """The part's records; partitions that are not in it are read from nowhere to nowhere."""
+    """The part's records, of its partitions only."""
     starts = {str(index): first for index, (first, _) in part.ranges.items()}
     ends = {str(index): last for index, (_, last) in part.ranges.items()}
     if options.data_dir is not None:

@@ -40,9 +40,7 @@ class Records:
         self._bytes = np.frombuffer(self._data, np.uint8)
         headers = [header for header, _ in batches]
         counts = np.array([h.record_count for h in headers], np.int64)
-        self._ends = np.empty(0, np.int64)
-        starts = self._walk(headers, payloads)
-        self._starts = np.array(starts, np.int64)
+        self._starts, self._ends = self._walk(headers, payloads)
 
         def spread(values: list[int]) -> Ints:
             found: Ints = np.repeat(np.array(values, np.int64), counts)
@@ -63,8 +61,8 @@ class Records:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def _walk(self, headers: Sequence[BatchHeader], payloads: Sequence[bytes | memoryview]) -> list[int]:
-        """Where each record's length stands; checks that a batch's records fill it."""
+    def _walk(self, headers: Sequence[BatchHeader], payloads: Sequence[bytes | memoryview]) -> tuple[Ints, Ints]:
+        """Where each record begins with its length, and where it ends; checks that a batch's records fill it."""
         data, at = self._data, 0
         starts: list[int] = []
         ends: list[int] = []
@@ -87,8 +85,7 @@ class Records:
                 ends.append(at)
             if at != end:
                 raise Malformed(f"the batch at offset {header.base_offset} holds {end - at} bytes behind its records")
-        self._ends = np.array(ends, np.int64)
-        return starts
+        return np.array(starts, np.int64), np.array(ends, np.int64)
 
     def _varints(self, at: Ints) -> tuple[Ints, Ints]:
         """The zigzag numbers at some positions, and the positions behind them."""

@@ -142,10 +142,11 @@ def _cuts(segments: Sequence[Segment], start: int, end: int, split_bytes: int) -
         has_index = segment.offset_index.load()
         position = segment.offset_index.lookup(first) if has_index else 0
         while first < last:
-            target = position + split_bytes
-            near = max(position, segment.offset_index.position_before(target)) if has_index else position
-            cut = next(((at, h.base_offset) for at, h in segment.headers(near) if at >= target and h.base_offset > first), None)
-            if target >= segment.size_bytes or cut is None or cut[1] >= last:
+            target, cut = position + split_bytes, None
+            if target < segment.size_bytes:
+                near = max(position, segment.offset_index.position_before(target)) if has_index else position
+                cut = next(((at, h.base_offset) for at, h in segment.headers(near) if at >= target and h.base_offset > first), None)
+            if cut is None or cut[1] >= last:
                 yield first, last
                 break
             yield first, cut[1]
