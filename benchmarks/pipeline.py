@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from rich.table import Table
 from ottla import Broker
 from pipeline.generate import Shape, purchases
 from pipeline.jobs import shop
+from pipeline.jobs.export import ExportOptions, export
 from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASE, PURCHASES, SHIPMENTS
 from pipeline.session import session
 from pipeline.stream import Running, StreamOptions, read, source_options
@@ -50,13 +52,18 @@ def reads(spark: Any, broker: Broker, root: Path) -> dict[str, tuple[Callable[[]
         value = f.from_json(f.col("value").cast("string"), PURCHASE).alias("p")
         return frame.select(value).agg(f.sum("p.price_cents"), f.count("p.id")).collect()
 
-    def export(frame: Any, to: str) -> None:
+    def spark_writes(frame: Any, to: str) -> None:
         frame.write.mode("overwrite").parquet(str(root / to))
+
+    def job(to: str, data_dir: str | None) -> None:
+        shutil.rmtree(root / to, ignore_errors=True)
+        export(spark, ExportOptions(broker.bootstrap, PURCHASES, str(root / to), data_dir), lambda done, parts, records: None)
 
     return {
         "scan": (lambda: scan(segments()), lambda: scan(connector())),
         "JSON": (lambda: parse(segments("value BINARY")), lambda: parse(connector())),
-        "Parquet": (lambda: export(segments(), "a"), lambda: export(connector(), "b")),
+        "Parquet, the job export": (lambda: job("c", str(root / "data")), lambda: job("d", None)),
+        "Parquet by Spark's writer": (lambda: spark_writes(segments(), "a"), lambda: spark_writes(connector(), "b")),
     }
 
 

@@ -17,8 +17,9 @@ from broker import logs
 from broker.broker import Broker
 from broker.config.definitions import ConfigError
 from broker.config.settings import BrokerConfig
-from broker.env import RealEnv, keep_freed_memory, process_id
+from broker.env import RealEnv, process_id
 from storage.log_dir import DirectoryError
+from storage.memory import keep_freed_memory
 
 GC_THRESHOLD = 50_000
 

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
-import sys
 from contextlib import suppress
 from zipimport import zipimporter
+
+from storage.memory import keep_freed_memory
 
 HIGHEST_FD = 64
 
 
 def prepare() -> None:
     """Call it first thing in a task."""
-    _forget_archives()
+    _keep_archives()
+    _spare_the_collector()
+    keep_freed_memory()
     _hold_nothing_back()
 
 
-def _forget_archives() -> None:
-    """Drop the finders of archives; Python makes them again where an import wants one.
+def _keep_archives() -> None:
+    """Archives that were read stay known.
 
     Spark has Python look anew at all it knows before each task (``importlib.invalidate_caches``), and an archive's directory is
-    then read again for every package in it: 0.15 s a task.
+    then read again for every package in it: 0.15 s a task. Spark gives an archive that has changed another name.
     """
-    for path, finder in list(sys.path_importer_cache.items()):
-        if isinstance(finder, zipimporter):
-            del sys.path_importer_cache[path]
+    zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
+
+
+def _spare_the_collector() -> None:
+    """Spark collects garbage after each task, 0.05 s for all that is imported: once a worker, that is put out of its sight."""
+    if not gc.get_freeze_count():
+        gc.freeze()
 
 
 def _hold_nothing_back() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,9 +16,12 @@ from pipeline.errors import PipelineError
 from pipeline.schemas import RECORD
 from pipeline.stream import cause_of, source_options
 from pipeline.wire import Cluster
+from pipeline.worker import prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.segments.reading import Split
 
 PART_OFFSETS = 1_000_000
 """About as many offsets make a part."""
@@ -67,6 +71,10 @@ class Files:
 
     def path(self, name: str) -> str:
         return str(self._path(self._root, name).toString())
+
+    def local(self, name: str) -> str | None:
+        """The path on a disk that this machine sees as its own, None on any other filesystem."""
+        return str(self._path(self._root, name).toUri().getPath()) if self._fs.getScheme() == "file" else None
 
     def read(self, name: str) -> bytes:
         stream = self._fs.open(self._path(self._root, name))
@@ -145,17 +153,42 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
     waiting = [part for plan in (*before, new) for part in plan.parts if _name(part) not in names]
     total = 0
     for number, part in enumerate(waiting, 1):
-        files.remove(_ASIDE)
-        frame = _read(spark, options, part)
+        aside = f"{_ASIDE}-{part.number:05d}"
+        files.remove(aside)
         try:
-            frame.write.parquet(files.path(_ASIDE))
+            written = _write(spark, options, part, files, aside)
+        except PipelineError:
+            raise
         except Exception as error:
             raise PipelineError(cause_of(str(error))) from error
-        written = spark.read.parquet(files.path(_ASIDE)).count()
-        files.rename(_ASIDE, _name(part))
+        files.rename(aside, _name(part))
         total += written
         on_part(number, len(waiting), written)
     return total
+
+
+def _write(spark: SparkSession, options: ExportOptions, part: Part, files: Files, aside: str) -> int:
+    """The part's records; tasks that read segment files write Parquet files themselves where they see the target."""
+    local = files.local(aside)
+    if options.data_dir is None or local is None:
+        _read(spark, options, part).write.parquet(files.path(aside))
+        return int(spark.read.parquet(files.path(aside)).count())
+    from pipeline.segments.reading import Wanted, plan
+
+    starts, ends = ({index: bounds[which] for index, bounds in part.ranges.items()} for which in (0, 1))
+    splits = plan(Wanted(options.data_dir, options.topic, partitions=tuple(part.ranges), starting=starts, ending=ends))
+    Path(local).mkdir()
+    tasks = spark.sparkContext.parallelize(list(enumerate(splits)), len(splits))
+    return int(tasks.map(lambda task: _write_split(task, local)).sum())
+
+
+def _write_split(task: tuple[int, Split], directory: str) -> int:
+    """Runs in a task."""
+    from pipeline.segments.parquet import write
+
+    prepare()
+    number, split = task
+    return write(split, directory, number)
 
 
 def _name(part: Part) -> str:

@@ -20,8 +20,21 @@ Bools = npt.NDArray[np.bool_]
 _DECODERS = {1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode}
 _MARGIN = b"\0" * 16
 """Behind the last record, so that a number which is cut off ends."""
+ABREAST = 8
+"""Batches that are walked together; fewer are faster one by one."""
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def _steps() -> Ints:
+    """Two bytes at which a record begins, as a little-endian number -> the length of it all; too much where they do not tell it."""
+    both = np.arange(1 << 16)
+    first, second = both & 0xFF, both >> 8
+    of_two = np.where(second < 0x80, 2 + ((first & 0x7F | second << 7) >> 1), 1 << 40)
+    return np.where(first < 0x80, 1 + (first >> 1), of_two)
+
+
+_STEPS = _steps()
 
 
 class Malformed(Exception):
@@ -40,7 +53,11 @@ class Records:
         self._bytes = np.frombuffer(self._data, np.uint8)
         headers = [header for header, _ in batches]
         counts = np.array([h.record_count for h in headers], np.int64)
-        self._starts, self._ends = self._walk(headers, payloads)
+        sizes = np.array([len(p) for p in payloads], np.int64)
+        for header, count, size in zip(headers, counts, sizes, strict=True):
+            if not 0 <= count <= size:
+                raise Malformed(f"the batch at offset {header.base_offset} has {size} bytes for {count} records")
+        self._starts, self._ends = self._walk(headers, counts, sizes)
 
         def spread(values: list[int]) -> Ints:
             found: Ints = np.repeat(np.array(values, np.int64), counts)
@@ -61,31 +78,66 @@ class Records:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def _walk(self, headers: Sequence[BatchHeader], payloads: Sequence[bytes | memoryview]) -> tuple[Ints, Ints]:
+    def _walk(self, headers: Sequence[BatchHeader], counts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
         """Where each record begins with its length, and where it ends; checks that a batch's records fill it."""
-        data, at = self._data, 0
-        starts: list[int] = []
-        ends: list[int] = []
-        append = starts.append
-        for header, payload in zip(headers, payloads, strict=True):
-            end = at + len(payload)
-            for _ in range(header.record_count):
-                append(at)
-                size = data[at]
-                if size < 0x80:
-                    at += 1 + (size >> 1)
-                else:
-                    second = data[at + 1]
-                    if second < 0x80:
-                        at += 2 + ((size & 0x7F | second << 7) >> 1)
-                    else:
-                        at = _after_long(data, at)
-                if at > end:
-                    raise Malformed(f"a record of the batch at offset {header.base_offset} is longer than the batch")
-                ends.append(at)
-            if at != end:
-                raise Malformed(f"the batch at offset {header.base_offset} holds {end - at} bytes behind its records")
-        return np.array(starts, np.int64), np.array(ends, np.int64)
+        behind = np.cumsum(sizes)
+        bases = np.cumsum(counts) - counts
+        starts = np.empty(int(counts.sum()), np.int64)
+        at, done = self._walk_abreast(starts, behind - sizes, behind, bases, counts)
+        for batch in np.flatnonzero(counts > done).tolist():
+            first, last = int(bases[batch] + done), int(bases[batch] + counts[batch])
+            starts[first:last], at[batch] = self._walk_one(int(at[batch]), int(behind[batch]), last - first)
+        unfilled = np.flatnonzero(at != behind)
+        if unfilled.size:
+            batch = int(unfilled[0])
+            left = behind[batch] - at[batch]
+            why = f"holds {left} bytes behind its records" if left > 0 else "has a record that is longer than the batch"
+            raise Malformed(f"the batch at offset {headers[batch].base_offset} {why}")
+        ends = np.append(starts[1:], 0)
+        ends[(bases + counts - 1)[counts > 0]] = behind[counts > 0]
+        return starts, ends
+
+    def _walk_abreast(self, starts: Ints, at: Ints, behind: Ints, bases: Ints, counts: Ints) -> tuple[Ints, int]:
+        """A record of every batch at once, while enough of them have another: how far each has come, and by how many records.
+
+        Fills ``starts``. Where a record is longer than its batch, that batch ends one byte too far.
+        """
+        twos: npt.NDArray[np.uint16] = np.ndarray((len(self._data) - 1,), "<u2", self._data, strides=(1,))
+        order = np.argsort(-counts, kind="stable")
+        at, behind, bases, left = at[order], behind[order], bases[order], counts[order].tolist()
+        done, batches = 0, len(order)
+        while batches >= ABREAST:
+            if left[batches - 1] <= done:
+                batches -= 1
+                continue
+            here, ends = at[:batches], behind[:batches]
+            starts[bases[:batches] + done] = here
+            there = here + _STEPS[twos[here]]
+            beyond = there > ends
+            if beyond.any():
+                for batch in np.flatnonzero(beyond).tolist():
+                    there[batch] = min(_after(self._data, int(here[batch])), ends[batch] + 1)
+            at[:batches] = there
+            done += 1
+        found = np.empty_like(at)
+        found[order] = at
+        return found, done
+
+    def _walk_one(self, at: int, behind: int, count: int) -> tuple[Ints, int]:
+        """The rest of one batch: where its records begin, and where the last one ends, at most one byte too far."""
+        data = self._data
+        starts = []
+        for _ in range(count):
+            starts.append(at)
+            size = data[at]
+            if size < 0x80:
+                at += 1 + (size >> 1)
+            else:
+                second = data[at + 1]
+                at = at + 2 + ((size & 0x7F | second << 7) >> 1) if second < 0x80 else _after(data, at)
+            if at > behind:
+                at = behind + 1
+        return np.array(starts, np.int64), at
 
     def _varints(self, at: Ints) -> tuple[Ints, Ints]:
         """The zigzag numbers at some positions, and the positions behind them."""
@@ -136,7 +188,7 @@ class Records:
         return between.take(pa.array(2 * kept))
 
     def headers(self, kept: Ints) -> pa.Array:
-        """A list of (key, value) for each record."""
+        """A list of (key, value) for each record, null for a record without any, as the stock connector has it."""
         counts, at = self._varints(self._behind_values)
         if (counts < 0).any():
             raise Malformed("a record with less than no headers")
@@ -167,7 +219,7 @@ class Records:
             names = _as_text(self._binary(ordered(2), everything))
             contents = self._binary(ordered(3), everything)
         pairs = pa.StructArray.from_arrays([names, contents], ["key", "value"])
-        lists = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pairs)
+        lists = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pairs, mask=pa.array(counts == 0))
         return lists if len(kept) == len(counts) else lists.take(pa.array(kept))
 
 
@@ -193,8 +245,8 @@ def _as_text(found: pa.Array) -> pa.Array:
         return pa.array([None if v is None else v.decode("utf-8", "replace") for v in found.to_pylist()], pa.string())
 
 
-def _after_long(data: bytes, at: int) -> int:
-    """Behind a record whose length takes three bytes or more."""
+def _after(data: bytes, at: int) -> int:
+    """Behind a record, however many bytes its length takes."""
     value, shift = 0, 0
     while True:
         byte = data[at]

@@ -141,8 +141,11 @@ def _cuts(segments: Sequence[Segment], start: int, end: int, split_bytes: int) -
         first, last = max(start, segment.base_offset), min(end, following)
         has_index = segment.offset_index.load()
         position = segment.offset_index.lookup(first) if has_index else 0
+        # Splits of one size: the cores that read them end together.
+        left = segment.size_bytes - position
+        share = -(-left // max(1, round(left / split_bytes)))
         while first < last:
-            target, cut = position + split_bytes, None
+            target, cut = position + share, None
             if target < segment.size_bytes:
                 near = max(position, segment.offset_index.position_before(target)) if has_index else position
                 cut = next(((at, h.base_offset) for at, h in segment.headers(near) if at >= target and h.base_offset > first), None)

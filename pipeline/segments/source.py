@@ -101,7 +101,9 @@ class SegmentSource(DataSource):
         return "ottla"
 
     def schema(self) -> str:
+        prepare()
         return RECORD
 
     def reader(self, schema: StructType) -> Any:
+        prepare()
         return SegmentReader(wanted_by(dict(self.options)), schema.fieldNames())

@@ -161,7 +161,7 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
 
 def test_both_sources_give_the_same_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
     run(spark, broker, shop.JOB, tmp_path / "shop")
-    for topic in (INVOICES, DEAD_LETTERS):
+    for topic in (PURCHASES, INVOICES, DEAD_LETTERS):
         segments = spark.read.format("ottla").option("path", str(broker.data_dir)).option("subscribe", topic)
         connector = spark.read.format("kafka").options(**source_options(broker.bootstrap, topic)).load()
         assertDataFrameEqual(segments.load(), connector.select(*segments.load().columns), ignoreNullable=True)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.segments import columns
 from pipeline.segments.columns import Malformed, Records
 from protocol.records import BatchHeader, read_header, renew_crc, stamp_append_time
 
-Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
 
 blob = st.none() | st.binary(max_size=300)
 header = st.tuples(st.text(max_size=5), blob)
@@ -43,17 +46,23 @@ def built(base_offset: int, codec: int, rows: list[Any], *, is_append_time: bool
 
 def rows_of(records: Records, kept: Any = None) -> list[Row]:
     chosen = np.arange(len(records)) if kept is None else kept
-    headers = [[(h["key"], h["value"]) for h in found] for found in records.headers(chosen).to_pylist()]
-    columns = [records.offsets[chosen].tolist(), records.timestamps_ms[chosen].tolist()]
-    columns += [records.keys(chosen).to_pylist(), records.values(chosen).to_pylist(), headers]
-    return list(zip(*columns, strict=True))
+    headers = [found and [(h["key"], h["value"]) for h in found] for found in records.headers(chosen).to_pylist()]
+    numbers = [records.offsets[chosen].tolist(), records.timestamps_ms[chosen].tolist()]
+    return list(zip(*numbers, records.keys(chosen).to_pylist(), records.values(chosen).to_pylist(), headers, strict=True))
 
 
 def decoded(raw: memoryview) -> list[Row]:
-    return [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in DefaultRecordBatch(bytes(raw))]
+    return [(r.offset, r.timestamp, r.key, r.value, list(r.headers) or None) for r in DefaultRecordBatch(bytes(raw))]
 
 
-@settings(deadline=None, max_examples=120)
+@pytest.fixture(params=[1, 1000], ids=["abreast", "one by one"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Batches are walked abreast where there are many; either way must give the same."""
+    with mock.patch.object(columns, "ABREAST", request.param):
+        yield
+
+
+@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(batch, min_size=1, max_size=5), st.randoms(use_true_random=False))
 def test_columns_hold_what_the_records_hold(batches: list[Any], rng: Any) -> None:
     found, at = [], 7
@@ -72,7 +81,8 @@ def test_columns_hold_what_the_records_hold(batches: list[Any], rng: Any) -> Non
 def test_sizes_that_take_three_bytes() -> None:
     rows = [(1, b"k" * 20_000, b"v" * 3_000_000, []), (2, None, b"", [("h", b"x" * 70_000)])]
     found = built(0, 0, rows)
-    assert rows_of(Records([found])) == decoded(found[1])
+    small = built(2, 0, [(1, b"k", b"v" * n, []) for n in (0, 50, 51, 52, 53, 54, 8_100, 8_191, 8_192, 16_384)])
+    assert rows_of(Records([found, small])) == [*decoded(found[1]), *decoded(small[1])]
 
 
 def test_a_batch_that_compaction_has_emptied_in_the_middle() -> None:
@@ -85,7 +95,7 @@ def test_a_batch_that_compaction_has_emptied_in_the_middle() -> None:
     raw[8:12] = (len(raw) - 12).to_bytes(4, "big")
     raw[57:61] = (1).to_bytes(4, "big")
     renew_crc(raw)
-    assert rows_of(Records([(read_header(raw), memoryview(bytes(raw)))])) == [(105, 1, b"a", b"1", [])]
+    assert rows_of(Records([(read_header(raw), memoryview(bytes(raw)))])) == [(105, 1, b"a", b"1", None)]
 
 
 def spoilt(change: dict[int, int], count: int | None = None) -> tuple[BatchHeader, memoryview]:
@@ -110,8 +120,10 @@ def spoilt(change: dict[int, int], count: int | None = None) -> tuple[BatchHeade
     ],
 )
 def test_bytes_that_are_no_records(change: dict[int, int], count: int | None, says: str) -> None:
-    with pytest.raises(Malformed, match=says):
-        Records([spoilt(change, count)])
+    sound = built(10, 0, [(1, b"k", b"v", [])] * 5)
+    for others in ([], [sound] * 3):
+        with pytest.raises(Malformed, match=says):
+            Records([*others, spoilt(change, count), *others])
 
 
 @pytest.mark.parametrize("count", [0x7E, 0x01])
@@ -134,7 +146,7 @@ def test_what_cannot_be_decompressed() -> None:
         Records([(read_header(broken), memoryview(bytes(broken)))])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_change_of_a_byte_does_more_than_be_refused(data: Any) -> None:
     """Whatever a careless producer has given a right CRC: rows, or `Malformed`."""
@@ -142,5 +154,6 @@ def test_no_change_of_a_byte_does_more_than_be_refused(data: Any) -> None:
     at = data.draw(st.integers(61, len(raw) - 1))
     changed = bytearray(raw)
     changed[at] = data.draw(st.integers(0, 255))
+    beside = built(10, 0, [(1, b"k", b"v", [])] * 3)
     with suppress(Malformed):
-        rows_of(Records([(read_header(changed), memoryview(bytes(changed)))]))
+        rows_of(Records([(read_header(changed), memoryview(bytes(changed))), beside]))

@@ -86,7 +86,7 @@ def consumed(bootstrap: str) -> list[Row]:
             continue
         kind, timestamp = message.timestamp()
         assert kind == TIMESTAMP_CREATE_TIME
-        headers = [(name, value) for name, value in message.headers() or []]
+        headers = [(name, value) for name, value in message.headers() or []] or None
         found.append((message.partition(), message.offset(), message.key(), message.value(), headers, timestamp))
     consumer.close()
     return sorted(found, key=lambda row: row[:2])
@@ -100,7 +100,14 @@ def lying(directory: Path, **settings: Any) -> list[Row]:
         for row in b.to_pylist()
     ]
     return [
-        (r["partition"], r["offset"], r["key"], r["value"], [(h["key"], h["value"]) for h in r["headers"]], _ms(r["timestamp"]))
+        (
+            r["partition"],
+            r["offset"],
+            r["key"],
+            r["value"],
+            r["headers"] and [(h["key"], h["value"]) for h in r["headers"]],
+            _ms(r["timestamp"]),
+        )
         for r in rows
     ]
 
