@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import socket
 from contextlib import suppress
 from zipimport import zipimporter
@@ -44,6 +43,10 @@ def _hold_nothing_back() -> None:
     if not hasattr(socket, "TCP_QUICKACK"):
         return
     for fd in range(3, HIGHEST_FD):
-        with suppress(OSError), socket.socket(fileno=os.dup(fd)) as found:
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        with suppress(OSError):
+            found = socket.socket(fileno=fd)
+            try:
+                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+            finally:
+                found.detach()
