@@ -1,6 +1,6 @@
 """Which partition a row goes to. Needs Spark and pandas, which looks at the annotations here."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -28,8 +28,13 @@ def _unknown(partitions: dict[str, int]) -> Column:
     return f.format_string(f"the job writes to topic '%s', and the sink was given {', '.join(sorted(partitions))}", f.col("topic"))
 
 
-def _choose(keys: pd.Series, counts: pd.Series) -> pd.Series:
+def _choose(batches: Iterator[tuple[pd.Series, pd.Series]]) -> Iterator[pd.Series]:
     prepare()
+    for keys, counts in batches:
+        yield _chosen(keys, counts)
+
+
+def _chosen(keys: pd.Series, counts: pd.Series) -> pd.Series:
     by_count = {count: np.array(partitions_for(keys.tolist(), int(count))) for count in counts.unique()}
     if len(by_count) == 1:
         (found,) = by_count.values()
