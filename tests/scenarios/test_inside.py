@@ -159,10 +159,10 @@ def test_a_million_producers_expire_in_slices() -> None:
         slowest = 0.0
         steps = state.remove_expired(1_500 + attempt, 1_400 + attempt, 5_000)
         while True:
-            before = time.perf_counter()
+            before = time.thread_time()
             if next(steps, "end") == "end":
                 break
-            slowest = max(slowest, time.perf_counter() - before)
+            slowest = max(slowest, time.thread_time() - before)
         longest.append(slowest)
     assert len(state.entries) == 900_000
     assert min(longest) < EXPIRY_HELD_S
@@ -288,9 +288,9 @@ def test_a_fetch_over_many_aborted_transactions_is_quick(broker: SimulatedBroker
         shard.append_marker(EndTxnMarker(pid, 0, False, 0), 0)
     spent = []
     for _ in range(NOISE):
-        before = time.perf_counter()
+        before = time.thread_time()
         told = perform(world, "fetch t committed max=1048576")
-        spent.append(time.perf_counter() - before)
+        spent.append(time.thread_time() - before)
     assert told.startswith("NONE")
     assert min(spent) < 0.2
 
