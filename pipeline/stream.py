@@ -100,7 +100,7 @@ class Running:
         if options.is_bounded:
             writer = writer.trigger(availableNow=True)
         else:
-            writer = writer.trigger(processingTime=f"{options.interval_ms} ms")
+            writer = writer.trigger(processingTime=f"{options.interval_ms} milliseconds")
         self._query: StreamingQuery = writer.start()
 
     def _keep(self, report: Report) -> None:

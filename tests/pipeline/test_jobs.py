@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("pyspark")
@@ -157,6 +158,24 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
     assert len(fed) >= 2
     with pytest.raises(PipelineError, match=f"holds an export of topic '{PURCHASES}'"):
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)
+
+
+def test_two_pipelines_with_one_id_stop_each_other(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    def started(name: str) -> Running:
+        options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / name), name, BATCH_RECORDS, is_bounded=False)
+        return Running(spark, msgspec.structs.replace(shop.JOB, name=name), options, lambda _, error: None)
+
+    first = started("first")
+    first._query.processAllAvailable()
+    second = started("second")
+    fill(broker.bootstrap, PURCHASES, purchases(MORE))
+    with pytest.raises(PipelineError, match="another pipeline runs as 'shop' and has fenced this one"):
+        first.finish()
+    # The second has a checkpoint of its own, and would handle every purchase once more.
+    with pytest.raises(PipelineError, match="the last batch under this transactional id came from another checkpoint"):
+        second.finish()
+    reports = run(spark, broker, shop.JOB, tmp_path / "first")
+    assert sum(report.records for report in reports) == MORE.rows + sound(MORE)
 
 
 def test_both_sources_give_the_same_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:
