@@ -14,6 +14,7 @@ from rich.progress import Progress, track
 from rich.table import Table
 
 from pipeline.errors import PipelineError
+from pipeline.formats import FORMATS
 from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
 
 UNSOUND_EXIT = 2
@@ -28,12 +29,16 @@ def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT,...")
     common.add_argument("--config", type=Path, metavar="FILE.toml", help="flags by their names; those on the command line win")
+    values = argparse.ArgumentParser(add_help=False)
+    values.add_argument("--format", choices=sorted(FORMATS), default="json", help="of the records' values")
     spark = argparse.ArgumentParser(add_help=False)
     spark.add_argument("--master", help="Spark's; default is this machine, or what spark-submit says")
     spark.add_argument("--cores", type=int, default=2, help="of this machine")
     jobs = parser.add_subparsers(dest="job", required=True)
 
-    generate = jobs.add_parser("generate", parents=[common], help="make the topics and write purchases, the same for the same seed")
+    generate = jobs.add_parser(
+        "generate", parents=[common, values], help="make the topics and write purchases, the same for the same seed"
+    )
     generate.add_argument("--rows", type=int, default=200_000)
     generate.add_argument("--seed", type=int, default=1)
     generate.add_argument("--partitions", type=int, default=4)
@@ -42,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         ("shop", "purchases to invoices and shipments, in one transaction a batch"),
         ("totals", "running totals a user, product and hour, as they change"),
     ):
-        _add_stream(jobs.add_parser(name, parents=[common, spark], help=what), name)
+        _add_stream(jobs.add_parser(name, parents=[common, values, spark], help=what), name)
 
     export = jobs.add_parser("export", parents=[common, spark], help="committed records to Parquet, each once; resumable")
     export.add_argument("--topic", default=PURCHASES)
@@ -53,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     audit = jobs.add_parser(
-        "audit", parents=[common, spark], help="exit 0 if every purchase was handled once, else name those that were not"
+        "audit", parents=[common, values, spark], help="exit 0 if every purchase was handled once, else name those that were not"
     )
     audit.add_argument("--totals", action="store_true", help="hold the totals against the purchases as well")
     audit.add_argument("--export", metavar="DIR", help="hold an export against its topic as well")
@@ -115,7 +120,7 @@ def _generate(options: argparse.Namespace) -> int:
     from pipeline.topics import create, fill
 
     create(options.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), options.partitions)
-    rows = purchases(Shape(options.rows, options.seed))
+    rows = purchases(Shape(options.rows, options.seed), FORMATS[options.format])
     fill(options.bootstrap, PURCHASES, track(rows, "purchases", total=options.rows, console=console))
     return 0
 
@@ -146,6 +151,7 @@ def _stream(options: argparse.Namespace) -> int:
         is_bounded=not options.forever,
         by_driver=options.sink == "driver",
         fails_on_data_loss=not options.accept_data_loss,
+        values=FORMATS[options.format],
     )
     spark = _session(options, job.name)
     with Progress(console=console, disable=options.forever) as progress:
@@ -186,7 +192,7 @@ def _export(options: argparse.Namespace) -> int:
 def _audit(options: argparse.Namespace) -> int:
     from pipeline.jobs.audit import AuditOptions, audit
 
-    settings = AuditOptions(options.bootstrap, options.totals, options.export, options.exported_topic)
+    settings = AuditOptions(options.bootstrap, options.totals, options.export, options.exported_topic, FORMATS[options.format])
     found = audit(_session(options, "audit"), settings)
     topics = Table(title="What lies at the offsets", title_justify="left")
     columns = ("offsets", "committed", "aborted", "open", "markers", "unexplained")

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from pipeline.formats import JSON, Format
+from pipeline.schemas import PURCHASE
+
 LATE_MS = 15 * 60_000
 
 
@@ -33,7 +36,7 @@ class Generated(msgspec.Struct, frozen=True):
     is_sound: bool
 
 
-def purchases(shape: Shape) -> Iterator[Generated]:
+def purchases(shape: Shape, values: Format = JSON) -> Iterator[Generated]:
     rng = random.Random(shape.seed)
     for number in range(shape.rows):
         # A square of a uniform number: the first tenth of the users makes a third of the purchases.
@@ -50,20 +53,20 @@ def purchases(shape: Shape) -> Iterator[Generated]:
             "at_ms": at_ms,
         }
         is_sound = rng.random() >= shape.malformed_share
-        value = json.dumps(purchase).encode() if is_sound else _spoilt(rng, purchase)
+        value = values.pack(purchase, PURCHASE) if is_sound else _spoilt(rng, purchase, values)
         yield Generated(user.encode(), value, at_ms, is_sound)
 
 
-def _spoilt(rng: random.Random, purchase: dict[str, object]) -> bytes:
+def _spoilt(rng: random.Random, purchase: dict[str, object], values: Format) -> bytes:
     """What a careless producer may send."""
     match rng.randrange(5):
         case 0:
-            return json.dumps(purchase).encode()[: rng.randrange(1, 30)]
+            return values.pack(purchase, PURCHASE)[: rng.randrange(1, 30)]
         case 1:
             return json.dumps({**purchase, "quantity": "many"}).encode()
         case 2:
-            return json.dumps({k: v for k, v in purchase.items() if k != "id"}).encode()
+            return values.pack({k: v for k, v in purchase.items() if k != "id"}, PURCHASE)
         case 3:
-            return json.dumps({**purchase, "quantity": -1}).encode()
+            return values.pack({**purchase, "quantity": -1}, PURCHASE)
         case _:
             return b"\xff\xfe not even text"

@@ -1,4 +1,4 @@
-"""What is in the topics, declared once: purchases come in as JSON, everything else goes out as JSON."""
+"""What is in the topics, declared once, whichever format it is written in (`pipeline.formats`)."""
 
 PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS = "purchases", "invoices", "shipments", "dead-letters", "totals"
 PURCHASE = "id LONG, user STRING, product STRING, quantity INT, price_cents LONG, at_ms LONG"

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
-"""Goes with the pyspark that pyproject.toml asks for."""
+AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13:4.0.0"
+"""Both go with the pyspark that pyproject.toml asks for."""
 LOG = "spark.log"
 """In the cache's directory: what the JVM says."""
 ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
@@ -47,7 +48,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         for variable, value in ARROW.items():
             os.environ.setdefault(variable, value)
     settings = {
-        "spark.jars.packages": CONNECTOR,
+        "spark.jars.packages": f"{CONNECTOR},{AVRO_PACKAGE}",
         "spark.jars.ivy": str(ivy),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(cores * 2),

@@ -10,6 +10,7 @@ import msgspec
 
 from pipeline.errors import PipelineError
 from pipeline.exactly_once import Report
+from pipeline.formats import JSON, Format
 from pipeline.sink import ExactlyOnceSink, SinkOptions
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Job(msgspec.Struct, frozen=True):
     name: str
     source: str
     targets: tuple[str, ...]
-    transform: Callable[[DataFrame, str], DataFrame]
+    transform: Callable[[DataFrame, str, Format], DataFrame]
     has_state: bool = False
 
 
@@ -43,6 +44,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
     interval_ms: int = 500
     by_driver: bool = False
     fails_on_data_loss: bool = True
+    values: Format = JSON
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -94,7 +96,7 @@ class Running:
         sink = ExactlyOnceSink(settings, self._keep, on_retry)
         sink.check(job.source)
         sink.start()
-        frame = job.transform(read(spark, job, options), options.run)
+        frame = job.transform(read(spark, job, options), options.run, options.values)
         writer = frame.writeStream.foreachBatch(sink.write).option("checkpointLocation", options.checkpoint).queryName(job.name)
         writer = writer.outputMode("update" if job.has_state else "append")
         if options.is_bounded:

@@ -14,15 +14,17 @@ def run(arguments: list[str]) -> int:
     """Exit code of the first job that fails, else 0."""
     parser = argparse.ArgumentParser(prog="ottla pipeline demo", description="All jobs, on a broker that is started for them.")
     parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--format", choices=("json", "avro"), default="json")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="ottla-pipeline-") as root, Broker(data_dir=Path(root) / "data") as broker:
         at = ["--bootstrap", broker.bootstrap]
+        values = ["--format", options.format]
         for job in (
-            ["generate", *at, "--rows", str(options.rows)],
-            ["shop", *at, "--checkpoint", f"{root}/shop"],
-            ["totals", *at, "--checkpoint", f"{root}/totals"],
+            ["generate", *at, *values, "--rows", str(options.rows)],
+            ["shop", *at, *values, "--checkpoint", f"{root}/shop"],
+            ["totals", *at, *values, "--checkpoint", f"{root}/totals"],
             ["export", *at, "--to", f"{root}/export", "--data-dir", f"{root}/data"],
-            ["audit", *at, "--totals", "--export", f"{root}/export"],
+            ["audit", *at, *values, "--totals", "--export", f"{root}/export"],
         ):
             code = main(job)
             if code:

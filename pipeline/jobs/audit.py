@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pipeline.errors import PipelineError
+from pipeline.formats import JSON, Format
 from pipeline.jobs import export, totals
 from pipeline.jobs.shop import is_sound, parsed
 from pipeline.ledger import Ledger, ledger, torn
@@ -59,6 +60,7 @@ class AuditOptions(msgspec.Struct, frozen=True):
     with_totals: bool = False
     export: str | None = None
     exported_topic: str = PURCHASES
+    values: Format = JSON
 
 
 def read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
@@ -77,10 +79,10 @@ def audit(spark: SparkSession, options: AuditOptions) -> Audit:
         _named("transactions left open", is_open),
         _named("partitions with unexplained offsets", gaps),
     ]
-    purchases = parsed(read(spark, options.bootstrap, PURCHASES)).withColumn("is_sound", is_sound())
-    findings += _shop(spark, options.bootstrap, purchases)
+    purchases = parsed(read(spark, options.bootstrap, PURCHASES), options.values).withColumn("is_sound", is_sound())
+    findings += _shop(spark, options, purchases)
     if options.with_totals:
-        findings += _totals(spark, options.bootstrap)
+        findings += _totals(spark, options)
     if options.export is not None:
         findings += _export(spark, options)
     return Audit([_figures(topic, found) for topic, found in ledgers.items()], findings)
@@ -115,18 +117,18 @@ def _figures(topic: str, ledgers: list[Ledger]) -> TopicFigures:
     )
 
 
-def _shop(spark: SparkSession, bootstrap: str, purchases: DataFrame) -> list[Finding]:
+def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> list[Finding]:
     from pyspark.sql import functions as f
 
     def decoded(topic: str, schema: str) -> DataFrame:
-        value = f.from_json(f.col("value").cast("string"), schema)
-        return read(spark, bootstrap, topic).select(value.alias("v")).select("v.*")
+        value = options.values.read(f.col("value"), schema)
+        return read(spark, options.bootstrap, topic).select(value.alias("v")).select("v.*")
 
     sound = purchases.where("is_sound").select("p.*").cache()
     spoilt = purchases.where("NOT is_sound").select(_source().alias("source"))
     invoices, shipments = decoded(INVOICES, INVOICE).cache(), decoded(SHIPMENTS, SHIPMENT).cache()
     headers = f.expr("CAST(get(filter(headers, h -> h.key = 'source'), 0).value AS STRING)")
-    letters = read(spark, bootstrap, DEAD_LETTERS).select(headers.alias("source")).cache()
+    letters = read(spark, options.bootstrap, DEAD_LETTERS).select(headers.alias("source")).cache()
     findings = []
     for name, frame in ((INVOICES, invoices), (SHIPMENTS, shipments)):
         ids, known = frame.select(f.col("purchase").alias("id")), sound.select("id").distinct()
@@ -144,14 +146,16 @@ def _shop(spark: SparkSession, bootstrap: str, purchases: DataFrame) -> list[Fin
     return findings
 
 
-def _totals(spark: SparkSession, bootstrap: str) -> list[Finding]:
+def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
     """The last total of each key against the sum of its purchases."""
     from pyspark.sql import functions as f
 
     named = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string")).alias("key")
-    expected = totals.summed(read(spark, bootstrap, PURCHASES)).select(named, "purchases", "quantity", "amount_cents")
-    value = f.from_json(f.col("value").cast("string"), TOTAL)
-    last = read(spark, bootstrap, TOTALS).groupBy(f.col("key").cast("string").alias("key"))
+    expected = totals.summed(read(spark, options.bootstrap, PURCHASES), options.values).select(
+        named, "purchases", "quantity", "amount_cents"
+    )
+    value = options.values.read(f.col("value"), TOTAL)
+    last = read(spark, options.bootstrap, TOTALS).groupBy(f.col("key").cast("string").alias("key"))
     found = last.agg(f.max_by(value, "offset").alias("v")).select("key", "v.purchases", "v.quantity", "v.amount_cents")
     both = expected.alias("e").join(found.alias("f"), "key", "full_outer")
     same = [f.col(f"e.{name}").eqNullSafe(f.col(f"f.{name}")) for name in ("purchases", "quantity", "amount_cents")]

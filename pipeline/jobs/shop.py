@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASE, PURCHASES, SHIPMENTS
+from pipeline.formats import JSON, Format
+from pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, PURCHASES, SHIPMENT, SHIPMENTS
 from pipeline.stream import Job
 
 if TYPE_CHECKING:
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
 REQUIRED = ("id", "user", "product", "quantity", "price_cents", "at_ms")
 
 
-def parsed(purchases: DataFrame) -> DataFrame:
+def parsed(purchases: DataFrame, values: Format = JSON) -> DataFrame:
     """The connector's rows, the purchase beside them as ``p``; its fields are null where they cannot be read."""
     from pyspark.sql import functions as f
 
-    return purchases.withColumn("p", f.from_json(f.col("value").cast("string"), PURCHASE))
+    return purchases.withColumn("p", values.read(f.col("value"), PURCHASE))
 
 
 def is_sound() -> Column:
@@ -30,13 +31,13 @@ def is_sound() -> Column:
     return f.coalesce(complete & (f.col("p.quantity") > 0) & (f.col("p.price_cents") >= 0), f.lit(False))
 
 
-def transform(purchases: DataFrame, run: str) -> DataFrame:
+def transform(purchases: DataFrame, run: str, values: Format = JSON) -> DataFrame:
     """Rows for the sink (`schemas.OUTPUT`), two for a purchase and one for what is none."""
     from pyspark.sql import functions as f
 
     amount = (f.col("p.quantity") * f.col("p.price_cents")).alias("amount_cents")
-    invoice = f.to_json(f.struct(f.col("p.id").alias("purchase"), "p.user", amount, "p.at_ms"))
-    shipment = f.to_json(f.struct(f.col("p.id").alias("purchase"), "p.user", "p.product", "p.quantity"))
+    invoice = values.write(f.struct(f.col("p.id").alias("purchase"), "p.user", amount, "p.at_ms"), INVOICE)
+    shipment = values.write(f.struct(f.col("p.id").alias("purchase"), "p.user", "p.product", "p.quantity"), SHIPMENT)
     source = f.concat_ws("@", f.concat_ws("-", "topic", "partition"), "offset")
     headers = headers_of({"run": f.lit(run), "source": source})
 
@@ -44,9 +45,9 @@ def transform(purchases: DataFrame, run: str) -> DataFrame:
         return f.struct(f.lit(topic).alias("topic"), key.alias("key"), value.alias("value"), headers.alias("headers"))
 
     key = f.encode(f.col("p.id").cast("string"), "UTF-8")
-    good = f.array(row(INVOICES, key, f.encode(invoice, "UTF-8")), row(SHIPMENTS, key, f.encode(shipment, "UTF-8")))
+    good = f.array(row(INVOICES, key, invoice), row(SHIPMENTS, key, shipment))
     bad = f.array(row(DEAD_LETTERS, f.col("key"), f.col("value")))
-    return parsed(purchases).select(f.explode(f.when(is_sound(), good).otherwise(bad)).alias("row")).select("row.*")
+    return parsed(purchases, values).select(f.explode(f.when(is_sound(), good).otherwise(bad)).alias("row")).select("row.*")
 
 
 def headers_of(values: dict[str, Column]) -> Column:

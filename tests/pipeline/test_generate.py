@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from pipeline.formats import AVRO
 from pipeline.generate import LATE_MS, Shape, purchases
 
 
@@ -17,6 +18,8 @@ def test_shares_are_what_was_asked_for() -> None:
     shape = Shape(20_000, malformed_share=0.05, late_share=0.1)
     rows = list(purchases(shape))
     sound = [json.loads(row.value) for row in rows if row.is_sound]
+    in_avro = list(purchases(shape, AVRO))
+    assert [(row.key, row.at_ms, row.is_sound) for row in in_avro] == [(row.key, row.at_ms, row.is_sound) for row in rows]
     assert 0.04 < 1 - len(sound) / shape.rows < 0.06
     late = [row for number, row in enumerate(rows) if row.at_ms < shape.begin_ms + number * shape.step_ms]
     assert 0.08 < len(late) / shape.rows < 0.12

@@ -17,6 +17,7 @@ from pyspark.testing import assertDataFrameEqual
 from ottla import Broker
 from pipeline.errors import PipelineError
 from pipeline.exactly_once import Report
+from pipeline.formats import AVRO
 from pipeline.generate import Shape, purchases
 from pipeline.jobs import audit, shop, totals
 from pipeline.jobs.export import ExportOptions, Files, export, plans
@@ -176,6 +177,16 @@ def test_two_pipelines_with_one_id_stop_each_other(spark: Any, broker: Broker, t
         second.finish()
     reports = run(spark, broker, shop.JOB, tmp_path / "first")
     assert sum(report.records for report in reports) == MORE.rows + sound(MORE)
+
+
+def test_values_in_avro(spark: Any, tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), 3)
+        fill(broker.bootstrap, PURCHASES, purchases(SHAPE, AVRO))
+        for job in (shop.JOB, totals.JOB):
+            run(spark, broker, job, tmp_path / job.name, values=AVRO)
+        assert audit.audit(spark, audit.AuditOptions(broker.bootstrap, with_totals=True, values=AVRO)).is_sound
+        assert not audit.audit(spark, audit.AuditOptions(broker.bootstrap)).is_sound
 
 
 def test_both_sources_give_the_same_rows(spark: Any, broker: Broker, tmp_path: Path) -> None:

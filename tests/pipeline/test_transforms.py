@@ -12,10 +12,11 @@ pytest.importorskip("pyspark")
 from pyspark.testing import assertDataFrameEqual
 
 from pipeline.errors import PipelineError
+from pipeline.formats import AVRO, FORMATS, JSON, Format
 from pipeline.generate import Shape, purchases
 from pipeline.jobs import shop, totals
 from pipeline.partitioning import partitions_for
-from pipeline.schemas import DEAD_LETTERS, INVOICES, RECORD, SHIPMENTS, TOTALS
+from pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, RECORD, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
@@ -24,11 +25,14 @@ SOUND = {"id": 7, "user": "u", "product": "p", "quantity": 2, "price_cents": 150
 OUT = "topic STRING, key STRING, value STRING, run STRING, source STRING"
 
 
-def records(spark: Any, *values: bytes | dict[str, Any] | None) -> Any:
-    rows = [
-        (b"k", json.dumps(v).encode() if isinstance(v, dict) else v, "purchases", 1, n, None, 0, []) for n, v in enumerate(values)
-    ]
-    return spark.createDataFrame(rows, RECORD)
+@pytest.fixture(params=FORMATS)
+def form(request: pytest.FixtureRequest) -> Format:
+    return FORMATS[request.param]
+
+
+def records(spark: Any, *values: bytes | dict[str, Any] | None, form: Format = JSON) -> Any:
+    packed = [form.pack(v, PURCHASE) if isinstance(v, dict) else v for v in values]
+    return spark.createDataFrame([(b"k", v, "purchases", 1, n, None, 0, []) for n, v in enumerate(packed)], RECORD)
 
 
 def readable(frame: Any) -> Any:
@@ -65,9 +69,25 @@ def test_what_is_no_purchase_goes_to_the_dead_letters_as_it_came(spark: Any) -> 
     assert {bytes(row.key) for row in found} == {b"k"}
 
 
-def test_the_generator_and_the_transform_agree_on_what_is_a_purchase(spark: Any) -> None:
-    made = list(purchases(Shape(1_000, malformed_share=0.3)))
-    sound = shop.parsed(records(spark, *(row.value for row in made))).select(shop.is_sound().alias("ok")).collect()
+def test_avro_comes_in_and_goes_out_as_json_does(spark: Any) -> None:
+    def values(form: Format, schema: str, frame: Any) -> Any:
+        return frame.select(form.read(frame.value, schema).alias("v")).select("v.*")
+
+    rows = [SOUND, SOUND | {"user": None}, SOUND | {"id": 8, "user": "\u00fc", "at_ms": -1}]
+    out = {form.name: shop.transform(records(spark, *rows, form=form), "r", form).cache() for form in (JSON, AVRO)}
+    for topic, schema, count in ((INVOICES, INVOICE, 2), (SHIPMENTS, SHIPMENT, 2)):
+        by_json = values(JSON, schema, out["json"].where(f"topic = '{topic}'"))
+        assert by_json.count() == count
+        assertDataFrameEqual(values(AVRO, schema, out["avro"].where(f"topic = '{topic}'")), by_json)
+    (letter,) = out["avro"].where(f"topic = '{DEAD_LETTERS}'").collect()
+    assert letter.value == AVRO.pack(rows[1], PURCHASE)
+    sums = [values(form, TOTAL, totals.transform(records(spark, *rows, form=form), "r", form)) for form in (JSON, AVRO)]
+    assertDataFrameEqual(*sums)
+
+
+def test_the_generator_and_the_transform_agree_on_what_is_a_purchase(spark: Any, form: Format) -> None:
+    made = list(purchases(Shape(1_000, malformed_share=0.3), form))
+    sound = shop.parsed(records(spark, *(row.value for row in made)), form).select(shop.is_sound().alias("ok")).collect()
     assert [row.ok for row in sound] == [row.is_sound for row in made]
 
 
