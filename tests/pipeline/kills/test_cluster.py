@@ -20,7 +20,7 @@ from tests.pipeline.kills.shopping import LIFE_S, Shopping
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01")]
 
-SHAPE = Shape(10_000, malformed_share=0.02)
+SHAPE = Shape(30_000, malformed_share=0.02)
 
 
 def test_executors_and_python_workers_are_killed(tmp_path: Path) -> None:
