@@ -74,7 +74,10 @@ class Files:
 
     def local(self, name: str) -> str | None:
         """The path on a disk that this machine sees as its own, None on any other filesystem."""
-        return str(self._path(self._root, name).toUri().getPath()) if self._fs.getScheme() == "file" else None
+        if self._fs.getScheme() != "file":
+            return None
+        # Tasks need not have the driver's working directory.
+        return str(self._fs.makeQualified(self._path(self._root, name)).toUri().getPath())
 
     def read(self, name: str) -> bytes:
         stream = self._fs.open(self._path(self._root, name))
@@ -179,7 +182,10 @@ def _write(spark: SparkSession, options: ExportOptions, part: Part, files: Files
     splits = plan(Wanted(options.data_dir, options.topic, partitions=tuple(part.ranges), starting=starts, ending=ends))
     Path(local).mkdir()
     tasks = spark.sparkContext.parallelize(list(enumerate(splits)), len(splits))
-    return int(tasks.map(lambda task: _write_split(task, local)).sum())
+    written = int(tasks.map(lambda task: _write_split(task, local)).sum())
+    for left in Path(local).glob(".*"):
+        left.unlink()
+    return written
 
 
 def _write_split(task: tuple[int, Split], directory: str) -> int:

@@ -18,7 +18,10 @@ _REPEATING = ["key", "topic", "partition", "timestampType"]
 
 
 def write(split: Split, directory: str, number: int) -> int:
-    """How many records are in the file now: there at once, whole, and the same however often it is written."""
+    """How many records are in the file now: there at once, whole, and the same however often it is written.
+
+    A task that is killed leaves a hidden file, which no reader of Parquet takes for a part.
+    """
     schema = pa.schema(list(COLUMNS.items()))
     aside = Path(directory, f".{number:05d}-{uuid.uuid4().hex}")
     count = 0

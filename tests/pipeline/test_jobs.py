@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,7 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
     export(spark, by_segments, lambda *numbers: done.append(numbers))
     assert [number for number, _, _ in done] == list(range(1, len(done) + 1))
     assert len(plans(Files(spark, to), PURCHASES)) == 1
+    assert Files(spark, os.path.relpath(to)).local("x") == f"{to}/x"
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     by_broker = ExportOptions(broker.bootstrap, PURCHASES, to)
     assert export(spark, by_broker, lambda *numbers: None) == MORE.rows
