@@ -63,7 +63,7 @@ def test_killed_at_every_point_of_a_batch_on_apache_kafka(tmp_path: Path) -> Non
 
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
-        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Shape(4_000 * max(ROUNDS, 4)))
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Shape(6_000 * max(ROUNDS, 4)))
         shopping.open()
         killed = 0
         for moment in moments(ROUNDS, LONGEST_LIFE_S, seed=ROUNDS):
