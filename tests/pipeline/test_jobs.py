@@ -92,8 +92,8 @@ def check_what_a_person_is_told(spark: Any, broker: Broker, tmp_path: Path) -> N
         run(spark, broker, shop.JOB, tmp_path / "fresh")
     as_text = ("topic", "key", "CAST(value AS STRING) AS value", "headers")
     with pytest.raises(PipelineError, match=r"column 'value' of the job is string, not binary"):
-        run(spark, broker, Job("x", PURCHASES, (INVOICES,), lambda frame, _: frame.selectExpr(*as_text)), tmp_path / "x")
-    elsewhere = Job("y", PURCHASES, (INVOICES,), lambda frame, _: frame.select("topic", "key", "value", "headers"))
+        run(spark, broker, Job("x", PURCHASES, (INVOICES,), lambda frame, *_: frame.selectExpr(*as_text)), tmp_path / "x")
+    elsewhere = Job("y", PURCHASES, (INVOICES,), lambda frame, *_: frame.select("topic", "key", "value", "headers"))
     with pytest.raises(PipelineError, match="the job writes to topic 'purchases', and the sink was given invoices"):
         run(spark, broker, elsewhere, tmp_path / "y")
 
