@@ -23,7 +23,7 @@ from ottla import Broker
 from pipeline.generate import Shape, purchases
 from pipeline.jobs import shop
 from pipeline.jobs.export import ExportOptions, export
-from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASE, PURCHASES, SHIPMENTS
+from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from pipeline.session import session
 from pipeline.stream import Running, StreamOptions, read, source_options
 from pipeline.topics import create, fill
@@ -49,8 +49,7 @@ def reads(spark: Any, broker: Broker, root: Path) -> dict[str, tuple[Callable[[]
         frame.write.format("noop").mode("overwrite").save()
 
     def parse(frame: Any) -> object:
-        value = f.from_json(f.col("value").cast("string"), PURCHASE).alias("p")
-        return frame.select(value).agg(f.sum("p.price_cents"), f.count("p.id")).collect()
+        return shop.parsed(frame).agg(f.sum("p.price_cents"), f.count("p.id")).collect()
 
     def spark_writes(frame: Any, to: str) -> None:
         frame.write.mode("overwrite").parquet(str(root / to))

@@ -175,8 +175,7 @@ def _stream(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     from pipeline.jobs.export import ExportOptions, export
 
-    data_dir = None if options.data_dir is None else str(Path(options.data_dir).absolute())
-    settings = ExportOptions(options.bootstrap, options.topic, options.to, data_dir, options.part_offsets)
+    settings = ExportOptions(options.bootstrap, options.topic, options.to, options.data_dir, options.part_offsets)
     spark = _session(options, "export")
     with Progress(console=console) as progress:
         task = progress.add_task("parts", total=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -81,6 +82,8 @@ def plan(wanted: Wanted) -> list[Split]:
     chosen = known if wanted.partitions is None else sorted(wanted.partitions)
     for index in {*chosen, *wanted.starting, *wanted.ending} - set(known):
         raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directory}")
+    # Who reads a split need not have the working directory of who plans it.
+    root = str(Path(wanted.directory).absolute())
     splits: list[Split] = []
     for index in chosen:
         view = directory.view(wanted.topic, index)
@@ -88,7 +91,7 @@ def plan(wanted: Wanted) -> list[Split]:
         aborted = [a for a in view.aborted if a.first_offset < end and a.last_offset >= start] if wanted.is_committed else []
         for first, last in _cuts(directory.segments(wanted.topic, index), start, end, wanted.split_bytes):
             within = [a for a in aborted if a.first_offset < last and a.last_offset >= first]
-            splits.append(Split(wanted.directory, wanted.topic, index, first, last, within))
+            splits.append(Split(root, wanted.topic, index, first, last, within))
     return splits
 
 

@@ -153,6 +153,14 @@ def test_a_reader_goes_on_over_rolls_cleaning_and_removals(root: Path, logs: Log
     assert next(iter(read(splits[-1], ["offset"]))).num_rows
 
 
+def test_a_split_is_found_from_any_working_directory(root: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(logs.new(), 2)
+    monkeypatch.chdir(root.parent)
+    (split,) = plan(Wanted(root.name, "t"))
+    monkeypatch.chdir(root)
+    assert next(iter(read(split, ["offset"]))).num_rows == 2
+
+
 def test_cleaned_segments(root: Path, logs: Logs) -> None:
     from tests.storage.test_compaction import write
 
