@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from broker.cluster import DEFAULT_FEATURES, METADATA_CONFIG, METADATA_TOPIC
+from broker.cluster import DEFAULT_FEATURES, METADATA_CONFIG
 from broker.graduation import METADATA_DIRECTORY, Progress, copy
-from coordinator.cluster import TOPIC_RESOURCE, ClusterState, Topic
+from coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, METADATA_TOPIC, TOPIC_RESOURCE, ClusterState, Topic
 from coordinator.result import LogRecord
 from protocol.errors import DecodeError, KafkaError
 from protocol.primitives import NO_UUID
@@ -72,6 +72,8 @@ def plan(fs: Filesystem, source: str, wanted: Collection[str], random_uuid: Iter
     for (topic, index), path in sorted(directories.items()):
         if wanted and topic not in wanted:
             continue
+        if index >= MAX_PARTITIONS_PER_TOPIC:
+            raise DirectoryError(f"{path}: a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions; rename or remove it")
         adopted, highest = _partition(fs, path, found.notes)
         found.partitions[topic, index] = adopted
         found.next_producer_id = max(found.next_producer_id, highest + 1)
@@ -98,7 +100,7 @@ def _directories(fs: Filesystem, source: str) -> dict[tuple[str, int], str]:
     found = {}
     for name in names:
         parsed = parse_directory_name(name)
-        if parsed is not None and name != METADATA_DIRECTORY and fs.list_dir(f"{source}/{name}"):
+        if parsed is not None and parsed[0] != METADATA_TOPIC and fs.list_dir(f"{source}/{name}"):
             found[parsed] = f"{source}/{name}"
     return found
 

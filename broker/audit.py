@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from broker.cluster import METADATA_TOPIC
-from coordinator.cluster import TRANSACTION_TOPIC
+from coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC
 from coordinator.result import LogRecord
 from coordinator.transaction.metadata import TopicPartition, TxnMetadata, from_record
 from coordinator.transaction.states import PREPARED, TxnState

@@ -12,6 +12,7 @@ from broker.partitions import Partition
 from broker.runtime import Runtime
 from coordinator.cluster import (
     BROKER_RESOURCE,
+    METADATA_TOPIC,
     OFFSETS_TOPIC,
     TOPIC_RESOURCE,
     TRANSACTION_TOPIC,
@@ -25,7 +26,6 @@ from storage.recovery import Report
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-METADATA_TOPIC = "__cluster_metadata"
 METADATA_CONFIG = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
 """The metadata log is never cut, rolled by time or refused for its size."""
 
@@ -58,7 +58,7 @@ class Cluster:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.state = ClusterState(broker.settings.node_id)
+        self.state = ClusterState(broker.settings.node_id, ignores_case=broker.directory.ignores_case())
         storage, _ = broker.directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, broker.env.now_ms())
         # Not among the partitions that clients can name.
         self._runtime = Runtime(broker.env, Partition(broker.env, storage, broker.commit), self._replay)
@@ -75,16 +75,26 @@ class Cluster:
             if self.state.features.get(name) != level:
                 self._runtime.execute(self.state.set_feature(name, level))
         self._broker.reconfigure()
+        self._drop_metadata_topic()
         on_disk = set()
         for name, index in list(self._broker.directory.partitions_on_disk()):
             if self._belongs(name, index):
                 on_disk.add((name, index))
-            elif name != METADATA_TOPIC:
+            elif (name, index) != (METADATA_TOPIC, 0):
                 renamed = self._broker.directory.set_aside(name, index, self._broker.env.random_uuid().hex())
                 log.warning("stray_directory_set_aside", directory=renamed)
         for topic in self.state.topics.values():
             for index in range(topic.partition_count):
                 self._open(topic, index, exists=(topic.name, index) in on_disk)
+
+    def _drop_metadata_topic(self) -> None:
+        """Earlier versions let a client create a topic of the metadata log's own name, which wrote into that very log.
+
+        Its batches are skipped when the log is replayed. Here the topic goes, and the log stays.
+        """
+        if METADATA_TOPIC in self.state.topics:
+            self._runtime.execute(self.state.delete_topic(METADATA_TOPIC))
+            log.warning("topic_over_the_metadata_removed", topic=METADATA_TOPIC, hint="what clients wrote to it is not served")
 
     def _belongs(self, name: str, index: int) -> bool:
         """Whether a directory is the topic's own, and not that of one deleted before under the same name."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from struct import Struct
 
-from coordinator.cluster import ClusterState
+from coordinator.cluster import METADATA_TOPIC, ClusterState
 from coordinator.result import LogRecord
 from protocol.errors import DecodeError
 from protocol.records import CONTROL_BIT, assign, batches, build_batch, crc_is_valid, read_records, with_attributes
@@ -96,6 +96,10 @@ def _metadata(fs: Filesystem, directory: str, node_id: int) -> tuple[ClusterStat
                     state.replay(LogRecord(record.key, record.value))
                 except DecodeError as error:
                     raise DirectoryError(f"{path}: record {record.offset}: {error}") from error
+    if METADATA_TOPIC in state.topics:
+        # Of an earlier version, which let clients create it; see `broker.cluster`.
+        for removal in state.delete_topic(METADATA_TOPIC).records:
+            state.replay(removal)
     return state, state.snapshot(without_features={KRAFT_VERSION})
 
 

@@ -29,6 +29,8 @@ PRODUCER_ID_BLOCK = 1_000
 MAX_TOPIC_NAME = 249
 MAX_PARTITIONS_PER_TOPIC = 10_000
 
+METADATA_TOPIC = "__cluster_metadata"
+"""The log of the metadata itself. It is no topic: nobody can create, write, read or delete it by name."""
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = {OFFSETS_TOPIC, TRANSACTION_TOPIC}
@@ -73,6 +75,12 @@ def check_topic_name(name: str) -> None:
     raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"topic name {name[:64]!r} is invalid: {reason}")
 
 
+def check_creatable(name: str) -> None:
+    """Whether a client may have a topic of this name made. Raises INVALID_REQUEST for the metadata log (ControllerApis)."""
+    if name == METADATA_TOPIC:
+        raise KafkaError(Code.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+
+
 def _record(module: Any, message: Any) -> LogRecord:
     version = module.MAX_VERSION
     parts: list[Any] = [uvarint(_FRAME_VERSION), uvarint(module.RECORD_TYPE), uvarint(version)]
@@ -83,8 +91,11 @@ def _record(module: Any, message: Any) -> LogRecord:
 class ClusterState:
     """The one shard of cluster metadata."""
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, *, ignores_case: bool = False) -> None:
+        """``ignores_case``: whether the file system under the topics does."""
         self.node_id = node_id
+        self._ignores_case = ignores_case
+        self._topics_by_folded_name: dict[str, str] = {}
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
@@ -94,20 +105,39 @@ class ClusterState:
     # commands
 
     def create_topic(self, name: str, topic_id: bytes, partition_count: int, configs: Mapping[str, str]) -> Result[Topic]:
-        """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION or INVALID_PARTITIONS."""
+        """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS."""
+        check_creatable(name)
         check_topic_name(name)
         if name in self.topics:
             raise KafkaError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        folded = name.replace(".", "_")
-        for other in self.topics:
-            # Metric names fold '.' to '_', so Kafka refuses a second topic that would share them.
-            if other.replace(".", "_") == folded:
-                raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+        self._check_collisions(name)
         self._check_partitions(partition_count)
         records = [_record(topic_record, topic_record.TopicRecord(name, topic_id))]
         records += [self._partition(topic_id, index) for index in range(partition_count)]
         records += [self._config(TOPIC_RESOURCE, name, key, value) for key, value in configs.items()]
         return Result(Topic(name, topic_id, [0] * partition_count), records)
+
+    def _check_collisions(self, name: str) -> None:
+        """Raises INVALID_TOPIC_EXCEPTION for a name that another topic, or one of the broker's own, leaves no room for."""
+        if name in INTERNAL_TOPICS:
+            # The broker cannot do without it, whatever else there is.
+            return
+        folded = self._folded(name)
+        taken = {self._folded(own): own for own in INTERNAL_TOPICS}
+        if self._ignores_case:
+            taken[self._folded(METADATA_TOPIC)] = METADATA_TOPIC
+        other = self._topics_by_folded_name.get(folded) or taken.get(folded)
+        if other is not None:
+            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+    def _folded(self, name: str) -> str:
+        """Equal for names that must not stand beside each other.
+
+        Names of metrics have '_' for '.', so Kafka refuses a second topic that would share them. Where the file system takes
+        ``A`` for ``a``, two topics would share their files.
+        """
+        folded = name.replace(".", "_")
+        return folded.lower() if self._ignores_case else folded
 
     def create_partitions(self, name: str, count: int) -> Result[None]:
         topic = self.topic(name)
@@ -172,10 +202,14 @@ class ClusterState:
     # replay
 
     def replay(self, record: LogRecord) -> None:
+        """Raises DecodeError for what is no metadata record, or one of a kind that is not known, with nothing changed."""
         raw = record.value or b""
-        frame, pos = read_uvarint(raw, 0)
-        kind, pos = read_uvarint(raw, pos)
-        version, pos = read_uvarint(raw, pos)
+        try:
+            frame, pos = read_uvarint(raw, 0)
+            kind, pos = read_uvarint(raw, pos)
+            version, pos = read_uvarint(raw, pos)
+        except IndexError as error:
+            raise DecodeError("no metadata record") from error
         module = _RECORDS.get(kind)
         if module is None or frame != _FRAME_VERSION:
             raise DecodeError(f"metadata record of type {kind}, frame version {frame}")
@@ -185,17 +219,25 @@ class ClusterState:
         topic = Topic(message.name, message.topic_id)
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
+        self._topics_by_folded_name[self._folded(topic.name)] = topic.name
 
     def _replay_partition(self, message: Any) -> None:
-        epochs = self.topics_by_id[message.topic_id].leader_epochs
+        topic = self.topics_by_id.get(message.topic_id)
+        if topic is None or not 0 <= message.partition_id <= topic.partition_count:
+            raise DecodeError(f"a record of partition {message.partition_id} of a topic that does not have it")
+        epochs = topic.leader_epochs
         if message.partition_id == len(epochs):
             epochs.append(message.leader_epoch)
         else:
             epochs[message.partition_id] = message.leader_epoch
 
     def _replay_remove_topic(self, message: Any) -> None:
-        topic = self.topics_by_id.pop(message.topic_id)
+        topic = self.topics_by_id.pop(message.topic_id, None)
+        if topic is None:
+            raise DecodeError("a record that removes a topic which is not there")
         del self.topics[topic.name]
+        if self._topics_by_folded_name.get(self._folded(topic.name)) == topic.name:
+            del self._topics_by_folded_name[self._folded(topic.name)]
         self.configs.pop((TOPIC_RESOURCE, topic.name), None)
 
     def _replay_config(self, message: Any) -> None:
@@ -215,8 +257,10 @@ class ClusterState:
 
     @staticmethod
     def _check_partitions(count: int) -> None:
-        if not 0 < count <= MAX_PARTITIONS_PER_TOPIC:
-            raise KafkaError(Code.INVALID_PARTITIONS, f"Number of partitions was set to an invalid value: {count}")
+        if count <= 0:
+            raise KafkaError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+        if count > MAX_PARTITIONS_PER_TOPIC:
+            raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
     def _partition(self, topic_id: bytes, index: int, leader_epoch: int = 0) -> LogRecord:
         node = [self.node_id]

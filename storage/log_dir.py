@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ FIRST_DIRTY = "cleaner-offset-checkpoint"
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 
+MAX_PARTITION = 0x7FFFFFFF
+_PARTITION_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
+_DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]{32}" + DELETE_SUFFIX, re.ASCII)
+"""What `LogDirectory.delete` calls a directory that is to be removed, as Kafka does. Nothing else is removed at a start."""
+
 SEGMENTS_AT_ONCE = 20
 """That retention takes from a log in one step, at four files each."""
 
@@ -45,8 +51,14 @@ class Identity:
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    topic, dash, number = name.rpartition("-")
-    return (topic, int(number)) if dash and topic and number.isdigit() else None
+    """The partition a directory is named after; None for every name that this broker gives to no partition.
+
+    One partition has one name: ``t-00`` and ``t-99999999999`` are none.
+    """
+    parts = _PARTITION_NAME.fullmatch(name)
+    if parts is None or int(parts[2]) > MAX_PARTITION:
+        return None
+    return parts[1], int(parts[2])
 
 
 def read_identity(fs: Filesystem, path: str) -> Identity | None:
@@ -89,6 +101,10 @@ class LogDirectory:
     def absolute_path(self) -> str:
         return self.fs.absolute(self.path)
 
+    def ignores_case(self) -> bool:
+        """Whether the file system takes names that differ by case for one. The directory has its identity already."""
+        return self.fs.read_file(f"{self.path}/{META_FILE.upper()}") is not None
+
     def acquire(self) -> None:
         """Lock the directory and read its checkpoints. Raises `DirectoryError`."""
         try:
@@ -108,7 +124,7 @@ class LogDirectory:
 
     def partitions_on_disk(self) -> Iterator[TopicPartition]:
         for name in self.fs.list_dir(self.path):
-            if name.endswith(DELETE_SUFFIX):
+            if _DELETED_NAME.fullmatch(name):
                 self.fs.remove_dir(f"{self.path}/{name}")
                 continue
             parsed = parse_directory_name(name)

@@ -22,7 +22,9 @@ def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool)
         if asked.assignments is not None:
             topic = broker.cluster.state.topic(asked.name)
             added = asked.count - topic.partition_count
-            if len(asked.assignments) != added or any(a.broker_ids != [broker.settings.node_id] for a in asked.assignments):
+            is_ours = all(a.broker_ids == [broker.settings.node_id] for a in asked.assignments)
+            # A count that is no increase is told first.
+            if added > 0 and not (is_ours and len(asked.assignments) == added):
                 raise KafkaError(
                     Code.INVALID_REPLICA_ASSIGNMENT, f"{added} assignments to broker {broker.settings.node_id} are wanted"
                 )

@@ -8,6 +8,7 @@ from broker.api import Context, Declaration
 from broker.config.definitions import ConfigError
 from broker.config.topics import validate
 from broker.handlers.configs import topic_entries
+from coordinator.cluster import check_creatable
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_topics import (
     CreatableTopic,
@@ -34,6 +35,7 @@ def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsRespon
 
 def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     broker = context.broker
+    check_creatable(asked.name)
     count = _partition_count(context, asked)
     configs: dict[str, str] = {}
     for config in asked.configs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.api import Context, Declaration
 from broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from coordinator.cluster import INTERNAL_TOPICS, Topic, check_topic_name
+from coordinator.cluster import INTERNAL_TOPICS, METADATA_TOPIC, Topic, check_topic_name
 from protocol.errors import Code, KafkaError
 from protocol.messages.metadata import (
     MetadataRequest,
@@ -56,7 +56,8 @@ def _answer(context: Context, request: MetadataRequest, asked: MetadataRequestTo
 def _auto_create(context: Context, request: MetadataRequest, name: str) -> Topic:
     broker = context.broker
     allowed = broker.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
-    if not allowed:
+    # Kafka says of the metadata log that there is no such topic, here where CreateTopics refuses to make it.
+    if not allowed or name == METADATA_TOPIC:
         check_topic_name(name)
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
     if name in INTERNAL_TOPICS:
