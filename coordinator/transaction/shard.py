@@ -244,7 +244,9 @@ class TransactionShard:
         is_retry = completed and (asked == stored - 1 or (overflowed and current.producer_id != identity.producer_id))
         if is_retry:
             if current.state is not _outcome(commit):
-                raise KafkaError(Code.INVALID_TXN_STATE)
+                # A client repeats what it has asked for, so a commit that finds its transaction aborted was overtaken by an
+                # abort of the coordinator's: fenced, as at every older version, where INVALID_TXN_STATE is fatal (KAFKA-20785).
+                raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
             return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored), prepared=False))
         if asked != stored:
             raise KafkaError(Code.PRODUCER_FENCED)

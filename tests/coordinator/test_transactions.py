@@ -163,7 +163,7 @@ def test_timed_out_transactions_fence_their_producer() -> None:
     assert world.meta.state is TxnState.COMPLETE_ABORT
     with refused(Code.PRODUCER_FENCED):
         world.add(who)
-    with refused(Code.INVALID_TXN_STATE):
+    with refused(Code.PRODUCER_FENCED):
         world.end(who, commit=True)
     assert world.end(who, commit=False).epoch == who.epoch + 1, "its abort finds it done"
 
@@ -201,14 +201,15 @@ def arranged(state: str, version: int = 2) -> tuple[World, ProducerIdAndEpoch]:
 
 
 # Measured on Apache Kafka 4.3.1, transaction versions 1 and 2: state -> codes for commit at s-2..s+1, then abort.
-# A pair is success with the epoch that comes back, relative to the stored one.
+# A pair is success with the epoch that comes back, relative to the stored one. Kafka up to 4.4.0 answers 48 in one cell more:
+# a commit at s-1 of what was aborted (KAFKA-20785).
 OK_BUMP, OK_SAME = (0, 1), (0, 0)
 V5 = {
     "Empty": [90, 90, 48, 90, 90, 90, OK_BUMP, 90],
     "Ongoing": [90, 90, OK_BUMP, 90, 90, 90, OK_BUMP, 90],
     "Prepare": [51] * 8,
     "CompleteCommit": [90, OK_SAME, 48, 90, 90, 48, OK_BUMP, 90],
-    "CompleteAbort": [90, 48, 48, 90, 90, OK_SAME, OK_BUMP, 90],
+    "CompleteAbort": [90, 90, 48, 90, 90, OK_SAME, OK_BUMP, 90],
 }
 
 
@@ -295,7 +296,7 @@ def test_overflow_at_the_end_of_a_transaction(commit: bool) -> None:
     for _ in range(2):
         assert world.end(who, commit=commit) == following, "a retry with the old identity"
         world.reload()
-    with refused(Code.INVALID_TXN_STATE):
+    with refused(Code.INVALID_TXN_STATE if commit else Code.PRODUCER_FENCED):
         world.end(who, commit=not commit)
     with refused(Code.INVALID_PRODUCER_ID_MAPPING):
         world.end(who, commit=commit, v5=False)

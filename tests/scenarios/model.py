@@ -120,11 +120,16 @@ class Offsets:
 
 
 class Model:
-    """Every command answers what a broker must answer."""
+    """Every command answers what a broker must answer.
+
+    ``overtaken_commit`` is the answer to a commit by the newer version whose transaction was aborted: Kafka up to 4.4.0
+    says INVALID_TXN_STATE, later ones and ottla PRODUCER_FENCED (KAFKA-20785).
+    """
 
     OFFSETS = "offsets"
 
-    def __init__(self, partitions: list[str], timeout_ms: int) -> None:
+    def __init__(self, partitions: list[str], timeout_ms: int, overtaken_commit: str) -> None:
+        self.overtaken_commit = overtaken_commit
         self.ids: dict[str, Id] = {}
         self.partitions = {name: Partition() for name in partitions}
         self.offsets = Offsets()
@@ -179,7 +184,9 @@ class Model:
             return "INVALID_PRODUCER_ID_MAPPING"
         outcome = COMMITTED if commit else ABORTED
         if newer and known.state in (COMMITTED, ABORTED) and epoch == known.epoch - 1:
-            return (pid, known.epoch) if known.state == outcome else "INVALID_TXN_STATE"
+            if known.state == outcome:
+                return pid, known.epoch
+            return self.overtaken_commit if commit else "INVALID_TXN_STATE"
         if epoch != known.epoch:
             return "PRODUCER_FENCED"
         if known.state == ONGOING or (newer and not commit):
