@@ -3,11 +3,13 @@ PYTHON ?= python3
 PORT ?= 9092
 PURCHASES ?= 5000
 ROWS ?= 200000
+SEEDS ?= 1-100
+INPUTS ?= 500
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run pipeline serve test test-fast test-all conformance mutants kills crash-nightly oracle lint generate benchmark clean
+.PHONY: run pipeline serve test test-fast test-all conformance mutants kills crash-nightly fuzz oracle lint generate benchmark clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -40,6 +42,10 @@ conformance: $(VENV)/.test
 # Many more crash states than CI has time for.
 crash-nightly: $(VENV)/.test
 	CRASH_STATES=50000 $(PYTEST) -q -m slow tests/crash
+
+# Made-up requests against a broker in one process: make fuzz SEEDS=1-400 INPUTS=500; one seed does the same each time.
+fuzz: $(VENV)/.test
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.fuzz --seeds $(SEEDS) --inputs $(INPUTS)
 
 # The pipeline's driver killed at thirty random moments, and at every point of a batch on Apache Kafka as well.
 kills: $(VENV)/.test

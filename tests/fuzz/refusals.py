@@ -1,0 +1,80 @@
+"""Which answers refuse, and what a refused or a looking request may have changed none the less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from protocol.errors import Code
+from protocol.messages import APIS
+from tests.fuzz.state import METADATA, Key, State
+
+INTERNAL = (OFFSETS_TOPIC, TRANSACTION_TOPIC)
+LOOKS = frozenset({1, 2, 9, 15, 16, 18, 23, 29, 32, 35, 60, 61, 65, 66, 74, 75})
+"""APIs that only look, whatever they answer."""
+
+
+def codes(message: Any) -> list[tuple[int, int]]:
+    """Depth and value of every error code in a response."""
+    found: list[tuple[int, int]] = []
+    _collect(message, 0, found)
+    return found
+
+
+def _collect(value: Any, depth: int, found: list[tuple[int, int]]) -> None:
+    for name in value.__struct_fields__:
+        inner = getattr(value, name)
+        if name.endswith("error_code"):
+            found.append((depth, inner))
+        elif isinstance(inner, list):
+            for item in inner:
+                if isinstance(item, msgspec.Struct):
+                    _collect(item, depth + 1, found)
+        elif isinstance(inner, msgspec.Struct):
+            _collect(inner, depth + 1, found)
+
+
+def refused(found: list[tuple[int, int]]) -> set[int]:
+    """The codes of an answer that refuses the whole request; empty for any other answer."""
+    top = [code for depth, code in found if depth == 0]
+    nested = [code for depth, code in found if depth > 0]
+    if any(top):
+        return set(top) - {0}
+    return set(nested) if nested and all(nested) else set()
+
+
+def excused(key: int, request: Any, reasons: set[int], before: State, after: State) -> set[Key]:
+    """Of what has changed, what this refusal may change."""
+    name = APIS[key].name
+    changed = {k for k in before.keys() | after.keys() if before.get(k) != after.get(k)}
+    allowed = {k for k in changed if _internal_made(k, before)}
+    if allowed:
+        allowed.add(METADATA)
+    if name == "JoinGroup":
+        allowed |= {k for k in changed if k[0] in ("group", "log") and Code.MEMBER_ID_REQUIRED in reasons}
+    if name in ("Produce", "TxnOffsetCommit"):
+        # Transaction version 2: the partition joins the transaction before the group or the log is asked, as in Kafka.
+        allowed |= {k for k in changed if k[0] == "transaction" or k[1:2] == (TRANSACTION_TOPIC,)}
+    if name == "AddPartitionsToTxn":
+        # A transaction to which no partition is added begins all the same, and no code tells so.
+        allowed |= {k for k in changed if k[0] == "transaction" or k[1:2] == (TRANSACTION_TOPIC,) if _adds_nothing(request)}
+    if name == "Produce":
+        # The lowest sequence that verification has refused is kept, so that a later one is not taken before it (KIP-890).
+        allowed |= {k for k in changed if k[0] == "unverified"}
+    if name == "InitProducerId" and Code.CONCURRENT_TRANSACTIONS in reasons:
+        # It aborts the transaction that is open, and asks the client to come again.
+        allowed |= changed
+    return allowed
+
+
+def _adds_nothing(request: Any) -> bool:
+    return any(not topic.partitions for t in request.transactions for topic in t.topics) or any(
+        not t.topics for t in request.transactions
+    )
+
+
+def _internal_made(key: Key, before: State) -> bool:
+    """The coordinators' topics come into being when they are first needed."""
+    return any(name in key and ("topic", name) not in before for name in INTERNAL)

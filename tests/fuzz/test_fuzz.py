@@ -1,0 +1,176 @@
+"""The fuzzer itself: it writes what the codecs write, it notices what it is there to notice, and old findings stay mended."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+import broker.handlers.heartbeat
+import broker.handlers.list_groups
+from broker.api import Declaration
+from protocol.codec import api, decode_body
+from protocol.errors import Code
+from tests.fuzz import encoding
+from tests.fuzz.host import Failure, Host, warm_up
+from tests.fuzz.replay import replay, traces
+from tests.fuzz.run import Run
+from tests.fuzz.values import Maker
+from tests.fuzz.vocabulary import Vocabulary
+
+ROOT = Path(__file__).parents[2]
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "200000"))
+INPUTS_A_SEED = 500
+PROCESSES = 2
+MINUTES = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet() -> Iterator[None]:
+    """No request is charged for the collector, or for what is imported at first use."""
+    warm_up()
+    gc.disable()
+    yield
+    gc.enable()
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    with Host(1) as found:
+        yield found
+
+
+@pytest.mark.parametrize("key", sorted(encoding.requests()))
+def test_right_requests_are_written_as_the_codecs_write_them(key: int) -> None:
+    section = encoding.requests()[key]
+    rng = random.Random(key)
+    words = Vocabulary(rng)
+    maker = Maker(rng, words)
+    codec = api(key)
+    for version in range(section.low, section.high + 1):
+        for hostility in (0.0, 0.0, 0.2):
+            tree = maker.tree(key, version, words.cast(1_700_000_000_000), hostility)
+            raw = encoding.body(key, version, tree, rng)
+            try:
+                message = decode_body(codec.decode_request, raw, 0, version)
+            except ValueError:
+                assert hostility, "a fitting request can be read"
+                continue
+            parts: list[Any] = []
+            codec.encode_request(parts.append, message, version)
+            # A tagged field may be written with its default; the codecs leave it out.
+            again = b"".join(parts)
+            assert again == raw or decode_body(codec.decode_request, again, 0, version) == message
+
+
+def frame(key: int, version: int, **fields: Any) -> bytes:
+    rng = random.Random(1)
+    words = Vocabulary(rng)
+    tree = Maker(rng, words).tree(key, version, words.cast(0), 0.0, **fields)
+    return encoding.framed(encoding.header(key, version, 1, b"test") + encoding.body(key, version, tree, rng))
+
+
+def patched(monkeypatch: pytest.MonkeyPatch, key: int, handle: Any) -> None:
+    from broker.network import connection
+
+    real = connection.declaration
+    other = Declaration(key, handle, real(key).failed)
+    monkeypatch.setattr(connection, "declaration", lambda asked: other if asked == key else real(asked))
+
+
+LIST_GROUPS = frame(16, 0)
+HEARTBEAT = frame(12, 0, group_id="nobody", member_id="m", generation_id=1)
+
+
+def test_an_error_in_a_handler_is_noticed(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+    def handle(context: Any, request: Any) -> Any:
+        raise IndexError
+
+    patched(monkeypatch, 16, handle)
+    with pytest.raises(Failure, match=r"UNKNOWN_SERVER_ERROR|logged"):
+        host.send(0, LIST_GROUPS)
+
+
+def test_a_held_loop_is_noticed(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+    def handle(context: Any, request: Any) -> Any:
+        began = time.thread_time()
+        while time.thread_time() - began < 0.03:
+            pass
+        return broker.handlers.list_groups.handle(context, request)
+
+    patched(monkeypatch, 16, handle)
+    with pytest.raises(Failure, match="held for"):
+        host.send(0, LIST_GROUPS)
+
+
+def test_a_refusal_that_changes_something_is_noticed(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+    def handle(context: Any, request: Any) -> Any:
+        context.broker.cluster.create_topic("sly", 1, {})
+        return broker.handlers.heartbeat.failed(request, context.version, Code.UNKNOWN_MEMBER_ID)
+
+    patched(monkeypatch, 12, handle)
+    with pytest.raises(Failure, match=r"has changed something:(\n.*)*sly"):
+        host.send(0, HEARTBEAT)
+
+
+def test_a_look_that_changes_something_is_noticed(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+    def handle(context: Any, request: Any) -> Any:
+        context.broker.cluster.create_topic("sly", 1, {})
+        return broker.handlers.list_groups.handle(context, request)
+
+    patched(monkeypatch, 16, handle)
+    with pytest.raises(Failure, match="has changed something"):
+        host.send(0, LIST_GROUPS)
+
+
+@pytest.mark.parametrize("word", ["kill", "restart"])
+def test_what_a_start_does_not_bring_back_is_noticed(word: str, host: Host) -> None:
+    host._broker.broker.cluster.state.next_producer_id += 1
+    with pytest.raises(Failure, match="another state"):
+        host.perform(word)
+
+
+def test_a_connection_that_closes_leaves_no_trace(host: Host) -> None:
+    assert host.send(0, b"\xff\xff\xff\xff") == []
+    assert len(host.send(0, LIST_GROUPS)) == 1, "the next request comes on a new connection"
+
+
+def test_a_run_is_the_same_each_time() -> None:
+    def trace() -> list[str]:
+        run = Run(3)
+        run.go(120)
+        return run.host.trace
+
+    assert trace() == trace()
+
+
+@pytest.mark.parametrize("path", traces(), ids=lambda path: path.stem)
+def test_what_was_found_stays_mended(path: Path) -> None:
+    replay(path)
+
+
+@pytest.mark.slow
+def test_a_broker_stands_two_hundred_thousand_inputs() -> None:
+    """``FUZZ_INPUTS`` for more or fewer, ``FUZZ_SEED`` for others."""
+    first = int(os.environ.get("FUZZ_SEED", "1"))
+    seeds = INPUTS // PROCESSES // INPUTS_A_SEED
+    running = []
+    for at in range(PROCESSES):
+        low = first + at * seeds
+        command = [sys.executable, "-m", "tests.fuzz", "--seeds", f"{low}-{low + seeds - 1}", "--inputs", str(INPUTS_A_SEED)]
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        running.append(
+            subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        )
+    said = [process.communicate()[0] for process in running]
+    assert all(process.returncode == 0 for process in running), "\n".join(said)
