@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run pipeline serve test test-fast test-all conformance mutants kills crash-nightly fuzz oracle lint generate benchmark clean
+.PHONY: run pipeline serve test test-fast test-all conformance mutants kills chaos crash-nightly fuzz oracle lint generate benchmark clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -50,6 +50,11 @@ fuzz: $(VENV)/.test
 # The pipeline's driver killed at thirty random moments, and at every point of a batch on Apache Kafka as well.
 kills: $(VENV)/.test
 	ORACLE=1 ROUNDS=30 $(PYTEST) -q -m slow tests/pipeline/kills
+
+# Stock clients on a broker that is killed inside commits, stopped and starved; the seed is printed, and SEED= runs it again.
+KILLS ?= 2000
+chaos: $(VENV)/.test
+	$(BIN)/python -m tests.chaos --kills $(KILLS) --seed "$(SEED)"
 
 # Thirty rules broken on purpose: the scenarios must notice each.
 mutants: $(VENV)/.test

@@ -35,6 +35,9 @@ class Broker:
     directory is used and removed at the end. The port stays the same over restarts.
     """
 
+    _module = "ottla"
+    """What the process runs; a test may put faults around it."""
+
     def __init__(
         self,
         *,
@@ -83,7 +86,7 @@ class Broker:
             return self
         if self._port == 0:
             self._port = _free_port(self._host)
-        command = [sys.executable, "-m", "ottla", "serve"]
+        command = [sys.executable, "-m", self._module, "serve"]
         command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]

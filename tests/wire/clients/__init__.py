@@ -10,6 +10,9 @@ from typing import Protocol
 
 TopicPartition = tuple[str, int]
 
+BACKOFF_MAX_MS = 300
+"""Every client connects again at least this often, so that a test which restarts the broker need not wait."""
+
 
 class Fenced(Exception):
     """The client library said that another producer has taken over."""
@@ -35,6 +38,10 @@ class WireConsumer(Protocol):
 
     def committed(self, topic: str, partition: int) -> int | None: ...
 
+    def rewind(self) -> dict[TopicPartition, int]:
+        """Go on at the committed offsets of the assigned partitions, at the beginning where there is none; those offsets."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -47,8 +54,8 @@ class WireProducer(Protocol):
 
     def flush(self) -> None: ...
 
-    def send_offsets(self, consumer: WireConsumer) -> None:
-        """The consumer's positions, with its group's metadata."""
+    def send_offsets(self, consumer: WireConsumer, offsets: dict[TopicPartition, int] | None = None) -> None:
+        """These offsets, else the consumer's positions, with its group's metadata."""
         ...
 
     def commit(self) -> None: ...

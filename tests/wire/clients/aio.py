@@ -85,6 +85,21 @@ class Consumer:
         found = self._loop.call(self.raw.committed(ATopicPartition(topic, partition)))
         return None if found is None else int(found)
 
+    def rewind(self) -> dict[TopicPartition, int]:
+        async def rewind() -> dict[TopicPartition, int]:
+            if not self.raw.assignment():
+                return {}
+            found = {p: await self.raw.committed(p) for p in self.raw.assignment()}
+            for partition, offset in found.items():
+                if offset is None:
+                    await self.raw.seek_to_beginning(partition)
+                else:
+                    self.raw.seek(partition, offset)
+            return {(p.topic, p.partition): offset for p, offset in found.items() if offset is not None}
+
+        found: dict[TopicPartition, int] = self._loop.call(rewind())
+        return found
+
     def close(self) -> None:
         if self._loop.is_open:
             with contextlib.suppress(Exception):
@@ -126,9 +141,10 @@ class Producer:
 
         self._loop.call(wait())
 
-    def send_offsets(self, consumer: Consumer) -> None:
-        offsets = {ATopicPartition(*p): offset for p, offset in consumer.positions().items()}
-        self._loop.call(self.raw.send_offsets_to_transaction(offsets, consumer.group))
+    def send_offsets(self, consumer: Consumer, offsets: dict[TopicPartition, int] | None = None) -> None:
+        positions = consumer.positions() if offsets is None else offsets
+        sent = {ATopicPartition(*p): offset for p, offset in positions.items()}
+        self._loop.call(self.raw.send_offsets_to_transaction(sent, consumer.group))
 
     def commit(self) -> None:
         self._loop.call(self.raw.commit_transaction())

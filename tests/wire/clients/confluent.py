@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import Consumer as CConsumer
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as CProducer
 from confluent_kafka import TopicPartition as CTopicPartition
 
-from tests.wire.clients import Fenced, Message, TopicPartition
+from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition
 
 CALL_TIMEOUT_S = 30
+_RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": BACKOFF_MAX_MS, "metadata.recovery.strategy": "none"}
+"""librdkafka 2.16 forgets brokers that are all away and begins with the bootstrap servers anew; what it has cached of a
+group's coordinator is then dead, and `send_offsets_to_transaction` waits for it for ever."""
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 
@@ -28,6 +31,7 @@ class Consumer:
                 "heartbeat.interval.ms": 500,
                 "fetch.wait.max.ms": 100,
                 "topic.metadata.refresh.interval.ms": 1_000,
+                **_RECONNECTS,
                 "log_level": 0,
             }
         )
@@ -54,6 +58,12 @@ class Consumer:
         (found,) = self.raw.committed([CTopicPartition(topic, partition)], CALL_TIMEOUT_S)
         return int(found.offset) if found.offset >= 0 else None
 
+    def rewind(self) -> dict[TopicPartition, int]:
+        found = self.raw.committed(self.raw.assignment(), CALL_TIMEOUT_S)
+        for p in found:
+            self.raw.seek(CTopicPartition(p.topic, p.partition, p.offset if p.offset >= 0 else OFFSET_BEGINNING))
+        return {(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
     def close(self) -> None:
         self.raw.close()
 
@@ -67,12 +77,14 @@ class Producer:
         self._guard(lambda: self.raw.init_transactions(CALL_TIMEOUT_S))
 
     def begin(self) -> None:
+        # What an aborted transaction took back is told late, and is no failure of this one.
+        self._errors = []
         self._guard(self.raw.begin_transaction)
 
     def send(self, topic: str, value: bytes, key: bytes | None = None, partition: int | None = None) -> None:
-        def delivered(error: KafkaError | None, _: Any) -> None:
+        def delivered(error: KafkaError | None, _: Any, errors: list[KafkaError] = self._errors) -> None:
             if error is not None:
-                self._errors.append(error)
+                errors.append(error)
 
         where = {} if partition is None else {"partition": partition}
         self._guard(lambda: self.raw.produce(topic, value, key, on_delivery=delivered, **where))
@@ -83,16 +95,18 @@ class Producer:
         except SystemError:
             # The binding trips over a fatal error that comes in mid-flush; the next call tells of it.
             left = 0
-        errors, self._errors = self._errors, []
-        if errors:
-            self._guard(lambda: _raise(errors[0]))
+        if self._errors:
+            first = self._errors[0]
+            self._errors.clear()
+            self._guard(lambda: _raise(first))
         if left:
             raise TimeoutError(f"{left} messages not delivered")
 
-    def send_offsets(self, consumer: Consumer) -> None:
-        offsets = [CTopicPartition(t, p, o) for (t, p), o in consumer.positions().items()]
+    def send_offsets(self, consumer: Consumer, offsets: dict[TopicPartition, int] | None = None) -> None:
+        positions = consumer.positions() if offsets is None else offsets
+        sent = [CTopicPartition(t, p, o) for (t, p), o in positions.items()]
         metadata = consumer.raw.consumer_group_metadata()
-        self._guard(lambda: self.raw.send_offsets_to_transaction(offsets, metadata, CALL_TIMEOUT_S))
+        self._guard(lambda: self.raw.send_offsets_to_transaction(sent, metadata, CALL_TIMEOUT_S))
 
     def commit(self) -> None:
         self._guard(lambda: self.raw.commit_transaction(CALL_TIMEOUT_S))
@@ -137,6 +151,7 @@ class Confluent:
             "enable.idempotence": idempotent,
             "socket.timeout.ms": request_timeout_ms,
             "linger.ms": 5,
+            **_RECONNECTS,
             "log_level": 0,
         }
         if transactional_id is not None:

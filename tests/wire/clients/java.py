@@ -9,7 +9,7 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from tests.wire.clients import Fenced, Message, TopicPartition
+from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition
 from tools import kafka as oracle
 
 _FENCED = ("ProducerFencedException", "InvalidProducerEpochException")
@@ -47,6 +47,7 @@ class Consumer:
                     "session.timeout.ms": 6000,
                     "heartbeat.interval.ms": 500,
                     "metadata.max.age.ms": 1000,
+                    "reconnect.backoff.max.ms": BACKOFF_MAX_MS,
                     "key.deserializer": deserializer,
                     "value.deserializer": deserializer,
                 }
@@ -90,6 +91,21 @@ class Consumer:
         found = self.raw.committed(wanted).get(where)
         return None if found is None else int(found.offset())
 
+    def rewind(self) -> dict[TopicPartition, int]:
+        partitions = self.raw.assignment()
+        found = self.raw.committed(partitions)
+        offsets: dict[TopicPartition, int] = {}
+        for where in partitions:
+            one = found.get(where)
+            if one is None:
+                missing = gateway().jvm.java.util.HashSet()
+                missing.add(where)
+                self.raw.seekToBeginning(missing)
+            else:
+                self.raw.seek(where, int(one.offset()))
+                offsets[where.topic(), where.partition()] = int(one.offset())
+        return offsets
+
     def close(self) -> None:
         self.raw.close()
 
@@ -116,13 +132,13 @@ class Producer:
         for future in pending:
             self._guard(future.get)
 
-    def send_offsets(self, consumer: Consumer) -> None:
+    def send_offsets(self, consumer: Consumer, offsets: dict[TopicPartition, int] | None = None) -> None:
         jvm = gateway().jvm
-        offsets = jvm.java.util.HashMap()
-        for (topic, partition), offset in consumer.positions().items():
+        sent = jvm.java.util.HashMap()
+        for (topic, partition), offset in (consumer.positions() if offsets is None else offsets).items():
             where = jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-            offsets.put(where, jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset))
-        self._guard(lambda: self.raw.sendOffsetsToTransaction(offsets, consumer.raw.groupMetadata()))
+            sent.put(where, jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset))
+        self._guard(lambda: self.raw.sendOffsetsToTransaction(sent, consumer.raw.groupMetadata()))
 
     def commit(self) -> None:
         self._guard(self.raw.commitTransaction)
@@ -165,6 +181,7 @@ class Java:
             "request.timeout.ms": request_timeout_ms,
             "delivery.timeout.ms": max(120_000, request_timeout_ms + 10_000),
             "linger.ms": 5,
+            "reconnect.backoff.max.ms": BACKOFF_MAX_MS,
             "key.serializer": serializer,
             "value.serializer": serializer,
         }

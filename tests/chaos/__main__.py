@@ -1,0 +1,43 @@
+"""``python -m tests.chaos --kills N --seed S``: runs, shows how far it is, and prints the table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tests.chaos.director import has_java, run
+from tests.chaos.table import table
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--kills", type=int, default=2_000)
+    parser.add_argument("--seed", default="", help="what a run before has printed; a new one is the default")
+    parser.add_argument("--keep", type=Path, help="leave the directories of all rounds there")
+    parser.add_argument("--without-java", action="store_true")
+    options = parser.parse_args()
+    seed = options.seed or str(time.time_ns() % 1_000_000)
+    print(f"SEED={seed}", flush=True)
+    java, missing = has_java()
+    if not java:
+        print(f"without the Java clients: {missing}")
+    columns = (TextColumn("kills"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, disable=not sys.stdout.isatty()) as bar:
+        task = bar.add_task("kills", total=options.kills)
+        report = run(
+            options.kills,
+            seed,
+            java=java and not options.without_java,
+            progress=lambda done: bar.update(task, completed=done),
+            keep=options.keep,
+        )
+    print(table(report))
+    return 1 if report.findings else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,298 @@
+"""Exactly once, judged: what clients tried and were told, held against what is there when all is settled.
+
+Pure: `check` takes a history and an observation and returns what is wrong, a line each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.chaos.history import ABORTED, COMMITTED, Attempt, History, TopicPartition
+
+MAX_FINDINGS = 50
+"""Of each kind; one fault shows in many records."""
+
+Shown = dict[TopicPartition, list[tuple[int, str]]]
+"""Offsets and values of each partition, in the order of reading."""
+
+
+@dataclass(slots=True)
+class Stored:
+    """A batch in a partition's files. ``commit`` is a marker's outcome, None for data; ``values`` are those of its records."""
+
+    base_offset: int
+    next_offset: int
+    producer_id: int
+    is_transactional: bool
+    commit: bool | None
+    values: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Observation:
+    """What is there in the end.
+
+    ``committed`` and ``uncommitted`` are what one client library reads, ``others`` what others read at read_committed.
+    ``ends`` are the last stable offset and the high watermark as a client is told; ``offsets`` the committed offsets by group;
+    ``unfinished`` transactional ids that the coordinator's log leaves open or prepared; ``audit`` and ``errors`` are lines of
+    ``ottla audit`` and of the broker's log that should not be.
+    """
+
+    committed: Shown
+    uncommitted: Shown
+    stored: dict[TopicPartition, list[Stored]]
+    ends: dict[TopicPartition, tuple[int, int]]
+    offsets: dict[str, dict[TopicPartition, int]]
+    others: dict[str, Shown] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
+    audit: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+def check(history: History, seen: Observation) -> list[str]:
+    findings: list[str] = []
+    for rule in RULES:
+        findings += [finding for _, finding in zip(range(MAX_FINDINGS), rule(history, seen), strict=False)]
+    return findings
+
+
+def outcomes(history: History, seen: Observation) -> Counter[str]:
+    """How many transactions were told committed, were never asked to be, and ended unknown: one way or the other."""
+    visible = {value for records in seen.committed.values() for _, value in records}
+    counted: Counter[str] = Counter()
+    for attempt in history.attempts:
+        outcome = attempt.outcome
+        if outcome not in (COMMITTED, ABORTED):
+            shown = any(record.value in visible for record in attempt.records)
+            outcome = "unknown, committed" if shown else "unknown, aborted"
+        counted[outcome] += 1
+    return counted
+
+
+def _committed_places(seen: Observation) -> dict[str, list[TopicPartition]]:
+    places: dict[str, list[TopicPartition]] = defaultdict(list)
+    for where, records in seen.committed.items():
+        for _, value in records:
+            places[value].append(where)
+    return places
+
+
+def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
+    """What was told committed is there exactly once, where it was sent; nothing at all is there twice."""
+    places = _committed_places(seen)
+    for attempt in history.attempts:
+        for record in attempt.records:
+            shown = places.get(record.value, [])
+            if len(shown) > 1:
+                yield f"twice: {record.value} is visible in {shown}"
+            elif attempt.outcome == COMMITTED and not shown:
+                yield f"lost: {record.value} for {record.where} of {attempt.name}, which was told committed"
+            elif shown and shown[0] != record.where:
+                yield f"elsewhere: {record.value} for {record.where} is in {shown[0]}"
+
+
+def nothing_else(history: History, seen: Observation) -> Iterator[str]:
+    """Nobody reads what nobody wrote."""
+    known = {record.value for attempt in history.attempts for record in attempt.records}
+    for view in (seen.committed, seen.uncommitted):
+        for where, records in view.items():
+            for offset, value in records:
+                if value not in known:
+                    yield f"unheard of: {value!r} at {where} offset {offset}"
+
+
+def no_duplicates_stored(history: History, seen: Observation) -> Iterator[str]:
+    """Producers are idempotent: no record is stored twice, be its transaction aborted."""
+    del history
+    for where, records in seen.uncommitted.items():
+        for value, count in Counter(value for _, value in records).items():
+            if count > 1:
+                yield f"stored {count} times: {value} in {where}"
+
+
+def no_aborted_visible(history: History, seen: Observation) -> Iterator[str]:
+    """What nobody asked to commit is not visible."""
+    places = _committed_places(seen)
+    for attempt in history.attempts:
+        if attempt.outcome == ABORTED:
+            for record in attempt.records:
+                if record.value in places:
+                    yield f"aborted, but visible: {record.value} of {attempt.name}"
+
+
+def in_order(history: History, seen: Observation) -> Iterator[str]:
+    """Within a partition, a transactional id's records stand in the order of their sending, over all its sessions."""
+    order: dict[str, tuple[str, tuple[int, int, int]]] = {}
+    rank = {(s.actor, s.session): at for at, s in enumerate(sorted(history.sessions, key=lambda s: s.initialised_s))}
+    for attempt in history.attempts:
+        for at, record in enumerate(attempt.records):
+            place = (rank[attempt.actor, attempt.session], attempt.number, at)
+            order[record.value] = (attempt.transactional_id, place)
+    for view in (seen.committed, seen.uncommitted):
+        for where, records in view.items():
+            last: dict[str, tuple[tuple[int, int, int], str]] = {}
+            for offset, value in records:
+                if value not in order:
+                    continue
+                name, place = order[value]
+                before = last.get(name)
+                if before is not None and place <= before[0]:
+                    yield f"out of order: {value} at {where} offset {offset} comes after {before[1]}"
+                last[name] = (place, value)
+
+
+def atomic(history: History, seen: Observation) -> Iterator[str]:
+    """A transaction is visible in all its partitions or in none; a record is never visible without its neighbours."""
+    places = _committed_places(seen)
+    for attempt in history.attempts:
+        missing = [record for record in attempt.records if record.value not in places]
+        if missing and len(missing) < len(attempt.records):
+            lacks = f"lacks {len(missing)} of {len(attempt.records)}: {missing[0].value} in {missing[0].where}"
+            yield f"torn: {attempt.name} ({attempt.outcome}) {lacks}"
+
+
+def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
+    """Who asked for a commit after its transactional id was taken over has committed nothing."""
+    places = _committed_places(seen)
+    sessions = defaultdict(list)
+    for session in history.sessions:
+        sessions[session.transactional_id].append(session)
+    for attempt in history.attempts:
+        asked_s = attempt.commit_asked_s
+        own_s = next(
+            s.initialised_s for s in sessions[attempt.transactional_id] if (s.actor, s.session) == (attempt.actor, attempt.session)
+        )
+        for session in sessions[attempt.transactional_id]:
+            if asked_s is not None and own_s < session.initialised_s < asked_s:
+                shown = [record.value for record in attempt.records if record.value in places]
+                if shown or attempt.outcome == COMMITTED:
+                    yield f"a zombie has committed: {attempt.name}, after {session.actor}/{session.session} took over: {shown[:1]}"
+
+
+def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]:
+    """For each group: each committed input record below its committed offset has one visible output; no other has any."""
+    places = _committed_places(seen)
+    made: dict[str, Counter[tuple[str, int, int]]] = defaultdict(Counter)
+    for attempt in history.attempts:
+        for record in attempt.records:
+            if record.source is not None and record.value in places:
+                made[str(attempt.group)][record.source] += 1
+    groups: dict[str, set[TopicPartition]] = defaultdict(set)
+    for attempt in history.attempts:
+        if attempt.group is not None:
+            groups[attempt.group] |= attempt.offsets.keys()
+    for group, inputs in groups.items():
+        for where in inputs:
+            upto = seen.offsets.get(group, {}).get(where, 0)
+            wanted = Counter((*where, offset) for offset, _ in seen.committed.get(where, []) if offset < upto)
+            found = Counter({source: count for source, count in made[group].items() if source[:2] == where})
+            for source in wanted - found:
+                yield f"offsets without output: {group} has committed {upto} for {where}, and made nothing of {source}"
+            for source, count in (found - wanted).items():
+                reason = f"{count + wanted[source]} times" if wanted[source] else f"beyond its committed offset {upto}"
+                yield f"output without offsets: {group} made {source} {reason}"
+
+
+def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
+    """A committed offset, once told, is never told lower; and each that is told was sent by somebody."""
+    sent = defaultdict(set)
+    told: dict[tuple[str, TopicPartition], list[tuple[float, int, Attempt]]] = defaultdict(list)
+    for attempt in history.attempts:
+        for where, offset in attempt.offsets.items():
+            sent[str(attempt.group), where].add(offset)
+            if attempt.outcome == COMMITTED and attempt.ended_s is not None:
+                told[str(attempt.group), where].append((attempt.ended_s, offset, attempt))
+    for answer in history.offsets_read:
+        for (group, where), commits in told.items():
+            floor = max((offset for ended_s, offset, _ in commits if ended_s < answer.asked_s), default=0)
+            if group == answer.group and where in answer.offsets and answer.offsets[where] < floor:
+                yield f"offset gone back: {group} {where} was told {answer.offsets[where]} after {floor} was committed"
+        for where, offset in answer.offsets.items():
+            if offset not in sent[answer.group, where]:
+                yield f"offset unheard of: {answer.group} {where} is told {offset}, which nobody sent"
+    for (group, where), commits in told.items():
+        highest = max(offset for _, offset, _ in commits)
+        if seen.offsets.get(group, {}).get(where, 0) < highest:
+            yield f"offset lost: {group} {where} ends at {seen.offsets.get(group, {}).get(where)}, and {highest} was committed"
+
+
+def views_agree(history: History, seen: Observation) -> Iterator[str]:
+    """Consumers see what the files say, and the files have no gap."""
+    del history
+    for where, batches in seen.stored.items():
+        at = batches[0].base_offset if batches else 0
+        committed: list[tuple[int, str]] = []
+        uncommitted: list[tuple[int, str]] = []
+        outcome_of = _outcomes_by_batch(batches)
+        for number, batch in enumerate(batches):
+            if batch.base_offset != at:
+                yield f"gap: {where} has no offsets {at} to {batch.base_offset}"
+            at = batch.next_offset
+            if batch.commit is None:
+                records = [(batch.base_offset + i, value) for i, value in enumerate(batch.values)]
+                uncommitted += records
+                if not batch.is_transactional or outcome_of.get(number):
+                    committed += records
+        if where[0].startswith("__"):
+            continue
+        for name, view, stored in (
+            ("read_committed", seen.committed, committed),
+            ("read_uncommitted", seen.uncommitted, uncommitted),
+        ):
+            if view.get(where, []) != stored:
+                odd = sorted(set(view.get(where, [])) ^ set(stored))[:3]
+                yield f"{name} of {where} shows {len(view.get(where, []))} records, the files have {len(stored)}: {odd}"
+
+    for name, view in seen.others.items():
+        for where, records in view.items():
+            if records != seen.committed[where]:
+                odd = sorted(set(records) ^ set(seen.committed[where]))[:3]
+                yield f"{name} reads other than the rest in {where}: {len(records)} records, {odd}"
+
+
+def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
+    """The outcome of each transactional batch, by its place; open ones have none."""
+    opened: dict[int, list[int]] = defaultdict(list)
+    found: dict[int, bool] = {}
+    for number, batch in enumerate(batches):
+        if batch.commit is not None:
+            for member in opened.pop(batch.producer_id, []):
+                found[member] = batch.commit
+        elif batch.is_transactional:
+            opened[batch.producer_id].append(number)
+    return found
+
+
+def all_settled(history: History, seen: Observation) -> Iterator[str]:
+    """No transaction is left open: the last stable offset is the end everywhere, and the coordinator is done."""
+    del history
+    for where, (stable, end) in seen.ends.items():
+        if stable != end:
+            yield f"stuck: the last stable offset of {where} is {stable}, its end {end}"
+    for name in seen.unfinished:
+        yield f"unfinished: {name}"
+
+
+def nobody_complains(history: History, seen: Observation) -> Iterator[str]:
+    """The audit finds nothing torn, and the broker has met no bug."""
+    del history
+    yield from (f"audit: {line}" for line in seen.audit)
+    yield from (f"broker's log: {line}" for line in seen.errors)
+
+
+RULES = (
+    acknowledged_once,
+    nothing_else,
+    no_duplicates_stored,
+    no_aborted_visible,
+    in_order,
+    atomic,
+    zombies_fenced,
+    output_matches_offsets,
+    offsets_never_return,
+    views_agree,
+    all_settled,
+    nobody_complains,
+)

@@ -1,0 +1,122 @@
+"""The processes of stock clients: begun, killed, stopped and woken as zombies, and brought to an end."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.chaos.history import History, read
+
+ROOT = Path(__file__).parent.parent.parent
+TOPICS = {"in": 3, "out": 4, "a": 2, "b": 1}
+"""Partitions of each topic."""
+WORKERS = {
+    "confluent-1": ("confluent-kafka", ("feed:feed-confluent-1", "plain:plain-confluent-1", "pipe:pipe-confluent-1")),
+    "confluent-2": ("confluent-kafka", ("plain:plain-confluent-2", "pipe:pipe-confluent-2")),
+    "kafka-python": ("kafka-python", ("plain:plain-kpy-1", "pipe:pipe-kpy-1")),
+    "aiokafka": ("aiokafka", ("plain:plain-aio-1", "pipe:pipe-aio-1")),
+    "java": ("java", ("feed:feed-java-1", "plain:plain-java-1", "pipe:pipe-java-1")),
+}
+"""Processes, each with a client library and its actors. The two of confluent-kafka share a group."""
+PACE_MS = 25
+STOP_S = 60.0
+ZOMBIE_S = 15.0
+"""A zombie is woken by then, whether its successor has begun or not."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    name: str
+    history: Path
+    process: subprocess.Popen[bytes]
+    stopped_s: float | None = None
+    successor: Path | None = None
+
+    def signal_all(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+
+class Clients:
+    """One process each by name, and the zombies that once had a name."""
+
+    def __init__(self, directory: Path, bootstrap: str, seed: str, names: list[str]) -> None:
+        self._directory = directory
+        self._bootstrap = bootstrap
+        self._seed = seed
+        self._names = names
+        self._instances: Counter[str] = Counter()
+        self._workers: dict[str, _Worker] = {}
+        self._zombies: list[_Worker] = []
+        self.findings: list[str] = []
+
+    def start(self) -> None:
+        for name in self._names:
+            self._spawn(name)
+
+    def _spawn(self, name: str) -> _Worker:
+        client, actors = WORKERS[name]
+        self._instances[name] += 1
+        instance = self._instances[name]
+        history = self._directory / f"history-{name}-{instance}"
+        command = [sys.executable, "-m", "tests.chaos.worker", "--client", client, "--bootstrap", self._bootstrap]
+        command += ["--history", str(history), "--instance", str(instance), "--seed", self._seed, "--pace-ms", str(PACE_MS)]
+        command += ["--topics", ",".join(f"{topic}={count}" for topic, count in TOPICS.items()), *actors]
+        with (self._directory / f"worker-{name}-{instance}.txt").open("wb") as output:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True)
+        self._workers[name] = _Worker(name, history, process)
+        return self._workers[name]
+
+    def kill_one(self, rng: random.Random) -> None:
+        """SIGKILL; another process takes its ids over."""
+        worker = self._workers[rng.choice(self._names)]
+        worker.signal_all(signal.SIGKILL)
+        worker.process.wait()
+        self._spawn(worker.name)
+
+    def stop_one(self, rng: random.Random) -> None:
+        """SIGSTOP; another process takes its ids over, and then it is woken."""
+        zombie = self._workers[rng.choice(self._names)]
+        zombie.signal_all(signal.SIGSTOP)
+        Path(f"{zombie.history}.retired").touch()
+        zombie.stopped_s = time.monotonic()
+        zombie.successor = self._spawn(zombie.name).history
+        self._zombies.append(zombie)
+
+    def wake_zombies(self, *, all_of_them: bool = False) -> None:
+        """Wake those whose every id has a new owner by now."""
+        for zombie in self._zombies:
+            if zombie.stopped_s is None or zombie.successor is None:
+                continue
+            actors = len(WORKERS[zombie.name][1])
+            begun = [s for s in read(list(self._directory.glob(f"{zombie.successor.name}.*"))).sessions if s.session == 1]
+            if all_of_them or len(begun) == actors or time.monotonic() > zombie.stopped_s + ZOMBIE_S:
+                zombie.signal_all(signal.SIGCONT)
+                zombie.stopped_s = None
+
+    def end(self) -> History:
+        """Let all finish what they are at; what they have noted."""
+        self.wake_zombies(all_of_them=True)
+        everyone = [*self._zombies, *self._workers.values()]
+        for worker in everyone:
+            worker.process.terminate()
+        deadline = time.monotonic() + STOP_S
+        for worker in everyone:
+            with suppress(subprocess.TimeoutExpired):
+                worker.process.wait(max(0.1, deadline - time.monotonic()))
+            if worker.process.poll() is None:
+                # It writes down where its threads are.
+                worker.process.send_signal(signal.SIGUSR1)
+                time.sleep(0.5)
+                self.findings.append(f"the clients of {worker.name} did not come to an end")
+            worker.signal_all(signal.SIGKILL)
+            worker.process.wait()
+        return read(list(self._directory.glob("history-*-*.*")))

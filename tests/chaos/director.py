@@ -1,0 +1,273 @@
+"""Chaos: stock clients at work on a broker that is killed, stopped and starved, round by round, and judged after each.
+
+A round has a directory of its own. Each life of the broker gets a plan of faults (`tests.chaos.plan`); most strike where a
+transaction is being ended. ``python -m tests.chaos --kills 2000 --seed 7``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ottla import Broker
+from ottla.handle import BrokerFailed
+from tests.chaos import observe, plan
+from tests.chaos.checker import Observation, check, outcomes
+from tests.chaos.clients import TOPICS, WORKERS, Clients
+from tests.chaos.history import History
+from tests.chaos.points import FULL, KILL, PAUSE, TERM, Fault, Strike, encode, strikes
+from tests.chaos.worker import TIMEOUT_MS
+from tools import kafka
+
+SETTINGS = {
+    "log.segment.bytes": 60_000,
+    "log.flush.offset.checkpoint.interval.ms": 300,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+    "transaction.state.log.num.partitions": 3,
+    "offsets.topic.num.partitions": 3,
+    "auto.create.topics.enable": False,
+}
+LIFE_S = 4.0
+"""A life whose faults have not struck by then is killed from outside."""
+MOMENTS_S = (0.05, 1.5)
+"""When a life without a point is killed."""
+PAUSE_S = TIMEOUT_MS / 1000 + 1.5
+"""Longer than a transaction, a request and nearly a group's session may take."""
+SETTLE_S = TIMEOUT_MS / 1000 + 15.0
+KILLS_A_ROUND = 60
+PARTITIONS = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
+ALL_PARTITIONS = PARTITIONS + [("__consumer_offsets", index) for index in range(3)]
+READERS = ("kafka-python", "aiokafka", "java")
+"""Who reads everything as well as confluent-kafka does, in turn."""
+
+
+class ChaosBroker(Broker):
+    """The broker, with faults around its files."""
+
+    _module = "tests.chaos.broker"
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run has done and found. ``kills`` counts by point; those from outside are at no point."""
+
+    seed: str
+    kills: Counter[tuple[str, str]] = field(default_factory=Counter)
+    inside_commit: int = 0
+    inside_abort: int = 0
+    between_markers: int = 0
+    in_recovery: int = 0
+    others: Counter[str] = field(default_factory=Counter)
+    transactions: Counter[str] = field(default_factory=Counter)
+    fenced: int = 0
+    findings: list[str] = field(default_factory=list)
+    troubles: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def killed(self) -> int:
+        return self.kills.total()
+
+    def struck(self, strike: Strike) -> None:
+        if strike.do != KILL:
+            self.others[strike.do] += 1
+            return
+        self.kills[strike.kind, strike.side] += 1
+        if strike.is_inside:
+            self.inside_commit += strike.commit is True
+            self.inside_abort += strike.commit is False
+            self.between_markers += 0 < strike.written < strike.owed
+
+
+class Round:
+    """One directory, its clients and its lives."""
+
+    def __init__(self, directory: Path, seed: str, report: Report, *, java: bool, durability: str, reader: str) -> None:
+        self._rng = random.Random(seed)
+        self._seed = seed
+        self._report = report
+        self._reader = reader
+        self._strikes_path = directory / "strikes"
+        self._strikes_seen = 0
+        self._complaints: list[str] = []
+        os.environ["CHAOS_STRIKES"] = str(self._strikes_path)
+        self.broker = ChaosBroker(data_dir=directory / "data", settings=SETTINGS | {"ottla.durability": durability})
+        self._start([])
+        names = [name for name in WORKERS if java or name != "java"]
+        self.clients = Clients(directory, self.broker.bootstrap, seed, names)
+
+    def run(self, kills: int, progress: Callable[[int], None]) -> None:
+        """Raises what a broker that does not start raises; what is wrong otherwise goes into the report."""
+        self._create_topics()
+        self.clients.start()
+        time.sleep(1.0)
+        self._end(0)
+        upto = self._report.killed + kills
+        cards = plan.deck(kills, self._rng)
+        try:
+            while self._report.killed < upto or cards:
+                sort = cards.pop() if cards else plan.ORDINARY
+                if sort == plan.CLIENT_KILLED:
+                    self.clients.kill_one(self._rng)
+                    self._report.others[sort] += 1
+                elif sort == plan.ZOMBIE:
+                    self.clients.stop_one(self._rng)
+                    self._report.others[sort] += 1
+                elif not self._live(sort) and sort != plan.ORDINARY:
+                    # Its fault has not struck: it comes again.
+                    cards.insert(0, sort)
+                self.clients.wake_zombies()
+                progress(self._report.killed)
+            self._start([])
+            time.sleep(1.0)
+        finally:
+            history = self.clients.end()
+        self._judge(history)
+
+    def _create_topics(self) -> None:
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
+        for future in admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()]).values():
+            future.result(10)
+
+    # lives
+
+    def _live(self, sort: str) -> bool:
+        """One life of the broker, to its end; whether a fault has struck in it."""
+        rng, report = self._rng, self._report
+        if sort == PAUSE:
+            faults = plan.pausing(rng)
+        elif sort == FULL:
+            faults = plan.filling(rng)
+        elif sort == TERM:
+            faults = plan.terminating(rng)
+        else:
+            # Where too few have struck inside a commit so far, the next one is to.
+            faults = plan.killing(rng, inside_a_commit=5 * report.inside_commit < 2 * report.killed)
+        before = self._strikes_seen
+        try:
+            self._start(faults)
+        except BrokerFailed:
+            if len(strikes(self._strikes_path)) == before:
+                raise
+            report.in_recovery += 1
+        else:
+            self._wait(LIFE_S if faults else rng.uniform(*MOMENTS_S), faults)
+        self._end(1)
+        return self._strikes_seen > before
+
+    def _start(self, faults: list[Fault]) -> None:
+        os.environ["CHAOS_PLAN"] = encode(faults)
+        self._log_begin = len(self.broker.logs)
+        self.broker.start()
+
+    def _wait(self, seconds: float, faults: list[Fault]) -> None:
+        """Until the broker is dead or the time is over; what a fault that does not kill asks for is done meanwhile."""
+        deadline = time.monotonic() + seconds
+        handled = self._strikes_seen
+        while self.broker.is_running and time.monotonic() < deadline:
+            time.sleep(0.01)
+            for strike in strikes(self._strikes_path)[handled:]:
+                handled += 1
+                if strike.do == PAUSE and self.broker.pid is not None:
+                    time.sleep(PAUSE_S)
+                    os.kill(self.broker.pid, signal.SIGCONT)
+                    deadline = time.monotonic() + seconds
+                elif strike.do == FULL:
+                    time.sleep(faults[0].for_ms / 1000)
+                    self._check_goes_on()
+                    return
+
+    def _check_goes_on(self) -> None:
+        """There is room again: without a restart, all that is written by now is settled soon."""
+        try:
+            ends = {where: high for where, (_, high) in observe.ends(self.broker.bootstrap, ALL_PARTITIONS).items()}
+            late = observe.unsettled(self.broker.bootstrap, ends, SETTLE_S)
+        except Exception as error:
+            self._report.findings.append(f"{self._seed}: the broker does not answer after a full disk: {error}")
+            return
+        self._report.findings += [f"{self._seed}: after a full disk, {line}" for line in late]
+
+    def _end(self, kills: int) -> None:
+        """Kill what still runs; ``kills`` is what that counts. What has struck and what the broker has logged is taken."""
+        found = strikes(self._strikes_path)[self._strikes_seen :]
+        self._strikes_seen += len(found)
+        if self.broker.is_running and not any(strike.do == TERM for strike in found):
+            self._report.kills["anywhere", "from outside"] += kills
+            self.broker.kill()
+        code = self.broker.stop()
+        if any(strike.do == TERM for strike in found) and code != 0:
+            self._complaints.append(f"the broker ended with {code} after SIGTERM")
+        for strike in found:
+            self._report.struck(strike)
+        was_full = any(strike.do == FULL for strike in found)
+        self._complaints += observe.complaints(self.broker.logs[self._log_begin :], disk_was_full=was_full)
+
+    # the end
+
+    def _judge(self, history: History) -> None:
+        bootstrap = self.broker.bootstrap
+        ends = observe.settled(bootstrap, ALL_PARTITIONS, SETTLE_S)
+        groups = sorted({a.group for a in history.attempts if a.group})
+        inputs = [where for where in PARTITIONS if where[0] == "in"]
+        seen = Observation(
+            committed=observe.shown(bootstrap, PARTITIONS, committed=True),
+            uncommitted=observe.shown(bootstrap, PARTITIONS, committed=False),
+            stored={},
+            ends=ends,
+            offsets={group: observe.committed_offsets(bootstrap, group, inputs) for group in groups},
+        )
+        seen.others[self._reader] = observe.shown_to(self._reader, bootstrap, sorted(TOPICS), seen.committed)
+        if self.broker.stop() != 0:
+            self._complaints.append("the broker did not exit with 0")
+        self._end(0)
+        seen.stored = observe.stored(self.broker.data_dir)
+        seen.unfinished = observe.unfinished(self.broker.data_dir)
+        seen.errors = self._complaints
+        report = self._report
+        report.findings += [f"{self._seed}: {finding}" for finding in [*self.clients.findings, *check(history, seen)]]
+        report.transactions += outcomes(history, seen)
+        report.fenced += history.fenced
+        report.troubles.update(trouble[:110] for trouble in history.troubles)
+
+
+def has_java() -> tuple[bool, str]:
+    """Whether the Java clients can be had here, and why not."""
+    try:
+        kafka.java()
+        kafka.jars("clients")
+    except kafka.Unavailable as missing:
+        return False, str(missing)
+    return True, ""
+
+
+def run(
+    kills: int, seed: str, *, java: bool, progress: Callable[[int], None] = lambda done: None, keep: Path | None = None
+) -> Report:
+    """Run to so many kills. With ``keep`` the directories of all rounds stay there, else those with findings."""
+    report = Report(seed)
+    readers = [name for name in READERS if java or name != "java"]
+    number = 0
+    while report.killed < kills and not report.findings:
+        number += 1
+        directory = Path(tempfile.mkdtemp(prefix=f"ottla-chaos-{number}-", dir=keep))
+        durability = "power" if number % 3 == 0 else "process"
+        reader = readers[number % len(readers)]
+        one = Round(directory, f"{seed}/{number}", report, java=java, durability=durability, reader=reader)
+        try:
+            one.run(min(KILLS_A_ROUND, kills - report.killed), progress)
+        finally:
+            one.broker.kill()
+        if report.findings:
+            report.findings.append(f"the directory of this round is {directory}")
+        elif keep is None:
+            shutil.rmtree(directory)
+    return report

@@ -1,0 +1,149 @@
+"""What the clients under chaos tried, and what they were told of it.
+
+Each actor writes one JSON line for each thing that happens, at the moment it happens, so that a killed process leaves all
+that it knew. Times are of the machine's monotonic clock, in seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+TopicPartition = tuple[str, int]
+
+COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
+
+
+@dataclass(slots=True)
+class Record:
+    """A record that was given to a client. ``source`` is the input record that it was made of."""
+
+    where: TopicPartition
+    value: str
+    source: tuple[str, int, int] | None = None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One transaction as its producer saw it.
+
+    ``session`` counts the initialisations of an actor's producer; ``offsets`` are what was sent to the transaction. The
+    outcome is unknown where a commit was asked for and no success told.
+    """
+
+    transactional_id: str
+    actor: str
+    session: int
+    number: int
+    records: list[Record]
+    group: str | None = None
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    commit_asked_s: float | None = None
+    ended_s: float | None = None
+    told_committed: bool = False
+
+    @property
+    def outcome(self) -> str:
+        if self.told_committed:
+            return COMMITTED
+        return ABORTED if self.commit_asked_s is None else UNKNOWN
+
+    @property
+    def name(self) -> str:
+        return f"{self.actor}/{self.session}/{self.number}"
+
+
+@dataclass(slots=True)
+class Session:
+    """A producer that was given its identity at ``initialised_s``."""
+
+    transactional_id: str
+    actor: str
+    session: int
+    initialised_s: float
+
+
+@dataclass(slots=True)
+class OffsetsRead:
+    """The committed offsets that a consumer was told; the question was asked at ``asked_s``."""
+
+    group: str
+    asked_s: float
+    offsets: dict[TopicPartition, int]
+
+
+@dataclass(slots=True)
+class History:
+    attempts: list[Attempt] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+    offsets_read: list[OffsetsRead] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    fenced: int = 0
+
+
+class Scribe:
+    """Writes the lines of one actor."""
+
+    def __init__(self, path: Path, actor: str, transactional_id: str, group: str | None) -> None:
+        self._file: TextIO = path.open("a")
+        self._common = {"actor": actor, "id": transactional_id, "group": group}
+
+    def note(self, event: str, **fields: Any) -> None:
+        self._file.write(json.dumps({"event": event, "s": time.monotonic(), **self._common, **fields}) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read(paths: list[Path]) -> History:
+    """The history that actors have written; a line that a kill has cut off is left out."""
+    history = History()
+    for path in sorted(paths):
+        open_by: dict[tuple[str, int, int], Attempt] = {}
+        for text in path.read_text().splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            _take(history, open_by, line)
+    history.sessions.sort(key=lambda s: s.initialised_s)
+    return history
+
+
+def _take(history: History, open_by: dict[tuple[str, int, int], Attempt], line: dict[str, Any]) -> None:
+    event = line["event"]
+    if event == "initialised":
+        history.sessions.append(Session(line["id"], line["actor"], line["session"], line["s"]))
+    elif event == "offsets read":
+        history.offsets_read.append(OffsetsRead(line["group"], line["asked_s"], _offsets(line["offsets"])))
+    elif event == "fenced":
+        history.fenced += 1
+    elif event == "trouble":
+        history.troubles.append(f"{line['actor']}: {line['error']}")
+    elif event == "begin":
+        attempt = Attempt(
+            transactional_id=line["id"],
+            actor=line["actor"],
+            session=line["session"],
+            number=line["number"],
+            records=[Record((t, p), value, tuple(source) if source else None) for t, p, value, source in line["records"]],
+            group=line["group"] if line["offsets"] else None,
+            offsets=_offsets(line["offsets"]),
+        )
+        open_by[attempt.actor, attempt.session, attempt.number] = attempt
+        history.attempts.append(attempt)
+    elif event in ("commit asked", "committed", "ended"):
+        attempt = open_by[line["actor"], line["session"], line["number"]]
+        if event == "commit asked":
+            attempt.commit_asked_s = line["s"]
+        else:
+            attempt.ended_s = line["s"]
+            attempt.told_committed = event == "committed"
+
+
+def _offsets(listed: list[tuple[str, int, int]]) -> dict[TopicPartition, int]:
+    return {(topic, partition): offset for topic, partition, offset in listed}

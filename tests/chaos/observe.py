@@ -1,0 +1,182 @@
+"""What is there in the end: through a stock consumer, through an admin client, and in the files themselves."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError
+from confluent_kafka import TopicPartition as CTopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinator.result import LogRecord
+from coordinator.transaction.metadata import TxnMetadata, from_record
+from coordinator.transaction.states import AT_REST
+from protocol.errors import DecodeError
+from protocol.records import batches, crc_is_valid, read_marker, read_records
+from storage.log_dir import parse_directory_name
+from tests.chaos.checker import Shown, Stored
+from tests.chaos.history import TopicPartition
+from tests.chaos.worker import client_named
+
+TIMEOUT_S = 60
+
+
+def shown(bootstrap: str, partitions: Iterable[TopicPartition], *, committed: bool) -> Shown:
+    """Everything from the beginning to what a consumer is told is the end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "observer",
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        }
+    )
+    found: Shown = {where: [] for where in partitions}
+    consumer.assign([CTopicPartition(*where, OFFSET_BEGINNING) for where in found])
+    unread = set(found)
+    deadline = time.monotonic() + TIMEOUT_S
+    while unread:
+        assert time.monotonic() < deadline, f"no end of {sorted(unread)}"
+        for message in consumer.consume(1_000, 0.2):
+            where = (message.topic(), message.partition())
+            if message.error() is None:
+                found[where].append((message.offset(), message.value().decode().rstrip(".")))
+                unread.add(where)
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                unread.discard(where)
+    consumer.close()
+    return found
+
+
+def ends(bootstrap: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+    """Last stable offset and high watermark of each partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    asked = {CTopicPartition(*where): OffsetSpec.latest() for where in partitions}
+
+    def latest(level: Any) -> dict[TopicPartition, int]:
+        futures = admin.list_offsets(asked, isolation_level=level, request_timeout=10)
+        return {(p.topic, p.partition): future.result().offset for p, future in futures.items()}
+
+    stable, high = latest(IsolationLevel.READ_COMMITTED), latest(IsolationLevel.READ_UNCOMMITTED)
+    return {where: (stable[where], high[where]) for where in high}
+
+
+def settled(bootstrap: str, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, tuple[int, int]]:
+    """The ends, as soon as no transaction is open, or when the time is over."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = ends(bootstrap, partitions)
+        if all(stable == high for stable, high in found.values()) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.2)
+
+
+def unsettled(bootstrap: str, upto: dict[TopicPartition, int], timeout_s: float) -> list[str]:
+    """Partitions whose last stable offset has not passed these offsets when the time is over, a line each."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = ends(bootstrap, upto)
+        late = [where for where, (stable, _) in found.items() if stable < upto[where]]
+        if not late or time.monotonic() > deadline:
+            return [f"stuck: the last stable offset of {w} is {found[w][0]}, and {upto[w]} was its end" for w in late]
+        time.sleep(0.2)
+
+
+def shown_to(name: str, bootstrap: str, topics: list[str], expected: Shown) -> Shown:
+    """What a committed consumer of another client library reads: at least as much as is expected, or what there is in time."""
+    consumer = client_named(name).consumer(bootstrap, topics, group=f"observer-{name}")
+    found: dict[TopicPartition, list[tuple[int, str]]] = {where: [] for where in expected}
+    count, wanted = 0, sum(len(records) for records in expected.values())
+    deadline = time.monotonic() + TIMEOUT_S
+    while count < wanted and time.monotonic() < deadline:
+        for m in consumer.poll(0.5):
+            found[m.topic, m.partition].append((m.offset, (m.value or b"").decode().rstrip(".")))
+            count += 1
+    for m in consumer.poll(0.5):
+        found[m.topic, m.partition].append((m.offset, (m.value or b"").decode().rstrip(".")))
+    consumer.close()
+    return found
+
+
+def committed_offsets(bootstrap: str, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    found = consumer.committed([CTopicPartition(*where) for where in partitions], TIMEOUT_S)
+    consumer.close()
+    return {(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+
+def stored(directory: Path) -> dict[TopicPartition, list[Stored]]:
+    """Every batch of every partition but the coordinator's and the cluster's own. Raises AssertionError for a bad one."""
+    found: dict[TopicPartition, list[Stored]] = defaultdict(list)
+    for path in _logs(directory):
+        where = parse_directory_name(path.parent.name)
+        if where is None or (where[0].startswith("__") and where[0] != OFFSETS_TOPIC):
+            continue
+        raw = path.read_bytes()
+        end = 0
+        for at, header in batches(raw):
+            batch = raw[at : at + header.size_bytes]
+            assert crc_is_valid(batch, header), f"{path}: a batch with a wrong CRC at {at}"
+            marker = read_marker(batch, header) if header.is_control else None
+            values = []
+            if marker is None and where[0] != OFFSETS_TOPIC:
+                values = [(record.value or b"").decode().rstrip(".") for record in read_records(batch)]
+            found[where].append(
+                Stored(
+                    base_offset=header.base_offset,
+                    next_offset=header.next_offset,
+                    producer_id=header.producer_id,
+                    is_transactional=header.is_transactional,
+                    commit=marker.commit if marker is not None else None,
+                    values=values,
+                )
+            )
+            end = at + header.size_bytes
+        assert end == len(raw), f"{path}: {len(raw) - end} bytes behind the last whole batch"
+    return dict(found)
+
+
+def unfinished(directory: Path) -> list[str]:
+    """Transactional ids whose newest record in the coordinator's log is not at rest."""
+    newest: dict[str, TxnMetadata | None] = {}
+    for path in _logs(directory):
+        if not path.parent.name.startswith(f"{TRANSACTION_TOPIC}-"):
+            continue
+        raw = path.read_bytes()
+        for at, header in batches(raw):
+            for record in () if header.is_control else read_records(raw[at : at + header.size_bytes]):
+                try:
+                    name, metadata = from_record(LogRecord(record.key, record.value))
+                except DecodeError:
+                    continue
+                newest[name] = metadata
+    return [f"{name} is {m.state.label}" for name, m in newest.items() if m is not None and m.state not in AT_REST]
+
+
+def _logs(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*/*.log"))
+
+
+def complaints(lines: Iterable[str], *, disk_was_full: bool) -> list[str]:
+    """Lines of a broker's log that tell of a bug: errors, and whatever has a trace."""
+    found = []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            if not (disk_was_full and line.startswith("ottla: cannot start: No space left")):
+                found.append(line)
+            continue
+        expected = disk_was_full and "exception" not in entry
+        if not expected and (entry.get("level") in ("error", "critical") or "exception" in entry):
+            found.append(line)
+    return found

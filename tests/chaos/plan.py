@@ -1,0 +1,97 @@
+"""Which faults strike in which life of the broker."""
+
+from __future__ import annotations
+
+import random
+
+from tests.chaos.points import (
+    ABORTED_INDEX,
+    AFTER,
+    BEFORE,
+    COMPLETE,
+    DATA,
+    FILE,
+    FULL,
+    GROUP,
+    IDENTITY,
+    INDEX,
+    KILL,
+    MARKER,
+    OFFSETS_MARKER,
+    OTHERS,
+    PAUSE,
+    PREPARE,
+    TERM,
+    TORN,
+    TRUNCATE,
+    Fault,
+)
+
+ENDING_POINTS = [
+    *((PREPARE, TORN), (PREPARE, AFTER)),
+    *((MARKER, side) for side in (BEFORE, TORN, AFTER)),
+    *((OFFSETS_MARKER, side) for side in (BEFORE, TORN, AFTER)),
+    *((COMPLETE, side) for side in (BEFORE, TORN, AFTER)),
+]
+ABORT_POINTS = [(ABORTED_INDEX, side) for side in (BEFORE, TORN, AFTER)]
+NEVER_TORN = {"file", "truncate"}
+"""A small file is replaced as a whole."""
+SELDOM = {ABORTED_INDEX, FILE, GROUP, IDENTITY, INDEX, TRUNCATE}
+"""Not written by each transaction."""
+OTHER_POINTS = [
+    (PREPARE, BEFORE),
+    *((kind, side) for kind in OTHERS for side in (BEFORE, TORN, AFTER) if not (kind in NEVER_TORN and side == TORN)),
+]
+FULL_POINTS = [PREPARE, MARKER, OFFSETS_MARKER, ABORTED_INDEX, COMPLETE, DATA]
+FULL_MS = (200, 1_200)
+
+ORDINARY, CLIENT_KILLED, ZOMBIE = "ordinary", "client killed", "zombie"
+SHARES = {PAUSE: 50, FULL: 12, TERM: 15, CLIENT_KILLED: 20, ZOMBIE: 30}
+"""One of this sort comes to so many kills, and at least one to a round."""
+
+
+def deck(kills: int, rng: random.Random) -> list[str]:
+    """What comes, in the order of drawing: so many lives that are killed, and between them other lives and blows to clients."""
+    others = [sort for sort, share in SHARES.items() for _ in range(max(1, kills // share))]
+    cards = [ORDINARY] * kills + others
+    rng.shuffle(cards)
+    return cards
+
+
+def killing(rng: random.Random, *, inside_a_commit: bool) -> list[Fault]:
+    """A kill at a point; none means from outside."""
+    commit: bool | None = None
+    written = 0
+    dice = 0.0 if inside_a_commit else rng.random()
+    if dice < 0.45:
+        kind, side = rng.choice(ENDING_POINTS)
+        commit = True
+        written = rng.choice([0, 1, 2]) if (kind, side) == (MARKER, BEFORE) else 0
+    elif dice < 0.50:
+        kind, side, commit = *rng.choice(ENDING_POINTS), False
+    elif dice < 0.57:
+        kind, side = rng.choice(ABORT_POINTS)
+    elif dice < 0.85:
+        kind, side = rng.choice(OTHER_POINTS)
+    else:
+        return []
+    countdown = rng.choice([1, 1, 2, 3] if kind in SELDOM else [1, 1, 2, 3, 5, 8, 13, 21])
+    return [Fault(kind, side, countdown, KILL, commit=commit, written=written, room_bytes=rng.randrange(7))]
+
+
+def pausing(rng: random.Random) -> list[Fault]:
+    """A pause where a transaction is being ended, and a kill where a later one is."""
+    kind, side = rng.choice([(PREPARE, AFTER), (MARKER, BEFORE), (MARKER, AFTER), (COMPLETE, BEFORE), (COMPLETE, AFTER)])
+    return [Fault(kind, side, rng.randrange(1, 6), PAUSE), Fault(COMPLETE, rng.choice([BEFORE, AFTER]), 20, KILL)]
+
+
+def filling(rng: random.Random) -> list[Fault]:
+    """A disk that is full from some write on, for a while: what is written next still fits, or in part, or not at all."""
+    room_bytes = rng.choice([0, rng.randrange(400)])
+    return [Fault(rng.choice(FULL_POINTS), BEFORE, rng.randrange(1, 12), FULL, room_bytes=room_bytes, for_ms=rng.randint(*FULL_MS))]
+
+
+def terminating(rng: random.Random) -> list[Fault]:
+    """SIGTERM where a transaction is being ended."""
+    kind, side = rng.choice([(kind, side) for kind, side in ENDING_POINTS if side != TORN])
+    return [Fault(kind, side, rng.randrange(1, 12), TERM)]

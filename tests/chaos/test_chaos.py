@@ -1,0 +1,35 @@
+"""Sixty kills, at least a third of them inside a commit, while stock clients write transactions: exactly once stands."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.chaos.director import has_java, run
+from tests.chaos.table import table
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+
+KILLS = int(os.environ.get("KILLS", "60"))
+SEED = os.environ.get("SEED") or str(time.time_ns() % 1_000_000)
+
+
+@pytest.mark.entry("STO-01", "CRD-01", "MRK-08")
+def test_exactly_once_over_kills_inside_commits(capsys: pytest.CaptureFixture[str]) -> None:
+    def say(line: str) -> None:
+        with capsys.disabled():
+            print(line)
+
+    say(f"\nchaos: SEED={SEED}")
+    java, missing = has_java()
+    if not java:
+        say(f"without the Java clients: {missing}")
+    shown: Callable[[int], None] = lambda done: say(f"{done}/{KILLS} kills") if done % 20 == 0 else None  # noqa: E731
+    report = run(KILLS, SEED, java=java, progress=shown)
+    say(table(report))
+    assert not report.findings
+    assert report.killed >= KILLS
+    assert 3 * report.inside_commit >= report.killed

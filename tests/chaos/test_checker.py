@@ -1,0 +1,274 @@
+"""The checker of histories is checked itself: a sound story passes, and each planted fault is named by its rule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.checker import RULES, Observation, Stored, check, outcomes
+from tests.chaos.history import Attempt, History, OffsetsRead, Record, Scribe, Session, read
+
+INPUT, LEFT, RIGHT = ("in", 0), ("out", 0), ("out", 1)
+FEEDER, PIPER, GROUP = 1, 2, "g"
+
+
+def attempt(name: str, number: int, records: list[Record], *, ended: str, at_s: float, session: int = 1) -> Attempt:
+    return Attempt(
+        transactional_id=name,
+        actor=f"{name}#1",
+        session=session,
+        number=number,
+        records=records,
+        commit_asked_s=None if ended == "aborted" else at_s,
+        ended_s=None if ended == "unknown" else at_s + 0.1,
+        told_committed=ended == "committed",
+    )
+
+
+def piped(number: int, sources: list[int], where: list[tuple[str, int]], *, ended: str, at_s: float) -> Attempt:
+    """A transaction that makes of each input offset a record."""
+    records = [Record(w, f"p/{number}/{i}", (*INPUT, s)) for i, (s, w) in enumerate(zip(sources, where, strict=True))]
+    made = attempt("pipe", number, records, ended=ended, at_s=at_s)
+    made.group, made.offsets = GROUP, {INPUT: sources[-1] + 1}
+    return made
+
+
+@pytest.fixture
+def history() -> History:
+    """The feeder commits, aborts, commits; the piper aborts, commits over two partitions, and is not told of its last commit."""
+    return History(
+        attempts=[
+            attempt("feed", 1, [Record(INPUT, "f1"), Record(INPUT, "f2")], ended="committed", at_s=1),
+            attempt("feed", 2, [Record(INPUT, "f3")], ended="aborted", at_s=2),
+            attempt("feed", 3, [Record(INPUT, "f4")], ended="committed", at_s=3),
+            piped(1, [0, 1], [LEFT, RIGHT], ended="aborted", at_s=4),
+            piped(2, [0, 1], [LEFT, RIGHT], ended="committed", at_s=5),
+            piped(3, [5], [LEFT], ended="unknown", at_s=6),
+        ],
+        sessions=[Session("feed", "feed#1", 1, 0.5), Session("pipe", "pipe#1", 1, 0.6)],
+        offsets_read=[OffsetsRead(GROUP, 4.5, {}), OffsetsRead(GROUP, 5.5, {INPUT: 2})],
+    )
+
+
+def data(base_offset: int, producer_id: int, *values: str) -> Stored:
+    return Stored(base_offset, base_offset + len(values), producer_id, True, None, list(values))
+
+
+def marker(offset: int, producer_id: int, *, commit: bool) -> Stored:
+    return Stored(offset, offset + 1, producer_id, True, commit)
+
+
+@pytest.fixture
+def seen() -> Observation:
+    """What follows from that history; the unknown commit has come about."""
+    return Observation(
+        committed={INPUT: [(0, "f1"), (1, "f2"), (5, "f4")], LEFT: [(2, "p/2/0"), (4, "p/3/0")], RIGHT: [(2, "p/2/1")]},
+        uncommitted={
+            INPUT: [(0, "f1"), (1, "f2"), (3, "f3"), (5, "f4")],
+            LEFT: [(0, "p/1/0"), (2, "p/2/0"), (4, "p/3/0")],
+            RIGHT: [(0, "p/1/1"), (2, "p/2/1")],
+        },
+        stored={
+            INPUT: [
+                data(0, FEEDER, "f1", "f2"),
+                marker(2, FEEDER, commit=True),
+                data(3, FEEDER, "f3"),
+                marker(4, FEEDER, commit=False),
+                data(5, FEEDER, "f4"),
+                marker(6, FEEDER, commit=True),
+            ],
+            LEFT: [
+                data(0, PIPER, "p/1/0"),
+                marker(1, PIPER, commit=False),
+                data(2, PIPER, "p/2/0"),
+                marker(3, PIPER, commit=True),
+                data(4, PIPER, "p/3/0"),
+                marker(5, PIPER, commit=True),
+            ],
+            RIGHT: [
+                data(0, PIPER, "p/1/1"),
+                marker(1, PIPER, commit=False),
+                data(2, PIPER, "p/2/1"),
+                marker(3, PIPER, commit=True),
+            ],
+        },
+        ends={INPUT: (7, 7), LEFT: (6, 6), RIGHT: (4, 4)},
+        offsets={GROUP: {INPUT: 6}},
+    )
+
+
+def test_a_sound_history_passes(history: History, seen: Observation) -> None:
+    assert check(history, seen) == []
+    assert outcomes(history, seen) == {"committed": 3, "aborted": 2, "unknown, committed": 1}
+
+
+def test_an_unknown_commit_may_not_have_come_about(history: History, seen: Observation) -> None:
+    seen.committed[LEFT].pop()
+    seen.stored[LEFT][-1].commit = False
+    seen.offsets[GROUP][INPUT] = 2
+    assert check(history, seen) == []
+
+
+Plant = Callable[[History, Observation], None]
+
+
+def lose_one(history: History, seen: Observation) -> None:
+    seen.committed[INPUT].pop()
+
+
+def double_one(history: History, seen: Observation) -> None:
+    seen.committed[INPUT].append((7, "f4"))
+
+
+def put_one_elsewhere(history: History, seen: Observation) -> None:
+    seen.committed[RIGHT].append(seen.committed[LEFT].pop(0))
+
+
+def store_one_twice(history: History, seen: Observation) -> None:
+    seen.uncommitted[INPUT].insert(0, (0, "f3"))
+
+
+def swap_two(history: History, seen: Observation) -> None:
+    seen.committed[INPUT][:2] = [(0, "f2"), (1, "f1")]
+
+
+def swap_two_transactions(history: History, seen: Observation) -> None:
+    seen.uncommitted[LEFT].reverse()
+
+
+def show_the_aborted(history: History, seen: Observation) -> None:
+    seen.committed[INPUT].insert(2, (3, "f3"))
+
+
+def show_what_nobody_wrote(history: History, seen: Observation) -> None:
+    seen.uncommitted[INPUT].append((7, "garbage"))
+
+
+def tear_over_partitions(history: History, seen: Observation) -> None:
+    history.attempts[4].told_committed = False
+    seen.committed[RIGHT].clear()
+
+
+def tear_within_a_partition(history: History, seen: Observation) -> None:
+    history.attempts[0].told_committed = False
+    seen.committed[INPUT].pop(0)
+
+
+def commit_offsets_without_output(history: History, seen: Observation) -> None:
+    seen.committed[LEFT].pop()
+
+
+def output_without_offsets(history: History, seen: Observation) -> None:
+    seen.offsets[GROUP][INPUT] = 2
+
+
+def pipe_one_input_twice(history: History, seen: Observation) -> None:
+    history.attempts[5].records[0].source = (*INPUT, 1)
+
+
+def rewind_the_offsets(history: History, seen: Observation) -> None:
+    history.offsets_read[1].offsets[INPUT] = 1
+    history.attempts[3].offsets[INPUT] = 1
+
+
+def invent_an_offset(history: History, seen: Observation) -> None:
+    history.offsets_read[1].offsets[INPUT] = 4
+
+
+def lose_the_offsets(history: History, seen: Observation) -> None:
+    seen.offsets[GROUP].clear()
+
+
+def let_a_zombie_commit(history: History, seen: Observation) -> None:
+    history.sessions.append(Session("feed", "feed#2", 1, 2.5))
+
+
+def leave_a_gap(history: History, seen: Observation) -> None:
+    del seen.stored[RIGHT][0]
+    del seen.stored[RIGHT][1]
+    seen.uncommitted[RIGHT].pop(0)
+
+
+def show_other_than_is_stored(history: History, seen: Observation) -> None:
+    seen.stored[LEFT][-1].commit = False
+
+
+def show_another_client_less(history: History, seen: Observation) -> None:
+    seen.others["another"] = {LEFT: seen.committed[LEFT][:1]}
+
+
+def leave_one_open(history: History, seen: Observation) -> None:
+    seen.ends[LEFT] = (4, 6)
+
+
+def leave_one_prepared(history: History, seen: Observation) -> None:
+    seen.unfinished.append("pipe is PrepareCommit")
+
+
+def find_one_torn(history: History, seen: Observation) -> None:
+    seen.audit.append("pipe was committed, and out-1 has no marker of it")
+
+
+def log_an_error(history: History, seen: Observation) -> None:
+    seen.errors.append("a trace")
+
+
+FAULTS: list[tuple[Plant, str, str]] = [
+    (lose_one, "acknowledged_once", "lost: f4"),
+    (double_one, "acknowledged_once", "twice: f4"),
+    (put_one_elsewhere, "acknowledged_once", "elsewhere: p/2/0"),
+    (store_one_twice, "no_duplicates_stored", "stored 2 times: f3"),
+    (swap_two, "in_order", "out of order: f1"),
+    (swap_two_transactions, "in_order", "out of order: p/2/0"),
+    (show_the_aborted, "no_aborted_visible", "aborted, but visible: f3"),
+    (show_what_nobody_wrote, "nothing_else", "unheard of: 'garbage'"),
+    (tear_over_partitions, "atomic", "torn: pipe#1/1/2 (unknown) lacks 1 of 2"),
+    (tear_within_a_partition, "atomic", "torn: feed#1/1/1"),
+    (commit_offsets_without_output, "output_matches_offsets", "offsets without output: g has committed 6"),
+    (output_without_offsets, "output_matches_offsets", "output without offsets: g made ('in', 0, 5) beyond its committed offset 2"),
+    (pipe_one_input_twice, "output_matches_offsets", "output without offsets: g made ('in', 0, 1) 2 times"),
+    (rewind_the_offsets, "offsets_never_return", "offset gone back: g ('in', 0) was told 1 after 2"),
+    (invent_an_offset, "offsets_never_return", "offset unheard of: g ('in', 0) is told 4"),
+    (lose_the_offsets, "offsets_never_return", "offset lost: g ('in', 0) ends at None"),
+    (let_a_zombie_commit, "zombies_fenced", "a zombie has committed: feed#1/1/3"),
+    (leave_a_gap, "views_agree", "gap: ('out', 1) has no offsets"),
+    (show_other_than_is_stored, "views_agree", "read_committed of ('out', 0)"),
+    (show_another_client_less, "views_agree", "another reads other than the rest in ('out', 0)"),
+    (leave_one_open, "all_settled", "stuck: the last stable offset of ('out', 0) is 4"),
+    (leave_one_prepared, "all_settled", "unfinished: pipe"),
+    (find_one_torn, "nobody_complains", "audit: pipe was committed"),
+    (log_an_error, "nobody_complains", "broker's log: a trace"),
+]
+
+
+@pytest.mark.parametrize(("plant", "rule", "finding"), FAULTS, ids=[plant.__name__ for plant, _, _ in FAULTS])
+def test_a_planted_fault_is_named(history: History, seen: Observation, plant: Plant, rule: str, finding: str) -> None:
+    plant(history, seen)
+    (judge,) = [one for one in RULES if one.__name__ == rule]
+    assert [found for found in judge(history, seen) if found.startswith(finding)]
+    assert [found for found in check(history, seen) if found.startswith(finding)]
+
+
+def test_each_rule_has_a_planted_fault() -> None:
+    assert {rule for _, rule, _ in FAULTS} == {rule.__name__ for rule in RULES}
+
+
+def test_what_a_killed_client_has_noted_is_read_back(tmp_path: Path) -> None:
+    """Never asked to commit is aborted, asked and not told is unknown; a line that is cut off counts for nothing."""
+    scribe = Scribe(tmp_path / "history-x", "pipe#1", "pipe", GROUP)
+    scribe.note("initialised", session=1)
+    for number, events in enumerate([["commit asked", "committed"], ["ended"], ["commit asked"], []], 1):
+        records = [("out", 0, f"v{number}", ("in", 0, number))]
+        scribe.note("begin", session=1, number=number, records=records, offsets=[("in", 0, number + 1)])
+        for event in events:
+            scribe.note(event, session=1, number=number)
+    scribe.close()
+    with (tmp_path / "history-x").open("a") as file:
+        file.write(json.dumps({"event": "commit asked", "s": 1.0, "actor": "pipe#1", "session": 1, "number": 4})[:-9])
+    history = read([tmp_path / "history-x"])
+    assert [a.outcome for a in history.attempts] == ["committed", "aborted", "unknown", "aborted"]
+    assert history.attempts[0].records == [Record(("out", 0), "v1", ("in", 0, 1))]
+    assert history.attempts[0].offsets == {("in", 0): 2}

@@ -1,0 +1,148 @@
+"""The points at which faults strike are those of a transaction's end, and the faults do what they say."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from protocol.records import EndTxnMarker, build_marker
+from storage import real_filesystem
+from storage.real_filesystem import RealFile, RealFilesystem
+from tests.chaos import broker as chaos
+from tests.chaos.points import AFTER, BEFORE, FULL, KILL, MARKER, PAUSE, TORN, Classifier, Fault, Strike, strikes
+from tests.crash.tracing import TracingFilesystem
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.simulated import SimulatedBroker
+
+
+def end_of_a_transaction(commands: list[str]) -> list[tuple[str, bool | None, tuple[int, int]]]:
+    """Kind, outcome and progress of each write that the last command brings about."""
+    fs = TracingFilesystem()
+    broker = SimulatedBroker({}, fs=fs, seed=1).start()
+    world = World(broker, "ottla", "")
+    for command in ("topic t partitions=2", "A = init x", *commands[:-1]):
+        assert "NONE" in perform(world, command) or command.startswith("topic")
+    begun = len(fs.trace)
+    perform(world, commands[-1])
+    classifier = Classifier()
+    found = []
+    for op in fs.trace[begun:]:
+        if op.kind == "append":
+            write = classifier.name(op.path, op.data)
+            found.append((write.kind, write.commit, classifier.progress(write)))
+            classifier.wrote(write)
+    world.close()
+    broker.abandon()
+    return found
+
+
+def test_a_commit_is_seen_step_by_step() -> None:
+    assert end_of_a_transaction(["produce A t", "produce A t/1", "offsets A g t=1", "commit A"]) == [
+        ("prepare", True, (0, 0)),
+        ("offsets marker", True, (0, 3)),
+        ("marker", True, (1, 3)),
+        ("marker", True, (2, 3)),
+        ("complete", True, (3, 3)),
+    ]
+
+
+def test_an_abort_writes_its_index_as_well() -> None:
+    kinds = [kind for kind, commit, _ in end_of_a_transaction(["produce A t", "abort A"]) if commit is False]
+    assert kinds == ["prepare", "marker", "aborted index", "complete"]
+
+
+def test_other_writes_have_names() -> None:
+    assert [kind for kind, _, _ in end_of_a_transaction(["produce A t"])][-1] == "data"
+    assert "ongoing" in [kind for kind, _, _ in end_of_a_transaction(["produce A t"])]
+    assert [kind for kind, _, _ in end_of_a_transaction(["produce A t", "offsets A g t=1"])][-1] == "pending offsets"
+
+
+@pytest.mark.parametrize(
+    ("kind", "side", "inside"),
+    [
+        ("prepare", BEFORE, False),
+        ("prepare", TORN, True),
+        ("marker", BEFORE, True),
+        ("complete", AFTER, True),
+        ("data", AFTER, False),
+    ],
+)
+def test_what_counts_as_inside(kind: str, side: str, inside: bool) -> None:
+    assert Strike(kind, side, KILL).is_inside is inside
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> chaos.Disk:
+    """Everything that `install` replaces is put back at the end."""
+    for owner, name in ((RealFile, "append"), (RealFile, "truncate"), (RealFilesystem, "write_file"), (RealFilesystem, "rename")):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    monkeypatch.setattr(real_filesystem, "os", real_filesystem.os)
+    monkeypatch.setattr(real_filesystem, "open", open, raising=False)
+    return chaos.Disk()
+
+
+MARKER_BATCH = bytes(build_marker(EndTxnMarker(1, 0, True, 0), 0))
+
+
+class Struck(Exception):
+    """Where the process would have ended."""
+
+
+@pytest.mark.parametrize(("side", "left"), [(BEFORE, 1.0), (TORN, 1.5), (AFTER, 2.0)])
+def test_a_kill_leaves_what_was_written_by_then(
+    disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str, left: float
+) -> None:
+    def kill(pid: int, number: int) -> None:
+        assert (pid, number) == (os.getpid(), signal.SIGKILL)
+        raise Struck
+
+    monkeypatch.setattr(chaos.os, "kill", kill)
+    chaos.install(chaos.Faults([Fault(MARKER, side, 2, KILL, room_bytes=3)], str(tmp_path / "strikes"), disk), disk)
+    (tmp_path / "t-0").mkdir()
+    file = RealFilesystem().open(str(tmp_path / "t-0" / "0.log"))
+    file.append(MARKER_BATCH)
+    with pytest.raises(Struck):
+        file.append(MARKER_BATCH)
+    file.close()
+    assert os.path.getsize(file.path) == int(left * len(MARKER_BATCH))  # noqa: PTH202
+    assert strikes(tmp_path / "strikes") == [Strike(MARKER, side, KILL, True, 2 if side == AFTER else 1, 2 if side == AFTER else 1)]
+
+
+def test_a_pause_goes_on(disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(chaos.os, "kill", lambda pid, number: sent.append(number))
+    chaos.install(chaos.Faults([Fault("index", BEFORE, 1, PAUSE)], str(tmp_path / "strikes"), disk), disk)
+    file = RealFilesystem().open(str(tmp_path / "0.index"))
+    file.append(b"x")
+    file.close()
+    assert sent == [signal.SIGSTOP]
+    assert file.size == 1
+
+
+def test_a_full_disk_takes_what_fits_refuses_and_has_room_again(disk: chaos.Disk, tmp_path: Path) -> None:
+    fault = Fault("index", BEFORE, 2, FULL, room_bytes=3, for_ms=60_000)
+    chaos.install(chaos.Faults([fault], str(tmp_path / "strikes"), disk), disk)
+    fs = RealFilesystem()
+    file = fs.open(str(tmp_path / "0.index"))
+    file.append(b"12345")
+    with pytest.raises(OSError, match="No space") as refused:
+        file.append(b"67890")
+    assert refused.value.errno == errno.ENOSPC
+    assert file.size == os.path.getsize(file.path) == 5  # noqa: PTH202
+    with pytest.raises(OSError, match="No space"):
+        fs.write_file(str(tmp_path / "checkpoint"), b"x")
+    with pytest.raises(OSError, match="No space"):
+        fs.make_dir(str(tmp_path / "new"))
+    fs.make_dir(str(tmp_path))
+    disk.fill(0, for_ms=0)
+    time.sleep(0.001)
+    file.append(b"67890")
+    fs.make_dir(str(tmp_path / "new"))
+    file.close()
+    assert file.size == 10

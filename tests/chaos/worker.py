@@ -1,0 +1,240 @@
+"""A process of actors that write through one stock client until SIGTERM: ``python -m tests.chaos.worker ...``.
+
+An actor has a transactional id. A plain one writes transactions over several partitions, one that pipes makes an output
+record of each input record and sends its offsets to the transaction. Some transactions are aborted on purpose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.history import Scribe, TopicPartition
+from tests.wire.clients import Client, Fenced, Message, WireConsumer, WireProducer
+
+TIMEOUT_MS = 4_000
+"""Of a transaction; a pause that is longer has it aborted."""
+ABORTS = 0.15
+COMMIT_TRIES = 5
+WAIT_S = 0.1
+
+stopping = threading.Event()
+
+
+class Retired(Exception):
+    """Another process has this actor's id now."""
+
+
+class Actor:
+    """Writes transactions, one after the other, and starts anew after each failure that its producer does not survive."""
+
+    def __init__(self, client: Client, options: argparse.Namespace, name: str, topics: dict[str, int]) -> None:
+        self.role, self.transactional_id = name.split(":")
+        self.group = f"g-{self.transactional_id.rpartition('-')[0]}" if self.role == "pipe" else None
+        self._client = client
+        self._bootstrap = options.bootstrap
+        self.actor = f"{self.transactional_id}#{options.instance}"
+        self._retired = Path(f"{options.history}.retired")
+        self._scribe = Scribe(Path(f"{options.history}.{self.transactional_id}"), self.actor, self.transactional_id, self.group)
+        self._rng = random.Random(f"{options.seed}/{self.actor}")
+        self._topics = topics
+        self._pace_s = options.pace_ms / 1000
+        self._session = 0
+        self._number = 0
+        self._commit_asked = False
+        self._producer: WireProducer | None = None
+        self._consumer: WireConsumer | None = None
+        # Where each input partition goes on: aiokafka goes back to committed offsets on its own while it rebalances, and
+        # its offsets are committed without the group's generation.
+        self._goes_back = client.name == "aiokafka"
+        self._next: dict[TopicPartition, int] = {}
+
+    def run(self) -> None:
+        try:
+            while not stopping.is_set():
+                try:
+                    self._step()
+                except Fenced:
+                    self._scribe.note("fenced")
+                    self._start_anew()
+                except Retired:
+                    return
+                except Exception as error:
+                    self._scribe.note("trouble", error=f"{type(error).__name__}: {error}"[:300])
+                    self._start_anew()
+        finally:
+            self._close()
+
+    # producers
+
+    def _start_anew(self) -> None:
+        with contextlib.suppress(Exception):
+            if self._producer is not None:
+                self._producer.close()
+        self._producer = None
+        stopping.wait(WAIT_S)
+
+    def _close(self) -> None:
+        for thing in (self._producer, self._consumer):
+            with contextlib.suppress(Exception):
+                if thing is not None:
+                    thing.close()
+        self._scribe.close()
+
+    def _initialised(self) -> WireProducer:
+        """The producer; with a new one whatever the last has left open is settled, so that committed offsets are final."""
+        if self._producer is not None:
+            return self._producer
+        if self._retired.exists():
+            raise Retired
+        producer = self._client.producer(
+            self._bootstrap, transactional_id=self.transactional_id, transaction_timeout_ms=TIMEOUT_MS, request_timeout_ms=3_000
+        )
+        self._producer = producer
+        producer.init()
+        self._session += 1
+        self._scribe.note("initialised", session=self._session)
+        self._rewind()
+        return producer
+
+    def _rewind(self) -> None:
+        if self._consumer is None:
+            return
+        asked_s = time.monotonic()
+        offsets = self._consumer.rewind()
+        self._scribe.note("offsets read", asked_s=asked_s, offsets=[(*where, at) for where, at in offsets.items()])
+        self._next = dict(offsets)
+
+    # transactions
+
+    def _step(self) -> None:
+        producer = self._initialised()
+        messages = self._poll() if self.role == "pipe" else []
+        if self.role == "pipe" and not messages:
+            return
+        self._number += 1
+        rng = self._rng
+        records: list[tuple[str, int, str, tuple[str, int, int] | None]] = []
+        if self.role == "pipe":
+            for m in messages:
+                records.append(self._record("out", len(records), (m.topic, m.partition, m.offset)))
+        else:
+            topics = ["in"] if self.role == "feed" else ["a", "b"]
+            for _ in range(rng.choice([1, 2, 3, 5, 8, 20])):
+                records.append(self._record(rng.choice(topics), len(records), None))
+        offsets: dict[TopicPartition, int] = {}
+        for m in messages:
+            offsets[m.topic, m.partition] = m.offset + 1
+        number, session = self._number, self._session
+        self._scribe.note("begin", session=session, number=number, records=records, offsets=[(*w, at) for w, at in offsets.items()])
+        aborts = rng.random() < ABORTS
+        self._commit_asked = False
+        try:
+            self._transact(producer, records, offsets, aborts)
+        except Exception as error:
+            if isinstance(error, Fenced) or self._commit_asked or rng.random() < 0.5:
+                raise
+            self._scribe.note("trouble", error=f"{type(error).__name__}: {error}"[:300])
+            aborts = True
+            producer.abort()
+        self._scribe.note("ended" if aborts else "committed", session=session, number=number)
+        if aborts:
+            self._rewind()
+        else:
+            self._next |= offsets
+        time.sleep(rng.random() * 2 * self._pace_s)
+
+    def _record(self, topic: str, at: int, source: tuple[str, int, int] | None) -> tuple[str, int, str, Any]:
+        partition = self._rng.randrange(self._topics[topic])
+        return topic, partition, f"{self.actor}/{self._session}/{self._number}/{at}", source
+
+    def _transact(self, producer: WireProducer, records: list[Any], offsets: dict[TopicPartition, int], aborts: bool) -> None:
+        producer.begin()
+        for topic, partition, value, _ in records:
+            producer.send(topic, value.encode() + b"." * self._rng.randrange(60), partition=partition)
+        if self._rng.random() < 0.5:
+            producer.flush()
+        if offsets:
+            assert self._consumer is not None
+            producer.send_offsets(self._consumer, offsets)
+        if aborts:
+            producer.abort()
+            return
+        self._commit_asked = True
+        self._scribe.note("commit asked", session=self._session, number=self._number)
+        for attempt in range(COMMIT_TRIES):
+            try:
+                producer.commit()
+                return
+            except Fenced:
+                raise
+            except Exception as error:
+                # librdkafka says which errors leave the commit to be asked for again.
+                again = getattr(error.args[0], "retriable", None) if error.args else None
+                if again is None or not again() or attempt == COMMIT_TRIES - 1:
+                    raise
+
+    def _poll(self) -> list[Message]:
+        if self._consumer is None:
+            self._consumer = self._client.consumer(self._bootstrap, ["in"], group=str(self.group))
+            self._next = {}
+        messages = []
+        for m in self._consumer.poll(0.2):
+            if not self._goes_back or m.offset >= self._next.get((m.topic, m.partition), 0):
+                messages.append(m)
+        return messages
+
+
+def client_named(name: str) -> Client:
+    if name == "kafka-python":
+        from tests.wire.clients.kafka_python import KafkaPython
+
+        return KafkaPython()
+    if name == "aiokafka":
+        from tests.wire.clients.aio import AioKafka
+
+        return AioKafka()
+    if name == "confluent-kafka":
+        from tests.wire.clients.confluent import Confluent
+
+        return Confluent()
+    from tests.wire.clients.java import Java, gateway
+
+    gateway()
+    return Java()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--client", required=True)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--history", required=True)
+    parser.add_argument("--instance", type=int, required=True)
+    parser.add_argument("--seed", required=True)
+    parser.add_argument("--pace-ms", type=int, required=True, help="between two transactions of an actor, on average")
+    parser.add_argument("--topics", required=True, help="name=partitions,...")
+    parser.add_argument("actors", nargs="+", help="role:transactional id")
+    options = parser.parse_args()
+    faulthandler.register(signal.SIGUSR1)
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    topics = {name: int(count) for name, _, count in (part.partition("=") for part in options.topics.split(","))}
+    client = client_named(options.client)
+    threads = [threading.Thread(target=Actor(client, options, name, topics).run) for name in options.actors]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(0.2)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
