@@ -165,7 +165,9 @@ class Broker:
 
     def reconfigure(self) -> None:
         """Dynamic configs were loaded or changed: live by them from here on."""
-        self.config = self.config.with_dynamic(self.cluster.dynamic_broker_configs)
+        self.config, refused = self.config.with_usable(self.cluster.dynamic_broker_configs)
+        for reason in refused:
+            log.error("dynamic_config_ignored", reason=reason)
         self.settings = self.config.settings
         self.connections.set_limits(self.settings)
 

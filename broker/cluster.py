@@ -172,13 +172,15 @@ class Cluster:
         self._runtime.execute(self.state.set_configs(resource_type, name, changes))
         if resource_type == BROKER_RESOURCE:
             self._broker.reconfigure()
+            # Most topics have no configs of their own, and one of all of them is the same.
+            plain = log_config({}, self._broker.config)
             for topic in self.state.topics:
-                self._refresh_log_config(topic)
+                own = self.state.config_of(TOPIC_RESOURCE, topic)
+                self._set_log_config(topic, self.log_config(topic) if own else plain)
         elif name in self.state.topics:
-            self._refresh_log_config(name)
+            self._set_log_config(name, self.log_config(name))
 
-    def _refresh_log_config(self, name: str) -> None:
-        config = self.log_config(name)
+    def _set_log_config(self, name: str, config: LogConfig) -> None:
         for index in range(self.state.topics[name].partition_count):
             self._broker.partitions.get(name, index).log.config = config
 

@@ -49,10 +49,17 @@ class Housekeeping:
             broker.transactions.expire_ids,
         )
         self._repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, broker.groups.expire_offsets)
-        self._repeat("retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention)
+        self._repeat(
+            "retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention, lambda s: s.log_initial_task_delay_ms
+        )
         self._repeat("compaction", lambda s: s.log_cleaner_backoff_ms, self.compact)
         self._repeat("producer_expiry", lambda s: s.producer_id_expiration_check_interval_ms, self._expire_producers)
-        self._repeat("checkpoints", lambda s: s.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+        self._repeat(
+            "checkpoints",
+            lambda s: s.log_flush_offset_checkpoint_interval_ms,
+            self._checkpoint,
+            lambda s: s.log_initial_task_delay_ms,
+        )
         self._repeat("idle_connections", lambda _: IDLE_TICK_MS, broker.connections.close_idle)
         self._repeat("trash", lambda _: TRASH_CHECK_MS, lambda: broker.directory.empty_trash(broker.env.now_ms()))
 
@@ -61,10 +68,17 @@ class Housekeeping:
             timer.cancel()
         self._timers.clear()
 
-    def _repeat(self, name: str, interval_ms: Callable[[Settings], int], task: Callable[[], Steps[None] | None]) -> None:
+    def _repeat(
+        self,
+        name: str,
+        interval_ms: Callable[[Settings], int],
+        task: Callable[[], Steps[None] | None],
+        first_ms: Callable[[Settings], int] | None = None,
+    ) -> None:
         """Run a task again and again; one that gives steps lets others in between two of them.
 
-        The interval begins when a task is done: it never runs twice at once, however long it takes.
+        The interval begins when a task is done: it never runs twice at once, however long it takes. ``first_ms`` is how
+        long after the start it runs first, where that is not an interval.
         """
 
         def again() -> None:
@@ -87,7 +101,10 @@ class Housekeeping:
             else:
                 self._run(steps, again, failed)
 
-        again()
+        if first_ms is None:
+            again()
+        else:
+            self._timers[name] = self._broker.env.call_later(first_ms(self._broker.settings), begin)
 
     def _run(self, steps: Steps[None], done: Callable[[], None], failed: Callable[[], None]) -> None:
         """Take one step after the other, each from the loop anew; called in an ``except`` block, ``failed`` sees the error."""

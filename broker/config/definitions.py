@@ -1,15 +1,23 @@
-"""Every config name that Apache Kafka knows, with type and default, and how values are read."""
+"""Every config name that Apache Kafka knows, with type, default and rule, and how values are read."""
 
 from __future__ import annotations
 
 import difflib
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 
-TOPIC, DYNAMIC = "T", "D"
+from broker.config.rules import broken, shown
+
+TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
 """Scopes in keys.txt, beside B for a broker key that is read at the start only."""
+
+LISTENER_PREFIX = "listener.name."
+"""Begins the name of a broker key that is meant for one listener."""
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -20,51 +28,108 @@ class ConfigError(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Definition:
-    """One config key. ``synonyms`` are the broker keys a topic key falls back to, first wins.
+    """One config key (ConfigDef.ConfigKey).
 
-    ``is_dynamic``: a broker key that may be set while the broker runs (DynamicBrokerConfig.AllDynamicConfigs).
+    ``synonyms``: the broker keys that stand in for a topic key, or a broker key's older names and coarser units; first wins.
+    ``rule``: which values it may have, see `broker.config.rules`. ``is_dynamic``: a broker key that may be set while the
+    broker runs (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS), ``is_per_broker``: so only for one broker by its id.
+    ``is_internal``: not shown by DescribeConfigs unless it is set. ``documentation``: for ottla's own keys.
     """
 
     name: str
     type: str
     default: str | None
+    rule: str = "-"
     synonyms: tuple[str, ...] = ()
     is_dynamic: bool = False
+    is_per_broker: bool = False
+    is_internal: bool = False
+    documentation: str | None = None
 
     def parse(self, text: str) -> Value:
-        """The typed value. Raises `ConfigError`."""
+        """The typed value; a list's repeated and empty elements are dropped. Raises `ConfigError`."""
         text = text.strip()
-        try:
-            return _READERS[self.type](text)
-        except (ValueError, KeyError):
-            raise ConfigError(f"{self.name}: {text!r} is not a {self.type.lower()}") from None
+        value = _READERS[self.type](text)
+        if value is None:
+            raise ConfigError(f"Invalid value {text} for configuration {self.name}: {_WANTED[self.type]}")
+        return value
+
+    def check(self, text: str) -> Value:
+        """The typed value, if the key may have it. Raises `ConfigError` in the words of ConfigDef and its validators."""
+        value = self.parse(text)
+        if self.type == "LIST" and self.rule != "-" and text.strip() and not all(part.strip() for part in text.split(",")):
+            raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
+        reason = broken(self.rule, self.name, value)
+        if reason is not None:
+            raise ConfigError(f"Invalid value {shown(self.rule, text.strip(), value)} for configuration {self.name}: {reason}")
+        return value
+
+    def canonical(self, text: str) -> str:
+        """A value as Kafka shows it when it has read it (ConfigDef.convertToString). Raises `ConfigError`."""
+        value = self.parse(text)
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, float):
+            return _java_double(value)
+        return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 OWN = (
-    Definition("ottla.durability", "STRING", "process"),
-    Definition("ottla.metrics.host", "STRING", "127.0.0.1"),
-    Definition("ottla.metrics.port", "INT", None),
+    Definition(
+        name="ottla.durability",
+        type="STRING",
+        default="process",
+        rule="{process|power}",
+        documentation="What an acknowledged record survives: with process a killed broker, with power a power cut as well.",
+    ),
+    Definition(
+        name="ottla.metrics.host", type="STRING", default="127.0.0.1", documentation="The address that metrics are served on."
+    ),
+    Definition(
+        name="ottla.metrics.port",
+        type="INT",
+        default=None,
+        rule="0..65535",
+        documentation="The port that Prometheus metrics are served on; 0 takes a free one, without a value there are none.",
+    ),
 )
-"""Keys that Kafka does not have. Metrics are served where a port is given; 0 takes a free one. Durability is ``process``,
-what was acknowledged survives a kill, or ``power``, it survives a power cut."""
+"""Keys that Kafka does not have."""
+
+SMALLEST_SEGMENT_BYTES = 14
+"""Kafka refuses a ``log.segment.bytes`` below 1 MiB; tests of retention and compaction want small segments."""
+_OWN_RULES = {"log.segment.bytes": f"{SMALLEST_SEGMENT_BYTES}.."}
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-def _bool(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
+def _bool(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())
 
 
-def _bounded(bits: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        value = int(text)
-        if not -(1 << bits - 1) <= value < 1 << bits - 1:
-            raise ValueError(text)
-        return value
+def _bounded(bits: int) -> Callable[[str], int | None]:
+    def read(text: str) -> int | None:
+        # A longer text is no number of these types, and Python reads it in quadratic time.
+        value = int(text) if len(text) <= 100 and _INTEGER.fullmatch(text) else None
+        return value if value is not None and -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
     return read
 
 
+def _double(text: str) -> float | None:
+    return float(text) if len(text) <= 100 and _DOUBLE.fullmatch(text) else None
+
+
+def _java_double(value: float) -> str:
+    """As Double.toString writes it: 0.5, 1.0E8."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7 or value in (math.inf, -math.inf):
+        return repr(value)
+    digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+
+
 def _list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 _READERS: dict[str, Callable[[str], Value]] = {
@@ -72,12 +137,16 @@ _READERS: dict[str, Callable[[str], Value]] = {
     "INT": _bounded(32),
     "SHORT": _bounded(16),
     "LONG": _bounded(64),
-    "DOUBLE": float,
+    "DOUBLE": _double,
     "LIST": _list,
     "STRING": str,
     "PASSWORD": str,
     "CLASS": str,
 }
+"""How a text is read (ConfigDef.parseType); None where it is not of the type."""
+
+_WANTED = {kind: f"Not a number of type {kind}" for kind in ("INT", "SHORT", "LONG", "DOUBLE")}
+_WANTED["BOOLEAN"] = "Expected value to be either true or false"
 
 
 @cache
@@ -88,10 +157,18 @@ def _tables() -> tuple[dict[str, Definition], dict[str, Definition]]:
     for line in text.splitlines():
         if line.startswith("#"):
             continue
-        scope, name, kind, default, *synonyms = line.split(" ")
-        value = {"<null>": None, "<required>": None, "<empty>": ""}.get(default, default)
-        definition = Definition(name, kind, value, tuple(synonyms[0].split(",")) if synonyms else (), scope == DYNAMIC)
-        (topic if scope == TOPIC else broker)[name] = definition
+        scope, name, kind, default, rule, *synonyms = line.split(" ")
+        definition = Definition(
+            name=name,
+            type=kind,
+            default={"<null>": None, "<required>": None, "<empty>": ""}.get(default, default),
+            rule=rule if scope[0] == TOPIC else _OWN_RULES.get(name, rule),
+            synonyms=tuple(synonyms[0].split(",")) if synonyms else (),
+            is_dynamic=scope[0] in (DYNAMIC, PER_BROKER),
+            is_per_broker=scope[0] == PER_BROKER,
+            is_internal=scope.endswith(INTERNAL),
+        )
+        (topic if scope[0] == TOPIC else broker)[name] = definition
     broker |= {definition.name: definition for definition in OWN}
     return broker, topic
 
@@ -100,10 +177,33 @@ def broker_definitions() -> dict[str, Definition]:
     return _tables()[0]
 
 
+def broker_definition(name: str) -> Definition | None:
+    """Of a broker key, also one for a single listener (``listener.name.plaintext.ssl.keystore.location``)."""
+    if name.startswith(LISTENER_PREFIX):
+        name = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    return _tables()[0].get(name)
+
+
 def topic_definitions() -> dict[str, Definition]:
     return _tables()[1]
 
 
-def unknown(name: str, known: dict[str, Definition]) -> ConfigError:
+@cache
+def documentation() -> dict[tuple[str, str], str]:
+    """What Apache Kafka says of its keys, by B for broker or T for topic, and name; read at first use."""
+    texts = {("B", d.name): d.documentation for d in OWN if d.documentation is not None}
+    for line in files("broker.config").joinpath("documentation.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            scope, name, text = line.split("\t", 2)
+            texts[scope, name] = text.replace("\\n", "\n")
+    return texts
+
+
+def suggestion(name: str, known: dict[str, Definition]) -> str:
+    """``; did you mean 'x'?``, or nothing where no known name is near."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return ConfigError(f"unknown setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def unknown(name: str, known: dict[str, Definition]) -> ConfigError:
+    return ConfigError(f"unknown setting {name!r}{suggestion(name, known)}")

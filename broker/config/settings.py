@@ -16,6 +16,7 @@ OWN_DEFAULTS: dict[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:9092",
     "controller.listener.names": "CONTROLLER",
     "log.dirs": ".ottla/data",
+    "log.initial.task.delay.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
@@ -58,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True):
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool
     log_cleaner_io_buffer_load_factor: float
+    log_initial_task_delay_ms: int
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     producer_id_expiration_ms: int
@@ -102,20 +104,52 @@ class BrokerConfig:
             self.given["node.id"] = self.given["broker.id"]
         if "log.dirs" not in self.given and "log.dir" in self.given:
             self.given["log.dirs"] = self.given["log.dir"]
-        for name in self.given:
+        for name, text in self.given.items():
             if name not in known:
                 raise unknown(name, known)
+            known[name].check(text)
         values: dict[str, Any] = {name.replace(".", "_"): self.value(name) for name in HONOURED}
         if isinstance(values["log_dirs"], tuple):
             if len(values["log_dirs"]) != 1:
                 raise ConfigError("log.dirs: exactly one directory is supported")
             values["log_dirs"] = values["log_dirs"][0]
-        if values["ottla_durability"] not in (PROCESS, POWER):
-            raise ConfigError(f"ottla.durability: {values['ottla_durability']!r} is neither process nor power")
+        self._check_retention()
         self.settings = Settings(**values)
+        connection_limits(self.settings.max_connections_per_ip_overrides)
+
+    def _check_retention(self) -> None:
+        """Raises `ConfigError`: KafkaConfig reads 0 as nothing that anybody means."""
+        for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+            value = self.value(name)
+            if isinstance(value, int) and (value == 0 or value < -1):
+                raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> BrokerConfig:
+        """Raises `ConfigError`. Names that Kafka does not know change nothing."""
+        known = broker_definitions()
+        for name, text in dynamic.items():
+            if name in known:
+                known[name].check(text)
         return BrokerConfig(self.given, dynamic)
+
+    def with_usable(self, dynamic: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
+        """With those that can be lived by, and why the others cannot: what a log holds must not prevent a start."""
+        try:
+            return self.with_dynamic(dynamic), []
+        except ConfigError:
+            reasons: list[str] = []
+        config = self.with_dynamic({})
+        for name, text in dynamic.items():
+            try:
+                config = self.with_dynamic({**config.dynamic, name: text})
+            except ConfigError as error:
+                reasons.append(str(error))
+        return config, reasons
+
+    @property
+    def static(self) -> dict[str, str]:
+        """What the broker was started with, ottla's own defaults included (DynamicBrokerConfig.staticBrokerConfigs)."""
+        return {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
 
     def text(self, name: str) -> str | None:
         """The value in force, as text."""
@@ -154,6 +188,17 @@ _ACCEPTED = {
     "num.io.threads",
 }
 """Meaningful for a real cluster and rightly without effect for one broker: no warning."""
+
+
+def connection_limits(text: str) -> dict[str, int]:
+    """``max.connections.per.ip.overrides``: ``address:count`` with commas between. Raises `ConfigError`."""
+    limits: dict[str, int] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        address, _, count = part.rpartition(":")
+        if not address or not (count.isascii() and count.isdigit()):
+            raise ConfigError(f"max.connections.per.ip.overrides: {part!r} is not ADDRESS:COUNT")
+        limits[address] = int(count)
+    return limits
 
 
 def _topic_fallbacks() -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.configs import check_resource, check_value
+from broker.handlers.config_changes import apply, check_keys, check_named_once, check_resource, repeated
 from protocol.errors import Code, KafkaError
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -14,21 +14,22 @@ from protocol.messages.alter_configs import (
 
 
 def handle(context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    return AlterConfigsResponse(0, [_alter(context, r, request.validate_only) for r in request.resources])
+    twice = repeated(request.resources)
+    return AlterConfigsResponse(0, [_alter(context, r, twice, request.validate_only) for r in request.resources])
 
 
-def _alter(context: Context, asked: AlterConfigsResource, validate_only: bool) -> AlterConfigsResourceResponse:
+def _alter(
+    context: Context, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
+) -> AlterConfigsResourceResponse:
     broker = context.broker
     kind, name = asked.resource_type, asked.resource_name
     try:
+        check_named_once(asked, twice)
+        check_keys(asked.configs)
         check_resource(broker, kind, name)
         changes: dict[str, str | None] = dict.fromkeys(broker.cluster.state.config_of(kind, name))
-        for config in asked.configs:
-            if config.value is not None:
-                check_value(kind, config.name, config.value)
-            changes[config.name] = config.value
-        if not validate_only:
-            broker.cluster.set_configs(kind, name, changes)
+        changes |= {config.name: config.value for config in asked.configs}
+        apply(broker, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
         return AlterConfigsResourceResponse(error.code, error.message, kind, name)
     return AlterConfigsResourceResponse(0, None, kind, name)

@@ -1,4 +1,4 @@
-"""What the config APIs share: entries with their sources, and the rules by which they are changed."""
+"""Configs in force with their sources and synonyms, as DescribeConfigs shows them (kafka.server.ConfigHelper)."""
 
 from __future__ import annotations
 
@@ -6,107 +6,119 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.config.definitions import ConfigError, broker_definitions, topic_definitions
-from broker.config.settings import OWN_DEFAULTS
-from broker.config.topics import broker_fallback, validate
+from broker.config.definitions import Definition, broker_definition, broker_definitions, topic_definitions
+from broker.config.topics import effective
 from coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
-from protocol.errors import Code, KafkaError
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_CLUSTER, STATIC_BROKER, DEFAULT = range(1, 6)
 _TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
+UNKNOWN_TYPE = 0
 
-SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+Synonym = tuple[str, str | None, int]
+"""Name, value, source."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Entry:
-    """One config in force. ``synonyms`` are (name, value, source), the one in force first."""
+    """One config in force. ``synonyms`` are all places that it could come from, the one in force first."""
 
     name: str
     value: str | None
-    source: int
     type: int
     read_only: bool
     is_sensitive: bool
-    synonyms: list[tuple[str, str | None, int]] = field(default_factory=list)
+    scope: str
+    """B for broker or T for topic, whose documentation it has."""
+    synonyms: list[Synonym] = field(default_factory=list)
+
+    @property
+    def source(self) -> int:
+        return self.synonyms[0][2] if self.synonyms else DEFAULT
 
 
 def topic_entries(broker: Broker, topic: str, overrides: Mapping[str, str] | None = None) -> list[Entry]:
     own = broker.cluster.state.config_of(TOPIC_RESOURCE, topic) if overrides is None else overrides
     entries = []
     for name, definition in topic_definitions().items():
-        synonyms: list[tuple[str, str | None, int]] = []
+        if definition.is_internal and name not in own:
+            continue
+        synonyms = _broker_synonyms(broker, definition.synonyms[0]) if definition.synonyms else []
+        text = effective(name, own, broker.config)
+        value = None if text is None else definition.canonical(text)
         if name in own:
-            synonyms.append((name, own[name], DYNAMIC_TOPIC))
-        fallback = broker_fallback(name, broker.config)
-        if fallback is not None:
-            key, value = fallback
-            given = key in broker.config.given
-            synonyms.append((key, value, STATIC_BROKER if given else DEFAULT))
-        if not synonyms:
-            synonyms.append((name, definition.default, DEFAULT))
-        _, value_in_force, source = synonyms[0]
-        entries.append(Entry(name, value_in_force, source, _TYPES[definition.type], False, False, synonyms))
+            synonyms.insert(0, (name, value, DYNAMIC_TOPIC))
+        entries.append(
+            Entry(
+                name=name,
+                value=value,
+                type=_TYPES[definition.type],
+                read_only=False,
+                is_sensitive=False,
+                scope="T",
+                synonyms=synonyms,
+            )
+        )
     return entries
 
 
 def broker_entries(broker: Broker) -> list[Entry]:
-    state, config = broker.cluster.state, broker.config
-    dynamic = [
-        (DYNAMIC_BROKER, state.config_of(BROKER_RESOURCE, str(broker.settings.node_id))),
-        (DYNAMIC_CLUSTER, state.config_of(BROKER_RESOURCE, "")),
-    ]
-    entries = []
-    for name, definition in broker_definitions().items():
-        sensitive = definition.type == "PASSWORD"
-        source = STATIC_BROKER if name in config.given or name in OWN_DEFAULTS else DEFAULT
-        synonyms: list[tuple[str, str | None, int]] = [(name, own[name], kind) for kind, own in dynamic if name in own]
-        synonyms.append((name, None if sensitive else config.static_text(name), source))
-        read_only = not definition.is_dynamic
-        entries.append(Entry(name, synonyms[0][1], synonyms[0][2], _TYPES[definition.type], read_only, sensitive, synonyms))
-    return entries
+    """All that is not internal, and whatever was set."""
+    config, known = broker.config, broker_definitions()
+    names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
+    names += [name for name in config.dynamic if name not in known]
+    static = config.static
+    return [_broker_entry(broker, name, config.dynamic.get(name, static.get(name))) for name in names]
 
 
 def cluster_entries(broker: Broker) -> list[Entry]:
     """What was set for all brokers while they ran."""
     own = broker.cluster.state.config_of(BROKER_RESOURCE, "")
-    known = broker_definitions()
-    return [Entry(n, v, DYNAMIC_CLUSTER, _TYPES[known[n].type], False, False, [(n, v, DYNAMIC_CLUSTER)]) for n, v in own.items()]
+    entries = [_broker_entry(broker, name, value) for name, value in own.items()]
+    for entry in entries:
+        entry.synonyms = [s for s in entry.synonyms if s[2] == DYNAMIC_CLUSTER]
+    return entries
 
 
-def check_resource(broker: Broker, resource_type: int, name: str) -> None:
-    """Raises UNKNOWN_TOPIC_OR_PARTITION or INVALID_REQUEST."""
-    if resource_type == TOPIC_RESOURCE:
-        broker.cluster.state.topic(name)
-    elif resource_type == BROKER_RESOURCE:
-        if name not in ("", str(broker.settings.node_id)):
-            raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {broker.settings.node_id}, but received {name}")
-    else:
-        raise KafkaError(Code.INVALID_REQUEST, f"Unsupported resource type {resource_type}")
+def _broker_entry(broker: Broker, name: str, text: str | None) -> Entry:
+    definition = broker_definition(name)
+    if definition is not None:
+        text = definition.default if text is None else text
+    sensitive = _is_sensitive(definition)
+    value = None if sensitive or text is None or definition is None else definition.canonical(text)
+    return Entry(
+        name=name,
+        value=value,
+        type=UNKNOWN_TYPE if definition is None else _TYPES[definition.type],
+        read_only=definition is None or definition.name != name or not definition.is_dynamic,
+        is_sensitive=sensitive,
+        scope="B",
+        synonyms=_broker_synonyms(broker, name),
+    )
 
 
-def check_value(resource_type: int, name: str, value: str) -> None:
-    """Raises INVALID_CONFIG."""
-    try:
-        if resource_type == TOPIC_RESOURCE:
-            validate(name, value)
-        else:
-            definition = broker_definitions().get(name)
-            if definition is None:
-                raise ConfigError(f"unknown broker config {name!r}")
-            if not definition.is_dynamic:
-                raise ConfigError(f"Cannot update these configs dynamically: Set({name})")
-            definition.parse(value)
-    except ConfigError as error:
-        raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+def _is_sensitive(definition: Definition | None) -> bool:
+    """What nobody knows the type of may be a secret (KafkaConfig.maybeSensitive)."""
+    return definition is None or definition.type == "PASSWORD"
 
 
-def appended(current: str | None, value: str, *, subtract: bool) -> str:
-    """A list config with elements added or taken away."""
-    parts = [p for p in (current or "").split(",") if p]
-    given = value.split(",")
-    parts = [p for p in parts if p not in given] if subtract else parts + [p for p in given if p not in parts]
-    return ",".join(parts)
+def _broker_synonyms(broker: Broker, name: str) -> list[Synonym]:
+    """Where a broker key's value may come from, those before its own first mention left out (ConfigHelper.configSynonyms)."""
+    state, known = broker.cluster.state, broker_definitions()
+    definition = broker_definition(name)
+    names = (definition.synonyms if definition is not None and definition.name == name else ()) or (name,)
+    defaults = {n: known[n].default for n in names if n in known}
+    places: list[tuple[int, Mapping[str, str | None]]] = [
+        (DYNAMIC_BROKER, {**state.config_of(BROKER_RESOURCE, str(broker.settings.node_id))}),
+        (DYNAMIC_CLUSTER, {**state.config_of(BROKER_RESOURCE, "")}),
+        (STATIC_BROKER, {**broker.config.static}),
+        (DEFAULT, defaults),
+    ]
+    sensitive = _is_sensitive(definition)
+    synonyms = [
+        (n, None if sensitive else values[n], source) for source, values in places for n in names if values.get(n) is not None
+    ]
+    first = next((at for at, synonym in enumerate(synonyms) if synonym[0] == name), len(synonyms))
+    return synonyms[first:]

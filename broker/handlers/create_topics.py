@@ -6,7 +6,7 @@ from collections import Counter
 
 from broker.api import Context, Declaration
 from broker.config.definitions import ConfigError
-from broker.config.topics import validate
+from broker.config.topics import validate_all
 from broker.handlers.configs import topic_entries
 from coordinator.cluster import check_creatable
 from protocol.errors import Code, KafkaError
@@ -40,12 +40,12 @@ def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Cre
     configs: dict[str, str] = {}
     for config in asked.configs:
         if config.value is None:
-            continue
-        try:
-            validate(config.name, config.value)
-        except ConfigError as error:
-            raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+            raise KafkaError(Code.INVALID_CONFIG, f"Null value not supported for topic configs: {config.name}")
         configs[config.name] = config.value
+    try:
+        validate_all(configs)
+    except ConfigError as error:
+        raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
     if validate_only:
         broker.cluster.state.create_topic(asked.name, NO_UUID, count, configs)
         topic_id = NO_UUID

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.configs import broker_entries, check_resource, cluster_entries, topic_entries
-from coordinator.cluster import TOPIC_RESOURCE
+from broker.config.definitions import documentation
+from broker.handlers.configs import Entry, broker_entries, cluster_entries, topic_entries
+from coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
 from protocol.errors import Code, KafkaError
 from protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -17,40 +18,50 @@ from protocol.messages.describe_configs import (
 
 
 def handle(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(0, [_describe(context, r, request.include_synonyms) for r in request.resources])
+    return DescribeConfigsResponse(0, [_describe(context, request, resource) for resource in request.resources])
 
 
-def _describe(context: Context, asked: DescribeConfigsResource, with_synonyms: bool) -> DescribeConfigsResult:
-    broker = context.broker
+def _describe(context: Context, request: DescribeConfigsRequest, asked: DescribeConfigsResource) -> DescribeConfigsResult:
     kind, name = asked.resource_type, asked.resource_name
     try:
-        check_resource(broker, kind, name)
+        entries = _entries(context, kind, name)
     except KafkaError as error:
         return DescribeConfigsResult(error.code, error.message, kind, name)
+    # No keys at all are all keys.
+    wanted = set(asked.configuration_keys or ())
+    shown = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
+    return DescribeConfigsResult(0, "", kind, name, shown)
+
+
+def _entries(context: Context, kind: int, name: str) -> list[Entry]:
+    """Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
+    broker = context.broker
     if kind == TOPIC_RESOURCE:
-        entries = topic_entries(broker, name)
-    else:
-        entries = broker_entries(broker) if name else cluster_entries(broker)
-    wanted = None if asked.configuration_keys is None else set(asked.configuration_keys)
-    return DescribeConfigsResult(
-        0,
-        None,
-        kind,
-        name,
-        [
-            DescribeConfigsResourceResult(
-                e.name,
-                None if e.is_sensitive else e.value,
-                e.read_only,
-                e.source,
-                e.is_sensitive,
-                [DescribeConfigsSynonym(*s) for s in e.synonyms] if with_synonyms else [],
-                e.type,
-                None,
-            )
-            for e in entries
-            if wanted is None or e.name in wanted
-        ],
+        check_topic_name(name)
+        broker.cluster.state.topic(name)
+        return topic_entries(broker, name)
+    if kind != BROKER_RESOURCE:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unsupported resource type {kind}")
+    if not name:
+        return cluster_entries(broker)
+    if not (name.isascii() and name.isdigit()):
+        raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    node_id = broker.settings.node_id
+    if name != str(node_id):
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+    return broker_entries(broker)
+
+
+def _shown(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[DescribeConfigsSynonym(*s) for s in entry.synonyms] if request.include_synonyms else [],
+        config_type=entry.type,
+        documentation=documentation().get((entry.scope, entry.name)) if request.include_documentation else None,
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from broker.api import Context, Declaration
 from broker.config.definitions import broker_definitions, topic_definitions
-from broker.config.topics import effective
-from broker.handlers.configs import APPEND, DELETE, SET, SUBTRACT, appended, check_resource, check_value
+from broker.handlers.config_changes import apply, check_keys, check_named_once, check_resource, repeated
 from coordinator.cluster import TOPIC_RESOURCE
 from protocol.errors import Code, KafkaError
 from protocol.messages.incremental_alter_configs import (
@@ -16,43 +15,56 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+_VERBS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
 
 def handle(context: Context, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(0, [_alter(context, r, request.validate_only) for r in request.resources])
+    twice = repeated(request.resources)
+    return IncrementalAlterConfigsResponse(0, [_alter(context, r, twice, request.validate_only) for r in request.resources])
 
 
-def _alter(context: Context, asked: AlterConfigsResource, validate_only: bool) -> AlterConfigsResourceResponse:
+def _alter(
+    context: Context, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
+) -> AlterConfigsResourceResponse:
     broker = context.broker
     kind, name = asked.resource_type, asked.resource_name
     try:
+        check_named_once(asked, twice)
+        check_keys(asked.configs, may_be_null=[c for c in asked.configs if c.config_operation == DELETE])
         check_resource(broker, kind, name)
-        changes: dict[str, str | None] = {}
-        for config in asked.configs:
-            if config.name in changes:
-                raise KafkaError(Code.INVALID_REQUEST, f"{config.name} is named more than once")
-            changes[config.name] = _value(context, kind, name, config)
-        if not validate_only:
-            broker.cluster.set_configs(kind, name, changes)
+        own = broker.cluster.state.config_of(kind, name)
+        changes = {config.name: _value(kind, config, own.get(config.name)) for config in asked.configs}
+        apply(broker, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
         return AlterConfigsResourceResponse(error.code, error.message, kind, name)
     return AlterConfigsResourceResponse(0, None, kind, name)
 
 
-def _value(context: Context, kind: int, resource: str, config: AlterableConfig) -> str | None:
-    operation, value = config.config_operation, config.value
+def _value(kind: int, config: AlterableConfig, own: str | None) -> str | None:
+    """What the config is to be. Raises `KafkaError`."""
+    operation, name, value = config.config_operation, config.name, config.value
     if operation == DELETE:
         return None
-    if value is None or operation not in (SET, APPEND, SUBTRACT):
-        raise KafkaError(Code.INVALID_REQUEST, f"operation {operation} on {config.name} without a value")
-    if operation != SET:
-        definition = (topic_definitions() if kind == TOPIC_RESOURCE else broker_definitions()).get(config.name)
-        if definition is None or definition.type != "LIST":
-            raise KafkaError(Code.INVALID_CONFIG, f"Can't append to or subtract from {config.name}: it is not a list.")
-        own = context.broker.cluster.state.config_of(kind, resource)
-        current = effective(config.name, own, context.broker.config) if kind == TOPIC_RESOURCE else own.get(config.name)
-        value = appended(current, value, subtract=operation == SUBTRACT)
-    check_value(kind, config.name, value)
-    return value
+    if operation not in (SET, APPEND, SUBTRACT):
+        raise KafkaError(Code.INVALID_REQUEST, f"Unknown operations type {operation}")
+    if operation == SET or value is None:
+        return value
+    definition = (topic_definitions() if kind == TOPIC_RESOURCE else broker_definitions()).get(name)
+    if definition is None or definition.type != "LIST":
+        raise KafkaError(Code.INVALID_CONFIG, f"Can't {_VERBS[operation]} to key {name} because its type is not LIST.")
+    return _combined(definition.default if own is None else own, value, subtract=operation == SUBTRACT)
+
+
+def _combined(current: str | None, value: str, *, subtract: bool) -> str:
+    """A list with elements added or taken away; one that the resource does not have set begins as Kafka's default.
+
+    Neither a broker's static value nor the broker's value for a topic is looked at (ConfigurationControlManager.getParts).
+    """
+    parts = [part for part in (current or "").split(",") if part]
+    given = value.split(",")
+    parts = [p for p in parts if p not in given] if subtract else parts + [p for p in given if p not in parts]
+    return ",".join(parts)
 
 
 def failed(request: IncrementalAlterConfigsRequest, version: int, code: Code) -> IncrementalAlterConfigsResponse:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from broker.config.definitions import ConfigError
+from broker.config.settings import connection_limits
 
 if TYPE_CHECKING:
     from broker.config.settings import Settings
@@ -40,17 +41,6 @@ def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
     return endpoints
 
 
-def _overrides(text: str) -> dict[str, int]:
-    """``max.connections.per.ip.overrides``: ``address:count`` with commas between. Raises `ConfigError`."""
-    found: dict[str, int] = {}
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        address, _, count = part.rpartition(":")
-        if not address or not count.isdigit():
-            raise ConfigError(f"max.connections.per.ip.overrides: {part!r} is not ADDRESS:COUNT")
-        found[address] = int(count)
-    return found
-
-
 class Connections:
     """The open connections of a broker, with limits on their number, in all and by address."""
 
@@ -64,7 +54,7 @@ class Connections:
     def set_limits(self, settings: Settings) -> None:
         self._limit = settings.max_connections
         self._limit_per_peer = settings.max_connections_per_ip
-        self._limits_by_peer = _overrides(settings.max_connections_per_ip_overrides)
+        self._limits_by_peer = connection_limits(settings.max_connections_per_ip_overrides)
         self._max_idle_ticks = max(1, settings.connections_max_idle_ms // IDLE_TICK_MS)
 
     def __len__(self) -> int:

@@ -134,7 +134,7 @@ def test_a_failed_sync_of_what_is_settled_fails_the_directory_too(fs: Slow) -> N
     """With ``durability=process`` nobody waits for it; a later one that succeeds would still be a lie."""
     broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
     world = World(broker, "ottla", "")
-    for command in ("topic t segment.bytes=200", "A = init", "produce A t size=100", "produce A t size=100"):
+    for command in ("topic t internal.segment.bytes=200", "A = init", "produce A t size=100", "produce A t size=100"):
         perform(world, command)
     fs.fails = True
     broker.sleep(1_500)

@@ -50,7 +50,7 @@ def tell(durability: str, transactions: int, seed: int) -> Story:
     broker = SimulatedBroker(SETTINGS | {"ottla.durability": durability}, fs=fs, seed=seed).start()
     world = World(broker, "ottla", "")
     story = Story(fs.trace)
-    for command in ("topic t partitions=2 segment.bytes=1200", "topic u segment.bytes=1500", "N = init"):
+    for command in ("topic t partitions=2 internal.segment.bytes=1200", "topic u internal.segment.bytes=1500", "N = init"):
         perform(world, command)
     for name in IDS:
         assert perform(world, f"{name.upper()} = init {name} timeout={TIMEOUT_MS}").startswith("NONE")

@@ -119,7 +119,7 @@ def _ms(moment: Any) -> int:
 def test_rows_are_those_of_a_committed_consumer(broker: tuple[Any, Path]) -> None:
     running, directory = broker
     admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
-    config = {"segment.bytes": "20000" if isinstance(running, Broker) else "1048576", "index.interval.bytes": "200"}
+    config = {"internal.segment.bytes": "20000", "index.interval.bytes": "200"}
     for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=config)]).values():
         future.result(20)
     writers = Writers(running.bootstrap, random.Random(5))

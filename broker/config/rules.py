@@ -1,0 +1,81 @@
+"""Which values a config may have: the validators of Kafka's ConfigDef, as keys.txt writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_RANGE = re.compile(r"(-?[0-9.]+?)\.\.([0-9.]*)")
+_REPLICAS = re.compile(r"[0-9]+:[0-9]+")
+
+
+def broken(rule: str, name: str, value: object) -> str | None:
+    """Why a value is not allowed, in the words of Kafka's validators; None if it is.
+
+    ``low..high``, ``{a|b}`` one of, ``ci{a|b}`` in any case, ``[a|b]`` a list of these, ``[]`` of anything, ``!`` not empty.
+    """
+    named = _NAMED.get(rule)
+    if named is not None:
+        return named(name, value)
+    bounds = _RANGE.fullmatch(rule)
+    if bounds is not None:
+        return _outside(bounds[1], bounds[2], value)
+    if rule.startswith("["):
+        choices, _, end = rule[1:].partition("]")
+        return _list(name, choices.split("|") if choices else [], not end, value)
+    if rule.startswith("{"):
+        choices = rule.strip("{}")
+        return None if value in choices.split("|") else f"String must be one of: {choices.replace('|', ', ')}"
+    if rule.startswith("ci{"):
+        choices = rule[2:].strip("{}")
+        fits = str(value).upper() in choices.upper().split("|")
+        return None if fits else f"String must be one of (case insensitive): {choices.replace('|', ', ')}"
+    raise ValueError(rule)
+
+
+def shown(rule: str, text: str, value: object) -> str:
+    """The value that a refusal names: of a list the first wrong element where that can be told."""
+    if rule == "replicas" and isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    if isinstance(value, tuple):
+        choices = rule.strip("[]!").split("|")
+        return next((part for part in value if part not in choices), text)
+    return text
+
+
+def _outside(low: str, high: str, value: object) -> str | None:
+    assert isinstance(value, int | float)
+    if value < float(low):
+        return f"Value must be at least {low}"
+    return f"Value must be no more than {high}" if high and value > float(high) else None
+
+
+def _list(name: str, choices: list[str], may_be_empty: bool, value: object) -> str | None:
+    assert isinstance(value, tuple)
+    if not value and not may_be_empty:
+        return f"Configuration '{name}' must not be empty." + (f" Valid values include: {choices}" if choices else "")
+    known = not choices or all(part in choices for part in value)
+    return None if known else f"String must be one of: {', '.join(choices)}"
+
+
+def _gzip_level(_: str, value: object) -> str | None:
+    fits = isinstance(value, int) and (value == -1 or 1 <= value <= 9)
+    return None if fits else "Value must be between 1 and 9 or equal to -1"
+
+
+def _throttled_replicas(name: str, value: object) -> str | None:
+    assert isinstance(value, tuple)
+    if value in ((), ("*",)) or all(_REPLICAS.fullmatch(part) for part in value):
+        return None
+    return (
+        f"{name} must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    )
+
+
+_NAMED: dict[str, Callable[[str, object], str | None]] = {
+    "-": lambda name, value: None,
+    "!": lambda name, value: None if value else "String must be non-empty",
+    "gzip": _gzip_level,
+    "replicas": _throttled_replicas,
+}

@@ -1,0 +1,69 @@
+"""What Apache Kafka itself answers about configs: the tables and cases that ottla is held against are its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import Code
+from tests.broker.config_cases import CASES, DELETE, STARTED_WITH, B, Case, T, case_id, describe, request, shown
+from tests.raw import RawClient, create, retry
+from tools import kafka
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+
+TABLES = Path(__file__).parent.parent / "broker" / "kafka_configs"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
+    try:
+        kafka.java()
+        kafka.jars("all")
+    except kafka.Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+    # Without ELR no min.insync.replicas is set for all brokers.
+    arguments = ("--standalone", "--feature", "eligible.leader.replicas.version=0")
+    oracle = kafka.ApacheKafka(tmp_path_factory.mktemp("kafka"), jvm=kafka.QUICK_JVM, format_arguments=arguments)
+    with oracle, RawClient(oracle.bootstrap) as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("kind", ["broker", "topic"])
+def test_the_table_is_kafkas(client: RawClient, kind: str, request: pytest.FixtureRequest) -> None:
+    if kind == "topic":
+        create(client, "described")
+    described = client.call(describe(B, "1") if kind == "broker" else describe(T, "described")).results[0].configs
+    lines = sorted(shown(e) for e in described if e.name not in STARTED_WITH)
+    table = TABLES / f"{kind}.txt"
+    if request.config.getoption("--rewrite"):
+        table.write_text("\n".join(lines) + "\n")
+    assert table.read_text().splitlines() == lines
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_a_case_is_what_kafka_does(client: RawClient, case: Case) -> None:
+    name = f"t-{uuid.uuid4().hex[:8]}" if case.kind == T else case.name
+    if case.kind == T:
+        create(client, name)
+    try:
+        for asked in case.asked[:-1]:
+            assert client.call(request(case, name, asked, False)).responses[0].error_code == 0
+        answer = client.call(request(case, name, case.asked[-1], case.validate_only)).responses[0]
+        assert Code(answer.error_code) is case.code, answer.error_message
+        assert case.says is None or case.says in answer.error_message
+        wanted = {k: v for k, v in case.values.items() if v is not None or k == "no.such"}
+        if wanted:
+            # The broker follows the controller a little later.
+            assert retry(lambda: _values(client, case.kind, name or "1", list(case.values)), wanted.__eq__) == wanted
+    finally:
+        if case.kind == B:
+            taken_back = tuple((key, DELETE, None) for key in {operation[0] for asked in case.asked for operation in asked})
+            client.call(request(case, name, taken_back, False))
+
+
+def _values(client: RawClient, kind: int, name: str, keys: list[str]) -> dict[str, str | None]:
+    return {e.name: e.value for e in client.call(describe(kind, name, keys)).results[0].configs}
