@@ -27,6 +27,7 @@ from storage.reading import read
 
 READ_COMMITTED = 1
 IDS_FROM = 13
+_NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 MAX_WAIT_MS = 0x7FFFFFFF
 
 log = structlog.get_logger("fetch")
@@ -200,15 +201,25 @@ class Fetch:
                 asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
                 if data.records:
                     session.served(asked.key)
-        topics: dict[tuple[bytes, str], list[PartitionData]] = {}
-        for asked, data in answers:
-            topics.setdefault((asked.key[0], asked.key[1]), []).append(data)
-        return FetchResponse(
-            0,
-            0,
-            session.session_id if session is not None else NO_SESSION,
-            [FetchableTopicResponse(name, topic_id, data) for (topic_id, name), data in topics.items()],
-        )
+        return FetchResponse(0, 0, session.session_id if session is not None else NO_SESSION, _by_topic(answers))
+
+
+def _by_topic(answers: list[tuple[Asked, PartitionData]]) -> list[FetchableTopicResponse]:
+    """In the order of the request, only neighbours of one topic together; what is not there stands last.
+
+    Clients give their application the partitions in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
+    """
+    there = [pair for pair in answers if pair[1].error_code not in _NOT_THERE]
+    missing = [pair for pair in answers if pair[1].error_code in _NOT_THERE] if len(there) < len(answers) else []
+    topics: list[FetchableTopicResponse] = []
+    last: tuple[bytes, str] | None = None
+    for asked, data in there + missing:
+        topic_id, name, _ = asked.key
+        if last != (topic_id, name):
+            last = (topic_id, name)
+            topics.append(FetchableTopicResponse(name, topic_id, []))
+        topics[-1].partitions.append(data)
+    return topics
 
 
 def _is_news(asked: Asked, data: PartitionData) -> bool:

@@ -8,13 +8,15 @@ from coordinator.cluster import INTERNAL_TOPICS, METADATA_TOPIC, Topic, check_to
 from protocol.errors import Code, KafkaError
 from protocol.messages.metadata import (
     MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from protocol.primitives import NO_UUID
+
+IDS_FROM = 12
+"""Topic ids are in the schema from version 10, and taken from this one."""
 
 
 def handle(context: Context, request: MetadataRequest) -> MetadataResponse:
@@ -24,7 +26,13 @@ def handle(context: Context, request: MetadataRequest) -> MetadataResponse:
     if asked is None or (version == 0 and not asked):
         topics = [_describe(context, request, topic) for topic in state.topics.values()]
     else:
-        topics = [_answer(context, request, item) for item in asked]
+        by_id = {item.topic_id: item for item in asked if item.topic_id != NO_UUID}
+        if version < IDS_FROM and (by_id or any(item.name is None for item in asked)):
+            return failed(request, version, Code.INVALID_REQUEST)
+        # Where ids are given the names count for nothing: Java's Admin sends "" beside each id.
+        topics = [_by_id(context, request, topic_id) for topic_id in by_id]
+        if not by_id:
+            topics = [_by_name(context, request, name) for name in dict.fromkeys(item.name or "" for item in asked)]
     host, port = broker.advertised(context.listener)
     return MetadataResponse(
         0,
@@ -36,15 +44,15 @@ def handle(context: Context, request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _answer(context: Context, request: MetadataRequest, asked: MetadataRequestTopic) -> MetadataResponseTopic:
-    state = context.broker.cluster.state
-    if asked.name is None:
-        topic = state.topics_by_id.get(asked.topic_id)
-        if topic is None:
-            return MetadataResponseTopic(Code.UNKNOWN_TOPIC_ID, None if context.version >= 12 else "", asked.topic_id)
-        return _describe(context, request, topic)
-    name = asked.name
-    topic = state.topics.get(name)
+def _by_id(context: Context, request: MetadataRequest, topic_id: bytes) -> MetadataResponseTopic:
+    topic = context.broker.cluster.state.topics_by_id.get(topic_id)
+    if topic is None:
+        return MetadataResponseTopic(Code.UNKNOWN_TOPIC_ID, None, topic_id)
+    return _describe(context, request, topic)
+
+
+def _by_name(context: Context, request: MetadataRequest, name: str) -> MetadataResponseTopic:
+    topic = context.broker.cluster.state.topics.get(name)
     if topic is None:
         try:
             topic = _auto_create(context, request, name)

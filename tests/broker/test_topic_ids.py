@@ -1,0 +1,54 @@
+"""Metadata for topics that are named by their id, held against what Apache Kafka answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.primitives import NO_UUID
+from tests.raw import create
+from tests.simulated import SimulatedBroker, SimulatedClient
+
+OTHER = b"\2" * 16
+
+
+@pytest.fixture
+def client() -> Iterator[SimulatedClient]:
+    broker = SimulatedBroker().start()
+    with broker.connect() as connected:
+        create(connected, "t")
+        yield connected
+    broker.close()
+    assert broker.bugs == 0
+
+
+def topic_id(client: SimulatedClient) -> bytes:
+    found: bytes = client.call(MetadataRequest([MetadataRequestTopic(name="t")])).topics[0].topic_id
+    return found
+
+
+def asked(client: SimulatedClient, *topics: tuple[bytes, str | None], version: int = 13) -> list[tuple[int, str | None, bytes]]:
+    request = MetadataRequest([MetadataRequestTopic(*topic) for topic in topics], False)
+    return [(t.error_code, t.name, t.topic_id) for t in client.call(request, version).topics]
+
+
+@pytest.mark.parametrize("name", ["", None, "another", "t"])
+def test_beside_an_id_the_name_counts_for_nothing(client: SimulatedClient, name: str | None) -> None:
+    """Java's Admin sends an empty name beside the id; an answer about the topic "" breaks it."""
+    known = topic_id(client)
+    assert asked(client, (known, name), (known, name)) == [(0, "t", known)]
+    assert asked(client, (OTHER, name)) == [(100, None, OTHER)]
+    assert asked(client, (known, name), (NO_UUID, "other")) == [(0, "t", known)]
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_ids_are_refused_before_they_were_served(client: SimulatedClient, version: int) -> None:
+    known = topic_id(client)
+    assert asked(client, (known, "t"), version=version)[0][0] == 42
+    assert asked(client, (NO_UUID, None), version=version)[0][0] == 42
+
+
+def test_a_topic_that_is_named_twice_is_answered_once(client: SimulatedClient) -> None:
+    assert asked(client, (NO_UUID, "t"), (NO_UUID, "t")) == [(0, "t", topic_id(client))]
