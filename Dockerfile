@@ -1,4 +1,4 @@
-# A broker in one small image: docker compose up, or docker run -p 9092:9092.
+# A broker in one small image: docker compose up, or docker run -p 127.0.0.1:9092:9092.
 FROM python:3.12-slim AS build
 WORKDIR /src
 COPY . .
@@ -13,7 +13,9 @@ VOLUME /data
 EXPOSE 9092
 ENV KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:9092 \
     KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092 \
-    KAFKA_LOG_DIRS=/data
+    KAFKA_LOG_DIRS=/data \
+    OTTLA_READY_FILE=/tmp/ottla-ready.json
+# Asks the address in the ready file: where the broker listens, whatever it was told.
 HEALTHCHECK --interval=2s --timeout=3s --retries=15 CMD ["ottla", "health"]
 ENTRYPOINT ["ottla"]
 CMD ["serve"]

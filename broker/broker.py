@@ -12,15 +12,16 @@ from broker.cluster import Cluster
 from broker.config.definitions import ConfigError
 from broker.config.settings import POWER, BrokerConfig
 from broker.durability import GroupCommit, Waiter
-from broker.env import Env, Listening
+from broker.env import Env, Listening, why_not_bound
 from broker.fetch_sessions import FetchSessions
 from broker.groups import Groups
 from broker.housekeeping import Housekeeping
 from broker.metrics.counters import Counters
 from broker.network.connection import Connection
-from broker.network.listener import Connections, Endpoint, parse_endpoints
+from broker.network.listener import Connections, Endpoint, client_endpoints, parse_endpoints
 from broker.partitions import Partitions
 from broker.recovery_audit import Lost, look
+from broker.takeovers import Takeovers
 from broker.transactions import Transactions
 from storage.checkpoints import topic_id_text
 from storage.log_dir import DirectoryError, Identity, LogDirectory, read_identity, write_identity
@@ -42,13 +43,16 @@ class Broker:
         self.config = config
         self.settings = config.settings
         self._features = dict(features or {})
-        self._endpoints = self._client_endpoints()
+        self._endpoints = client_endpoints(self.settings)
         self._listening: list[tuple[Endpoint, Listening]] = []
         self._metrics: Listening | None = None
         self.is_stopping = False
+        # How the directory was left: none for a new one, clean or crash.
+        self._last_stop = "none"
         self.unexpected_errors = 0
         self.counters = Counters()
         self.startup_ms = 0.0
+        self.takeovers = Takeovers()
         # What the last crash has torn.
         self.torn: list[Lost] = []
         self.cluster_id = ""
@@ -62,20 +66,6 @@ class Broker:
             self.settings.max_incremental_fetch_session_cache_slots,
             lambda: int.from_bytes(env.random_uuid()[:4], "big") & 0x7FFFFFFF,
         )
-
-    def _client_endpoints(self) -> list[Endpoint]:
-        """Listeners for clients; a controller's listener needs no socket here."""
-        controllers = {name.upper() for name in self.settings.controller_listener_names or ()}
-        endpoints = parse_endpoints(self.settings.listeners, "listeners")
-        protocols = dict(p.upper().split(":", 1) for p in self.settings.listener_security_protocol_map.split(","))
-        found = [e for e in endpoints if e.name not in controllers]
-        if not found:
-            raise ConfigError("listeners: none of them is for clients")
-        for endpoint in found:
-            security = protocols.get(endpoint.name)
-            if security != "PLAINTEXT":
-                raise ConfigError(f"listeners: {endpoint.name} is {security or 'unknown'}; only PLAINTEXT is served")
-        return found
 
     # start
 
@@ -95,14 +85,20 @@ class Broker:
                 self._audit()
             self._resume()
             self.housekeeping = Housekeeping(self)
-            for endpoint in self._endpoints:
-                await self._listen(endpoint)
-            if self.settings.ottla_metrics_port is not None:
-                self._metrics = self.env.serve_metrics(
-                    self.settings.ottla_metrics_host, self.settings.ottla_metrics_port, self._collect
-                )
         except BaseException:
             self.directory.abandon()
+            raise
+        try:
+            for endpoint in self._endpoints:
+                await self._listen(endpoint)
+            self._serve_metrics()
+        except BaseException:
+            self._close_listeners()
+            if self._last_stop != "crash":
+                # All is loaded: the next start need not take a port that was in use for a crash.
+                self.directory.close()
+            else:
+                self.directory.abandon()
             raise
         self.startup_ms = self.env.monotonic_ms() - started_ms
         self.housekeeping.start()
@@ -113,7 +109,7 @@ class Broker:
             "broker_started",
             bootstrap=self.bootstrap,
             data_dir=self.directory.path,
-            clean=self.directory.was_clean,
+            last_stop=self._last_stop,
             load_ms=round(self.startup_ms),
             metrics=self.metrics_url,
         )
@@ -148,9 +144,11 @@ class Broker:
 
     def _identify(self) -> None:
         identity = read_identity(self.env.fs, self.directory.path)
+        self._last_stop = "clean" if self.directory.was_clean else "crash"
         if identity is None:
             cluster_id, directory_id = (topic_id_text(self.env.random_uuid()) for _ in range(2))
             identity = Identity(cluster_id, self.settings.node_id, directory_id)
+            self._last_stop = "none"
             write_identity(self.env.fs, self.directory.path, identity)
         elif identity.node_id != self.settings.node_id:
             raise DirectoryError(
@@ -160,8 +158,21 @@ class Broker:
 
     async def _listen(self, endpoint: Endpoint) -> None:
         name = endpoint.name
-        listening = await self.env.listen(endpoint.host, endpoint.port, lambda: Connection(self, name))
+        try:
+            listening = await self.env.listen(endpoint.host, endpoint.port, lambda: Connection(self, name))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot listen on {endpoint}: {why_not_bound(error)}") from error
         self._listening.append((endpoint, listening))
+
+    def _serve_metrics(self) -> None:
+        settings = self.settings
+        if settings.ottla_metrics_port is None:
+            return
+        where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)
+        try:
+            self._metrics = self.env.serve_metrics(where.host, where.port, self._collect)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot serve metrics on {where}: {why_not_bound(error)}") from error
 
     def reconfigure(self) -> None:
         """Dynamic configs were loaded or changed: live by them from here on."""
@@ -199,6 +210,11 @@ class Broker:
         return host, listening.port
 
     @property
+    def listening(self) -> dict[str, str]:
+        """``host:port`` that each listener is bound to, by its name; the ports are those that a 0 has become."""
+        return {e.name: str(Endpoint(e.name, e.host, at.port)) for e, at in self._listening}
+
+    @property
     def bootstrap(self) -> str:
         host, port = self.advertised(self._endpoints[0].name)
         return f"{host}:{port}"
@@ -211,10 +227,13 @@ class Broker:
             return
         self.is_stopping = True
         self.housekeeping.stop()
+        self._close_listeners()
+        self.connections.close_all("the broker stops")
+        self.directory.close()
+        log.info("broker_stopped", unexpected_errors=self.unexpected_errors)
+
+    def _close_listeners(self) -> None:
         for _, listening in self._listening:
             listening.close()
         if self._metrics is not None:
             self._metrics.close()
-        self.connections.close_all("the broker stops")
-        self.directory.close()
-        log.info("broker_stopped", unexpected_errors=self.unexpected_errors)

@@ -6,6 +6,7 @@ A simulated world can take the place of `RealEnv`; a lint test keeps every other
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import time
@@ -159,3 +160,19 @@ class RealEnv:
 
 def process_id() -> int:
     return os.getpid()
+
+
+_ADVICE = {
+    errno.EADDRINUSE: "another program has the port; port 0 takes a free one",
+    errno.EACCES: "ports below 1024 are for privileged programs",
+    errno.EADDRNOTAVAIL: "the address is none of this machine's",
+}
+
+
+def why_not_bound(error: Exception) -> str:
+    """Why a socket could not be bound, and what to do about it, in one line whichever event loop runs."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None or number <= 0:
+        # getaddrinfo counts below 0 and has texts of its own.
+        return str(getattr(error, "strerror", None) or error)
+    return "; ".join(filter(None, (os.strerror(number), _ADVICE.get(number))))

@@ -28,6 +28,7 @@ def _tell_ready(broker: Broker, ready_file: Path | None) -> None:
     ready = {
         "event": "ready",
         "bootstrap": broker.bootstrap,
+        "listening": broker.listening,
         "pid": process_id(),
         "cluster_id": broker.cluster_id,
         "data_dir": broker.directory.absolute_path,
@@ -35,12 +36,22 @@ def _tell_ready(broker: Broker, ready_file: Path | None) -> None:
     if broker.metrics_url is not None:
         ready["metrics"] = broker.metrics_url
     line = json.dumps(ready)
-    print(line, flush=True)
     if ready_file is not None:
-        ready_file.write_text(line + "\n")
+        # Whoever waits for the file must not read half of it.
+        half = ready_file.with_name(f"{ready_file.name}.tmp")
+        half.write_text(line + "\n")
+        half.replace(ready_file)
+    print(line, flush=True)
+
+
+def _remove(ready_file: Path | None) -> None:
+    if ready_file is not None:
+        ready_file.unlink(missing_ok=True)
 
 
 async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: Path | None) -> None:
+    # One that a killed broker left behind says nothing of this one.
+    _remove(ready_file)
     broker = Broker(RealEnv(), config, features)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -51,9 +62,12 @@ async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: 
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 20, 100)
-    _tell_ready(broker, ready_file)
-    await stop.wait()
-    await broker.stop()
+    try:
+        _tell_ready(broker, ready_file)
+        await stop.wait()
+    finally:
+        _remove(ready_file)
+        await broker.stop()
 
 
 def run(
@@ -63,20 +77,24 @@ def run(
     ready_file: Path | None = None,
     as_json: bool | None = None,
     log_level: str = "info",
-    warnings: list[str] | None = None,
+    warnings: Mapping[str, str | None] | None = None,
 ) -> int:
-    """Serve until told to stop. The exit code: 0 after a clean stop, 1 when the broker could not start."""
+    """Serve until told to stop. The exit code: 0 after a clean stop, 1 when the broker could not start.
+
+    ``warnings``: settings without effect, and what each was probably meant to be.
+    """
     logs.configure(as_json=not sys.stderr.isatty() if as_json is None else as_json, level=log_level)
     keep_freed_memory()
     log = structlog.get_logger("config")
-    for name in warnings or []:
-        log.warning("setting_without_effect", name=name)
+    for name, meant in (warnings or {}).items():
+        log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
     try:
         uvloop.run(_serve(config, features, ready_file))
     except (DirectoryError, ConfigError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"ottla: cannot start: {error.strerror or error}", file=sys.stderr)
+        where = "" if error.filename is None else f"{error.filename}: "
+        print(f"ottla: cannot start: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     return 0

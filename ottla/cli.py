@@ -8,37 +8,61 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
-from ottla import rooms
+from ottla import __version__, rooms
+from ottla.arguments import address, count, listener, port, seconds
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+READY_FILE_VARIABLE = "OTTLA_READY_FILE"
+"""Names the ready file for ``serve`` and ``health`` alike, so that a container's health check asks the port in use."""
+USAGE_EXIT = 2
+
+SERVE = """Runs one broker in the foreground until SIGTERM or Ctrl-C, and ends with exit code 0.
+
+It prints one JSON line on stdout once it answers requests, with the address for clients ("bootstrap"), the addresses it
+listens on, its process id and its data directory; log lines go to stderr."""
+
+SERVE_END = """Settings are Kafka's server.properties keys. Later sources win: the file, KAFKA_* variables by the rule of
+Kafka's image (KAFKA_NUM_PARTITIONS=3 is num.partitions=3), --set, the other flags. An unknown key is refused with a
+suggestion; one that is known to Kafka and changes nothing here is named in a warning."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE_EXIT, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ottla", description="A small broker that speaks Kafka.")
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser = _Parser(prog="ottla", description="A small broker that speaks Kafka.")
+    parser.add_argument("--version", action="version", version=f"ottla {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    _add_serve(commands)
 
-    serve = commands.add_parser("serve", help="run a broker in the foreground until SIGTERM or Ctrl-C")
-    serve.add_argument("properties", nargs="?", type=Path, help="a server.properties file")
-    serve.add_argument("--listen", metavar="HOST:PORT", help="where to listen; port 0 picks a free one")
-    serve.add_argument("--data-dir", metavar="DIR", help="where the data lies (log.dirs)")
-    serve.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any server.properties key")
-    serve.add_argument(
-        "--feature", action="append", default=[], metavar="NAME=LEVEL", help="a feature level, e.g. transaction.version=1"
+    health = commands.add_parser(
+        "health",
+        help="exit 0 if a broker answers and its log directory is well, else 1",
+        description="Exits with 0 if a broker answers requests and its log directory is well, else with 1 and one line why.",
     )
-    serve.add_argument("--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics there (ottla.metrics.port)")
-    serve.add_argument("--ready-file", type=Path, metavar="FILE", help="written once requests are answered")
-    serve.add_argument("--log-format", choices=("auto", "json", "console"), default="auto")
-    serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
-
-    health = commands.add_parser("health", help="exit 0 if a broker answers, else 1")
-    health.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
-    health.add_argument("--timeout-s", type=float, default=5.0)
+    where = health.add_mutually_exclusive_group()
+    where.add_argument("--bootstrap", type=address, metavar="HOST:PORT", help=f"the broker (default: {DEFAULT_BOOTSTRAP})")
+    where.add_argument(
+        "--ready-file",
+        type=Path,
+        default=os.environ.get(READY_FILE_VARIABLE) or None,
+        metavar="FILE",
+        help=f"the broker that wrote it, at the address it listens on (default: ${READY_FILE_VARIABLE})",
+    )
+    health.add_argument("--timeout-s", type=seconds, default=5.0, metavar="S", help="how long to wait (default: 5)")
 
     graduate = commands.add_parser("graduate", help="turn a data directory into one that Apache Kafka starts on")
     graduate.add_argument("--data-dir", required=True, metavar="DIR", help="of a stopped broker; nothing is written into it")
-    where = graduate.add_mutually_exclusive_group(required=True)
-    where.add_argument("--to", metavar="KAFKA_DIR", help="made, with a copy of everything")
-    where.add_argument("--in-place", action="store_true", help="hand DIR itself over, without a copy")
-    where.add_argument("--dry-run", action="store_true", help="check and report only")
+    target = graduate.add_mutually_exclusive_group(required=True)
+    target.add_argument("--to", metavar="KAFKA_DIR", help="made, with a copy of everything")
+    target.add_argument("--in-place", action="store_true", help="hand DIR itself over, without a copy")
+    target.add_argument("--dry-run", action="store_true", help="check and report only")
 
     adopt = commands.add_parser("adopt", help="take topics of an Apache Kafka data directory over")
     adopt.add_argument("--from", dest="source", required=True, metavar="KAFKA_DIR", help="log.dirs, a copy of it, or one partition")
@@ -54,22 +78,64 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("pipeline", help="Spark jobs, exactly once from topic to topic")
 
     demo = commands.add_parser("demo", help="run the shop with injected failures and prove the result")
-    demo.add_argument("--port", type=int, default=9092)
-    demo.add_argument("--purchases", type=int, default=5_000)
-    demo.add_argument("--data-dir", metavar="DIR", help="kept after the demo; default is a temporary directory")
+    demo.add_argument("--port", type=port, default=9092, help="where its broker listens on 127.0.0.1 (default: 9092)")
+    demo.add_argument("--purchases", type=count, default=5_000, metavar="N", help="how many the shop handles (default: 5000)")
+    demo.add_argument("--data-dir", metavar="DIR", help="kept after the demo (default: a temporary directory)")
     return parser
+
+
+def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="run a broker in the foreground until SIGTERM or Ctrl-C",
+        description=SERVE,
+        epilog=SERVE_END,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    serve.add_argument("properties", nargs="?", type=Path, metavar="FILE", help="a server.properties file")
+    serve.add_argument(
+        "--listen",
+        type=listener,
+        metavar="HOST:PORT",
+        help=f"where to listen; port 0 picks a free one (default: {DEFAULT_BOOTSTRAP})",
+    )
+    serve.add_argument("--data-dir", metavar="DIR", help="where the data lies (default: .ottla/data)")
+    serve.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="any server.properties key; may be given again"
+    )
+    serve.add_argument(
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="a feature level, e.g. transaction.version=1; may be given again",
+    )
+    serve.add_argument(
+        "--metrics-port", type=port, metavar="PORT", help="serve Prometheus metrics there on 127.0.0.1 (default: none are served)"
+    )
+    serve.add_argument(
+        "--ready-file",
+        type=Path,
+        default=os.environ.get(READY_FILE_VARIABLE) or None,
+        metavar="FILE",
+        help=f"holds the JSON line while requests are answered, removed at the stop (default: ${READY_FILE_VARIABLE}, else none)",
+    )
+    serve.add_argument(
+        "--log-format", choices=("auto", "json", "console"), default="auto", help="auto is console on a terminal, else json"
+    )
+    serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="(default: info)")
 
 
 def _serve(options: argparse.Namespace) -> int:
     rooms.enter()
     from broker.config.definitions import ConfigError
-    from broker.config.settings import load
+    from broker.config.sources import load, variable_near
     from broker.main import run
 
     extra: dict[str, str] = {}
-    if options.listen:
+    if options.listen is not None:
         extra["listeners"] = f"PLAINTEXT://{options.listen}"
-    if options.data_dir:
+    if options.data_dir is not None:
         extra["log.dirs"] = options.data_dir
     if options.metrics_port is not None:
         extra["ottla.metrics.port"] = str(options.metrics_port)
@@ -86,7 +152,7 @@ def _serve(options: argparse.Namespace) -> int:
         ready_file=options.ready_file,
         as_json=as_json,
         log_level=options.log_level,
-        warnings=[*config.without_effect(), *ignored],
+        warnings={**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}},
     )
 
 
@@ -96,7 +162,7 @@ def _features(texts: list[str]) -> dict[str, int]:
     levels: dict[str, int] = {}
     for text in texts:
         name, equals, level = text.partition("=")
-        if not equals or not level.isdigit():
+        if not equals or not (level.isascii() and level.isdigit()):
             raise ValueError(f"--feature {text!r}: NAME=LEVEL is wanted")
         low, high = SUPPORTED_FEATURES.get(name, (0, -1))
         if not low <= int(level) <= high:
@@ -107,14 +173,18 @@ def _features(texts: list[str]) -> dict[str, int]:
 
 
 def _health(options: argparse.Namespace) -> int:
-    from ottla.health import answers
+    from ottla.health import NotReady, ask, listening_address
 
-    host, _, port = options.bootstrap.rpartition(":")
-    if answers(host, int(port), options.timeout_s):
-        print(f"{options.bootstrap} answers")
-        return 0
-    print(f"{options.bootstrap} does not answer", file=sys.stderr)
-    return 1
+    bootstrap = options.bootstrap
+    try:
+        if bootstrap is None and options.ready_file is not None:
+            bootstrap = listening_address(options.ready_file)
+        ask(bootstrap or DEFAULT_BOOTSTRAP, options.timeout_s)
+    except NotReady as reason:
+        print(f"ottla: {reason}", file=sys.stderr)
+        return 1
+    print(f"{bootstrap or DEFAULT_BOOTSTRAP} answers")
+    return 0
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -162,7 +232,11 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["pipeline"]:
         return _pipeline(arguments[1:])
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return USAGE_EXIT
     commands: dict[str, Callable[[argparse.Namespace], int]] = {
         "serve": _serve,
         "health": _health,

@@ -22,6 +22,8 @@ from typing import Any, Self
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 KEPT_LOG_LINES = 10_000
+_GIVEN_OTHERWISE = {"listeners": "host= and port=", "log.dirs": "data_dir=", "log.dir": "data_dir="}
+"""Settings that the handle gives itself, and by what it is told them."""
 
 
 class BrokerFailed(Exception):
@@ -33,6 +35,8 @@ class Broker:
 
     ``settings`` are Kafka's ``server.properties`` keys, ``features`` feature levels. Without ``data_dir`` a temporary
     directory is used and removed at the end. The port stays the same over restarts.
+
+    Raises ValueError for a setting that the handle gives itself: where it listens and where its data lies.
     """
 
     _module = "ottla"
@@ -47,6 +51,9 @@ class Broker:
         settings: Mapping[str, str | int | bool] | None = None,
         features: Mapping[str, int] | None = None,
     ) -> None:
+        for name, instead in _GIVEN_OTHERWISE.items():
+            if name in (settings or {}):
+                raise ValueError(f"settings: {name!r} is given by {instead}")
         self._temporary = data_dir is None
         self.data_dir = Path(data_dir) if data_dir is not None else Path(tempfile.mkdtemp(prefix="ottla-"))
         self._host = host
@@ -92,7 +99,7 @@ class Broker:
             command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
         for name, level in self._features.items():
             command += ["--feature", f"{name}={level}"]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("KAFKA_")}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("KAFKA_", "OTTLA_"))}
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
         )

@@ -1,11 +1,55 @@
-"""Asks a broker for its API versions over a plain socket: no client library, no rooms."""
+"""Asks a broker how it is over a plain socket: no client library, no rooms."""
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
+from argparse import ArgumentTypeError
+from pathlib import Path
 
-_API_VERSIONS_V0 = struct.pack(">hhih", 18, 0, 1, -1)
+from ottla.arguments import split_address
+
+API_VERSIONS, DESCRIBE_LOG_DIRS = 18, 35
+MAX_ANSWER_BYTES = 1 << 20
+_CORRELATION_ID = 1
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class NotReady(Exception):
+    """A broker is not there or not well; the text is one line for a person."""
+
+
+def listening_address(ready_file: Path) -> str:
+    """``host:port`` at which the broker that wrote this file listens. Raises `NotReady`."""
+    try:
+        listening = json.loads(ready_file.read_text())["listening"]
+        host, port = split_address(next(iter(listening.values())))
+    except FileNotFoundError:
+        raise NotReady(f"there is no {ready_file}: no broker is ready") from None
+    except OSError as error:
+        raise NotReady(f"cannot read {ready_file}: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration, ArgumentTypeError):
+        raise NotReady(f"{ready_file} is not what ottla serve --ready-file writes") from None
+    host = _LOOPBACK.get(host, host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def ask(bootstrap: str, timeout_s: float) -> None:
+    """Raises `NotReady` unless the broker at ``host:port`` answers and its log directory is well (DescribeLogDirs)."""
+    host, port = split_address(bootstrap)
+    try:
+        with socket.create_connection((host, port), timeout_s) as connection:
+            connection.settimeout(timeout_s)
+            if not _knows_versions(connection):
+                raise NotReady(f"{bootstrap} answers, but not as a broker does")
+            failed = _failed_directories(connection)
+    except (OSError, UnicodeError):
+        raise NotReady(f"{bootstrap} does not answer") from None
+    except (struct.error, IndexError):
+        raise NotReady(f"{bootstrap} answers, but not as a broker does") from None
+    if failed:
+        raise NotReady(f"{bootstrap} answers, but it cannot use {', '.join(failed)}; its log lines say why")
 
 
 def answers(host: str, port: int, timeout_s: float) -> bool:
@@ -13,14 +57,51 @@ def answers(host: str, port: int, timeout_s: float) -> bool:
     try:
         with socket.create_connection((host, port), timeout_s) as connection:
             connection.settimeout(timeout_s)
-            connection.sendall(struct.pack(">i", len(_API_VERSIONS_V0)) + _API_VERSIONS_V0)
-            head = b""
-            while len(head) < 10:
-                piece = connection.recv(10 - len(head))
-                if not piece:
-                    return False
-                head += piece
-    except OSError:
+            return _knows_versions(connection)
+    except (OSError, UnicodeError, struct.error):
         return False
-    correlation_id, error_code = struct.unpack_from(">ih", head, 4)
-    return bool(correlation_id == 1 and error_code == 0)
+
+
+def _knows_versions(connection: socket.socket) -> bool:
+    (error_code,) = struct.unpack_from(">h", _call(connection, API_VERSIONS, 0, b""))
+    return bool(error_code == 0)
+
+
+def _failed_directories(connection: socket.socket) -> list[str]:
+    """The log directories with an error; no partition is asked for."""
+    answer = _call(connection, DESCRIBE_LOG_DIRS, 1, struct.pack(">i", 0))
+    _throttle_ms, count = struct.unpack_from(">ii", answer)
+    at, failed = 8, []
+    for _ in range(count):
+        error_code, size = struct.unpack_from(">hh", answer, at)
+        path = answer[at + 4 : at + 4 + size].decode(errors="replace")
+        (topics,) = struct.unpack_from(">i", answer, at + 4 + size)
+        at += 8 + size
+        if error_code:
+            failed.append(f"{path} (error {error_code})")
+        if topics:
+            break
+    return failed
+
+
+def _call(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
+    """Send one request and read its answer, without the correlation id. Raises OSError."""
+    request = struct.pack(">hhih", api_key, version, _CORRELATION_ID, -1) + body
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    (size,) = struct.unpack(">i", _read(connection, 4))
+    if not 4 <= size <= MAX_ANSWER_BYTES:
+        raise ConnectionError(f"a frame of {size} bytes")
+    answer = _read(connection, size)
+    if struct.unpack_from(">i", answer) != (_CORRELATION_ID,):
+        raise ConnectionError("another request's answer")
+    return answer[4:]
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionError("closed")
+        data += piece
+    return data

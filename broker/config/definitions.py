@@ -59,6 +59,8 @@ class Definition:
         value = self.parse(text)
         if self.type == "LIST" and self.rule != "-" and text.strip() and not all(part.strip() for part in text.split(",")):
             raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
+        if value == () and self.rule.endswith("!"):
+            raise ConfigError(f"Configuration '{self.name}' must not be empty.")
         reason = broken(self.rule, self.name, value)
         if reason is not None:
             raise ConfigError(f"Invalid value {shown(self.rule, text.strip(), value)} for configuration {self.name}: {reason}")
@@ -199,10 +201,16 @@ def documentation() -> dict[tuple[str, str], str]:
     return texts
 
 
+def near(name: str, known: dict[str, Definition]) -> str | None:
+    """The known name that a misspelt one was meant to be."""
+    names = difflib.get_close_matches(name[:200], known, n=1, cutoff=0.6)
+    return names[0] if names else None
+
+
 def suggestion(name: str, known: dict[str, Definition]) -> str:
     """``; did you mean 'x'?``, or nothing where no known name is near."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    meant = near(name, known)
+    return "" if meant is None else f"; did you mean {meant!r}?"
 
 
 def unknown(name: str, known: dict[str, Definition]) -> ConfigError:

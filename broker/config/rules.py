@@ -21,8 +21,8 @@ def broken(rule: str, name: str, value: object) -> str | None:
     if bounds is not None:
         return _outside(bounds[1], bounds[2], value)
     if rule.startswith("["):
-        choices, _, end = rule[1:].partition("]")
-        return _list(name, choices.split("|") if choices else [], not end, value)
+        choices = rule.strip("[]!")
+        return _list(choices.split("|") if choices else [], value)
     if rule.startswith("{"):
         choices = rule.strip("{}")
         return None if value in choices.split("|") else f"String must be one of: {choices.replace('|', ', ')}"
@@ -50,10 +50,8 @@ def _outside(low: str, high: str, value: object) -> str | None:
     return f"Value must be no more than {high}" if high and value > float(high) else None
 
 
-def _list(name: str, choices: list[str], may_be_empty: bool, value: object) -> str | None:
+def _list(choices: list[str], value: object) -> str | None:
     assert isinstance(value, tuple)
-    if not value and not may_be_empty:
-        return f"Configuration '{name}' must not be empty." + (f" Valid values include: {choices}" if choices else "")
     known = not choices or all(part in choices for part in value)
     return None if known else f"String must be one of: {', '.join(choices)}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,10 +24,6 @@ OWN_DEFAULTS: dict[str, str] = {
     "offsets.topic.replication.factor": "1",
 }
 """Where a laptop wants something else than a data centre."""
-
-IMAGE_ONLY = {"KAFKA_HEAP_OPTS", "KAFKA_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_LOG4J_OPTS", "KAFKA_JMX_OPTS"}
-"""Variables of Kafka's own image that are no settings."""
-
 
 PROCESS, POWER = "process", "power"
 """What ``ottla.durability`` may be."""
@@ -203,58 +198,3 @@ def connection_limits(text: str) -> dict[str, int]:
 
 def _topic_fallbacks() -> set[str]:
     return {s for d in topic_definitions().values() for s in d.synonyms}
-
-
-def read_properties(text: str) -> dict[str, str]:
-    """A Java properties file: ``key=value`` or ``key: value``, ``#`` and ``!`` comments, ``\\`` continues a line."""
-    found: dict[str, str] = {}
-    pending = ""
-    for raw in text.splitlines():
-        line = pending + raw.strip()
-        pending = ""
-        if not line or line[0] in "#!":
-            continue
-        if line.endswith("\\"):
-            pending = line[:-1]
-            continue
-        at = min((i for i in (line.find("="), line.find(":")) if i >= 0), default=-1)
-        key, value = (line, "") if at < 0 else (line[:at], line[at + 1 :])
-        found[key.strip()] = value.strip()
-    return found
-
-
-def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Settings from ``KAFKA_*`` by the rule of Kafka's image, and the names that are no setting."""
-    known = broker_definitions()
-    found: dict[str, str] = {}
-    ignored: list[str] = []
-    for name, value in environment.items():
-        if not name.startswith("KAFKA_") or name in IMAGE_ONLY:
-            continue
-        stem = name[6:].lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
-        if stem in known:
-            found[stem] = value
-        else:
-            ignored.append(name)
-    return found, ignored
-
-
-def load(
-    properties: Path | None, environment: Mapping[str, str], assignments: list[str], extra: Mapping[str, str]
-) -> tuple[BrokerConfig, list[str]]:
-    """File, then environment, then ``--set``, then flags. Raises `ConfigError`."""
-    given: dict[str, str] = {}
-    if properties is not None:
-        try:
-            given.update(read_properties(properties.read_text()))
-        except OSError as error:
-            raise ConfigError(f"cannot read {properties}: {error.strerror}") from None
-    from_env, ignored = from_environment(environment)
-    given.update(from_env)
-    for assignment in assignments:
-        key, equals, value = assignment.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {assignment!r}: KEY=VALUE is wanted")
-        given[key.strip()] = value.strip()
-    given.update(extra)
-    return BrokerConfig(given), ignored

@@ -11,6 +11,7 @@ from broker.handlers.common import fenced_code
 from coordinator.transaction.shard import ProducerIdAndEpoch
 from protocol.errors import Code, KafkaError
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from protocol.records import NO_PRODUCER_EPOCH
 
 
 def handle(context: Context, request: InitProducerIdRequest) -> InitProducerIdResponse:
@@ -21,16 +22,36 @@ def handle(context: Context, request: InitProducerIdRequest) -> InitProducerIdRe
             return InitProducerIdResponse(0, 0, broker.cluster.new_producer_id(), 0)
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
+        identity = _initialise(context, request, request.transactional_id, expected)
+    except KafkaError as error:
+        return failed(request, context.version, error.code)
+    return InitProducerIdResponse(0, 0, identity.producer_id, identity.epoch)
+
+
+def _initialise(
+    context: Context, request: InitProducerIdRequest, transactional_id: str, expected: ProducerIdAndEpoch | None
+) -> ProducerIdAndEpoch:
+    """Raises `KafkaError`. A line tells of a producer that is fenced by this one, not of one that recovers (KIP-360)."""
+    broker = context.broker
+    metadata = broker.transactions.shard_of(transactional_id).ids.get(transactional_id)
+    before = None
+    if metadata is not None and metadata.producer_epoch != NO_PRODUCER_EPOCH and expected is None:
+        before = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
+    try:
         identity = broker.transactions.init_producer_id(
-            request.transactional_id,
+            transactional_id,
             request.transaction_timeout_ms,
             expected,
             two_phase_commit=request.enable2_pc,
             keep_prepared=request.keep_prepared_txn,
         )
     except KafkaError as error:
-        return failed(request, context.version, error.code)
-    return InitProducerIdResponse(0, 0, identity.producer_id, identity.epoch)
+        if before is not None and error.code is Code.CONCURRENT_TRANSACTIONS:
+            broker.takeovers.begun(transactional_id, before)
+        raise
+    if before is not None:
+        broker.takeovers.done(transactional_id, before, identity, context.client_id, context.client_host)
+    return identity
 
 
 def _expected(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:

@@ -26,19 +26,66 @@ class Endpoint:
     host: str
     port: int
 
+    def __str__(self) -> str:
+        """``host:port``, as a person would give it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
     """Raises `ConfigError`."""
     endpoints = []
     for text in texts:
+        name, separator, _ = text.partition("://")
         try:
-            parts = urlsplit(text)
-            endpoints.append(Endpoint(text.partition(":")[0].upper(), parts.hostname or "", parts.port or 0))
+            parts = urlsplit(f"//{text.partition('://')[2]}")
+            if not separator or not name or parts.port is None or parts.path or parts.query or parts.fragment or parts.username:
+                raise ValueError(text)
+            endpoints.append(Endpoint(name.upper(), parts.hostname or "", parts.port))
         except ValueError:
-            raise ConfigError(f"{key}: {text!r} is not NAME://host:port") from None
-        if "://" not in text:
-            raise ConfigError(f"{key}: {text!r} is not NAME://host:port")
+            raise ConfigError(f"{key}: {text!r} is not NAME://host:port, as in PLAINTEXT://127.0.0.1:9092") from None
+    twice = [name for name, count in Counter(e.name for e in endpoints).items() if count > 1]
+    if twice:
+        raise ConfigError(f"{key}: {twice[0]} is named more than once; each listener has a name of its own")
     return endpoints
+
+
+def client_endpoints(settings: Settings) -> list[Endpoint]:
+    """Listeners for clients; a controller's listener needs no socket here. Raises `ConfigError`."""
+    controllers = {name.upper() for name in settings.controller_listener_names or ()}
+    listeners = parse_endpoints(settings.listeners, "listeners")
+    protocols = _security_protocols(settings.listener_security_protocol_map)
+    endpoints = [e for e in listeners if e.name not in controllers]
+    if not endpoints:
+        raise ConfigError("listeners: none of them is for clients")
+    for endpoint in endpoints:
+        security = protocols.get(endpoint.name)
+        if security is None:
+            raise ConfigError(
+                f"listeners: {endpoint.name} is not in listener.security.protocol.map; give {endpoint.name}:PLAINTEXT"
+            )
+        if security != "PLAINTEXT":
+            raise ConfigError(f"listeners: {endpoint.name} is {security}; only PLAINTEXT is served")
+    names = [e.name for e in listeners]
+    for advertised in parse_endpoints(settings.advertised_listeners or (), "advertised.listeners"):
+        if advertised.name not in names and advertised.name not in controllers:
+            raise ConfigError(f"advertised.listeners: {advertised.name} is none of listeners, which are {', '.join(names)}")
+        if advertised.host in _EVERY_INTERFACE:
+            raise ConfigError(f"advertised.listeners: clients cannot connect to {advertised.host}; give a name or an address")
+    return endpoints
+
+
+_EVERY_INTERFACE = ("0.0.0.0", "::")
+
+
+def _security_protocols(text: str) -> dict[str, str]:
+    """Raises `ConfigError`."""
+    protocols: dict[str, str] = {}
+    for pair in filter(None, (p.strip() for p in text.split(","))):
+        name, colon, protocol = pair.partition(":")
+        if not colon or not name or not protocol:
+            raise ConfigError(f"listener.security.protocol.map: {pair!r} is not NAME:PROTOCOL")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
 
 
 class Connections:

@@ -7,14 +7,65 @@ from pathlib import Path
 import pytest
 
 from broker.config.definitions import ConfigError
-from broker.config.settings import BrokerConfig, from_environment, load, read_properties
+from broker.config.settings import BrokerConfig
+from broker.config.sources import MAX_FILE_BYTES, from_environment, load, read_file, read_properties, variable_near
 from broker.config.topics import log_config, validate
-from broker.network.listener import parse_endpoints
+from broker.network.listener import client_endpoints, parse_endpoints
 
 
 def test_properties_as_java_reads_them() -> None:
     text = "# comment\n! another\na=1\nb : 2\n  c = x=y \nlong=one,\\\n  two\nempty=\n"
     assert read_properties(text) == {"a": "1", "b": "2", "c": "x=y", "long": "one,two", "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("a=1\\", {"a": "1"}),
+        ("a=1,\\\n  #2,\\\n\t3\nb=4", {"a": "1,#2,3", "b": "4"}),
+        ("# a comment does not go on \\\na=1", {"a": "1"}),
+        ("path=C\\:\\\\kafka\\\\\nb=2", {"path": "C:\\kafka\\", "b": "2"}),
+        ("a 1\nb\t=\t2\nc : 3\nd", {"a": "1", "b": "2", "c": "3", "d": ""}),
+        ("a\\=b=c", {"a=b": "c"}),
+        ("name=caf\\u00e9", {"name": "caf\u00e9"}),
+        ("a=one\u2028two\x0bthree", {"a": "one\u2028two\x0bthree"}),
+        ("a=1\na=2", {"a": "2"}),
+    ],
+)
+def test_lines_keys_and_escapes_as_java_reads_them(text: str, values: dict[str, str]) -> None:
+    assert read_properties(text) == values
+
+
+def test_files_that_are_no_properties_are_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\x7fELF\0\0\1")
+    (tmp_path / "large").write_bytes(b"#" * (MAX_FILE_BYTES + 1))
+    for name, reason in (("binary", "not a properties file"), ("large", "not a properties"), (".", "directory"), ("no", "No such")):
+        with pytest.raises(ConfigError, match=reason) as refused:
+            read_file(tmp_path / name)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+def test_the_encodings_that_are_met(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "f").write_bytes("num.partitions=2\nbroker.rack=K\u00f6ln\n".encode(encoding))
+    assert read_file(tmp_path / "f") == {"num.partitions": "2", "broker.rack": "K\u00f6ln"}
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("KAFKA_NUM_PARTITONS", "KAFKA_NUM_PARTITIONS"),
+        ("KAFKA_ADVERTISED_LISTENER", "KAFKA_ADVERTISED_LISTENERS"),
+        ("KAFKA_OTTLA_DURABILTY", "KAFKA_OTTLA_DURABILITY"),
+        ("KAFKA_ZZZ_QQQ_XXX_JJJ", None),
+    ],
+)
+def test_a_misspelt_variable_gets_the_suggestion(misspelt: str, meant: str | None) -> None:
+    assert from_environment({misspelt: "1"}) == ({}, [misspelt])
+    assert variable_near(misspelt) == meant
+    if meant is not None:
+        assert from_environment({meant: "1"})[1] == []
 
 
 def test_environment_by_the_rule_of_the_image() -> None:
@@ -39,7 +90,19 @@ def test_an_unknown_key_is_refused_with_a_suggestion() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("num.partitions", "many"), ("auto.create.topics.enable", "yes"), ("node.id", "99999999999"), ("log.dirs", "/a,/b")],
+    [
+        ("num.partitions", "0"),
+        ("ottla.metrics.port", "99999"),
+        ("ottla.metrics.port", "-1"),
+        ("ottla.durability", "wish"),
+        ("log.retention.ms", "0"),
+        ("listeners", ""),
+        ("max.connections.per.ip.overrides", "nonsense"),
+        ("num.partitions", "many"),
+        ("auto.create.topics.enable", "yes"),
+        ("node.id", "99999999999"),
+        ("log.dirs", "/a,/b"),
+    ],
 )
 def test_wrong_values_are_named(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=key):
@@ -104,7 +167,47 @@ def test_bad_topic_configs_are_refused(key: str, value: str) -> None:
         validate(key, value)
 
 
-@pytest.mark.parametrize("text", ["nonsense", "PLAINTEXT://host:port", "PLAINTEXT//x:1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nonsense",
+        "PLAINTEXT://host:port",
+        "PLAINTEXT//x:1",
+        "PLAINTEXT://host",
+        "PLAINTEXT://host:99999",
+        "PLAINTEXT://:-1",
+        "PLAINTEXT://host:1/path",
+        "://host:1",
+        "127.0.0.1:9092",
+        "9092",
+    ],
+)
 def test_bad_listeners_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="listeners"):
         parse_endpoints((text,), "listeners")
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"listeners": "CONTROLLER://:1"}, "none of them is for clients"),
+        ({"listeners": "SSL://:1"}, "only PLAINTEXT"),
+        ({"listeners": "INSIDE://:1"}, "give INSIDE:PLAINTEXT"),
+        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "more than once"),
+        ({"listener.security.protocol.map": "PLAINTEXT"}, "not NAME:PROTOCOL"),
+        ({"advertised.listeners": "OUTSIDE://a:1"}, "OUTSIDE is none of listeners, which are PLAINTEXT"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect"),
+    ],
+)
+def test_listeners_that_cannot_be(settings: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        client_endpoints(BrokerConfig(settings).settings)
+
+
+def test_listeners_of_a_compose_file() -> None:
+    given = {
+        "listeners": "PLAINTEXT://0.0.0.0:9092,DOCKER://[::1]:29092,CONTROLLER://:9093",
+        "advertised.listeners": "PLAINTEXT://localhost:9092,DOCKER://ottla:29092,CONTROLLER://localhost:9093",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT, docker:plaintext",
+    }
+    assert [str(e) for e in client_endpoints(BrokerConfig(given).settings)] == ["0.0.0.0:9092", "[::1]:29092"]

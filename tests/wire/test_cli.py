@@ -66,6 +66,7 @@ def test_serve_says_ready_and_ends_well(tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             assert process.wait(TIMEOUT_S) == 0
         assert (data / ".kafka_cleanshutdown").exists()
+        assert not ready_file.exists()
 
 
 def test_settings_come_from_file_environment_and_assignment(tmp_path: Path) -> None:
@@ -97,7 +98,14 @@ def test_a_second_broker_on_the_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_said(ottla: Broker, tmp_path: Path) -> None:
-    assert "cannot start" in refused("--data-dir", str(tmp_path / "d"), "--listen", ottla.bootstrap)
+    data = str(tmp_path / "d")
+    line = refused("--data-dir", data, "--listen", ottla.bootstrap)
+    assert line.startswith(f"ottla: cannot listen on {ottla.bootstrap}: Address already in use; another program has the port")
+    assert "cannot listen on 192.0.2.1:0: Cannot assign requested address" in refused("--data-dir", data, "--listen", "192.0.2.1:0")
+    metrics = ("--metrics-port", ottla.bootstrap.rpartition(":")[2])
+    assert "cannot serve metrics on" in refused("--data-dir", data, "--listen", "127.0.0.1:0", *metrics)
+    # What was all in order before is so after it.
+    assert (tmp_path / "d" / ".kafka_cleanshutdown").exists()
 
 
 def test_health(ottla: Broker) -> None:

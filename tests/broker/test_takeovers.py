@@ -1,0 +1,96 @@
+"""The line that says who fenced a producer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker import takeovers
+from broker.takeovers import Takeovers
+from coordinator.transaction.shard import ProducerIdAndEpoch
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.raw import create
+from tests.simulated import SimulatedBroker
+
+Line = dict[str, Any]
+
+
+@pytest.fixture
+def simulated() -> Iterator[SimulatedBroker]:
+    broker = SimulatedBroker().start()
+    yield broker
+    broker.close()
+    assert broker.bugs == 0
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Line]]:
+    with capture_logs() as captured:
+        # A logger that was used before does not see that logs are captured.
+        monkeypatch.setattr(takeovers, "log", __import__("structlog").get_logger("captured"))
+        yield captured
+
+
+def init(simulated: SimulatedBroker, client_id: str, expected: tuple[int, int] = (-1, -1)) -> tuple[int, int, int]:
+    with simulated.connect(client_id) as client:
+        answer = client.call(InitProducerIdRequest("orders", 60_000, *expected), 5)
+    return answer.error_code, answer.producer_id, answer.producer_epoch
+
+
+def taken(lines: list[Line]) -> list[Line]:
+    return [line for line in lines if line["event"] == "transactional_id_taken_over"]
+
+
+def test_a_successor_is_named_once(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    assert taken(lines) == []
+    init(simulated, "second")
+    (line,) = taken(lines)
+    assert line == {
+        "event": "transactional_id_taken_over",
+        "log_level": "info",
+        "transactional_id": "orders",
+        "fenced_producer_id": producer_id,
+        "fenced_epoch": epoch,
+        "producer_id": producer_id,
+        "epoch": epoch + 1,
+        "client_id": "second",
+        "client_host": "simulated",
+        "aborted_transaction": False,
+    }
+
+
+def test_over_an_open_transaction_the_line_names_whom_it_was_taken_from(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    with simulated.connect("first") as client:
+        create(client, "t")
+        topics = [AddPartitionsToTxnTopic("t", [0])]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="orders",
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=topics,
+        )
+        client.call(request, 3)
+    codes = [init(simulated, "second")[0] for _ in range(2)]
+    assert codes == [51, 0]
+    (line,) = taken(lines)
+    assert (line["fenced_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "second", True)
+    assert line["epoch"] > epoch + 1
+
+
+def test_a_producer_that_recovers_has_fenced_nobody(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    assert init(simulated, "first", (producer_id, epoch))[0] == 0
+    assert taken(lines) == []
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    remembered = Takeovers()
+    for number in range(takeovers.MAX_BEGUN + 5):
+        remembered.begun(f"id-{number}", ProducerIdAndEpoch(1, 0))
+    assert len(remembered._begun) == takeovers.MAX_BEGUN

@@ -1,0 +1,114 @@
+"""What a person who mistypes is told: one line, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.cli import main
+from ottla.health import NotReady, listening_address
+
+COMPOSE = Path(__file__).parent.parent.parent / "docker-compose.yml"
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line, and the exit code before it."""
+    try:
+        code: object = main(list(arguments))
+    except SystemExit as ended:
+        code = ended.code
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    return f"{code} {line}"
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"ottla {ottla.__version__}\n")
+
+
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    help_text = capsys.readouterr().err
+    assert help_text.startswith("usage: ottla")
+    assert all(command in help_text for command in ("serve", "health", "graduate", "adopt", "audit", "pipeline", "demo"))
+
+
+def test_serve_describes_itself_and_its_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for word in ("until SIGTERM", "127.0.0.1:9092", ".ottla/data", "KAFKA_NUM_PARTITIONS", "server.properties", "JSON line"):
+        assert word in text
+    assert text.count("(default: ") >= 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nonsense"], "2 ottla: argument COMMAND: invalid choice: 'nonsense'"),
+        (["serve", "--listen", "9092"], "did you mean 127.0.0.1:9092?"),
+        (["serve", "--listen", "1:2:3"], "is not HOST:PORT"),
+        (["serve", "--listen", "127.0.0.1:99999"], "'99999' is not a port, 0 to 65535"),
+        (["serve", "--metrics-port", "99999"], "'99999' is not a port, 0 to 65535"),
+        (["serve", "--metrics-port", "-1"], "not a port"),
+        (["serve", "--nonsense"], "unrecognized arguments"),
+        (["serve", "--set", "nonsense"], "1 ottla: --set 'nonsense': KEY=VALUE is wanted"),
+        (["serve", "--set", "=1"], "KEY=VALUE is wanted"),
+        (["serve", "--set", "num.partitons=1"], "did you mean 'num.partitions'?"),
+        (["serve", "--set", "num.partitions=\u00b2"], "Not a number of type INT"),
+        (["serve", "--feature", "transaction.version=\u00b2"], "NAME=LEVEL is wanted"),
+        (["serve", "--feature", "transaction.version=9"], "transaction.version 0-2"),
+        (["serve", "--data-dir", ""], "'log.dirs' must not be empty"),
+        (["serve", "/no/such.properties"], "1 ottla: cannot read /no/such.properties: No such file"),
+        (["health", "--bootstrap", "foo"], "2 ottla health: argument --bootstrap: 'foo' is not HOST:PORT"),
+        (["health", "--bootstrap", "127.0.0.1:0"], "is no broker's address"),
+        (["health", "--bootstrap", "127.0.0.1:\u0661"], "is not a port"),
+        (["health", "--timeout-s", "nan"], "is not a number of seconds above 0"),
+        (["health", "--timeout-s", "-1"], "is not a number of seconds above 0"),
+        (["health", "--ready-file", "/no/such"], "1 ottla: there is no /no/such: no broker is ready"),
+        (["demo", "--port", "65536"], "is not a port"),
+        (["demo", "--purchases", "0"], "is not a number of 1 or more"),
+        (["audit"], "required: DIR"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert says in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("listening", "address"),
+    [
+        ({"PLAINTEXT": "0.0.0.0:9192"}, "127.0.0.1:9192"),
+        ({"PLAINTEXT": ":9192"}, "127.0.0.1:9192"),
+        ({"PLAINTEXT": "[::]:9192"}, "[::1]:9192"),
+        ({"DOCKER": "10.0.0.1:1", "PLAINTEXT": "127.0.0.1:2"}, "10.0.0.1:1"),
+    ],
+)
+def test_health_asks_where_the_broker_listens(tmp_path: Path, listening: dict[str, str], address: str) -> None:
+    (tmp_path / "ready").write_text(json.dumps({"event": "ready", "bootstrap": "elsewhere:1", "listening": listening}))
+    assert listening_address(tmp_path / "ready") == address
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"listening": {}}', '{"listening": {"P": 1}}', '{"listening": {"P": "x"}}'])
+def test_another_file_is_no_ready_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "ready").write_text(text)
+    with pytest.raises(NotReady, match="is not what ottla serve --ready-file writes"):
+        listening_address(tmp_path / "ready")
+
+
+@pytest.mark.parametrize("name", ["listeners", "log.dirs", "log.dir"])
+def test_the_handle_refuses_what_it_gives_itself(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        ottla.Broker(settings={name: "x"})
+
+
+def test_compose_publishes_on_loopback_only() -> None:
+    text = COMPOSE.read_text()
+    published = [line.strip(' -"') for line in text.partition("ports:")[2].partition("environment:")[0].splitlines() if '"' in line]
+    assert published == ["127.0.0.1:9092:9092"]
