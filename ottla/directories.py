@@ -93,7 +93,7 @@ def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, 
             elif target is not None:
                 carry_out(fs, source, target, found, Bar("copying"))
                 say(f"{target} is ready for Apache Kafka")
-        _advise(found.identity.node_id, target or source, say)
+        _advise(found.identity.node_id, fs.absolute(target or source), say)
         return 0
 
     return _carefully(source, work)

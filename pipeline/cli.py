@@ -24,6 +24,13 @@ console = Console(stderr=True)
 tables = Console()
 
 
+def _count(text: str) -> int:
+    """A number of things, one at least."""
+    if not (text.isascii() and text.isdigit() and len(text) < 16) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ottla pipeline", description="Spark jobs on Kafka topics, exactly once.")
     common = argparse.ArgumentParser(add_help=False)
@@ -33,15 +40,15 @@ def _parser() -> argparse.ArgumentParser:
     values.add_argument("--format", choices=sorted(FORMATS), default="json", help="of the records' values")
     spark = argparse.ArgumentParser(add_help=False)
     spark.add_argument("--master", help="Spark's; default is this machine, or what spark-submit says")
-    spark.add_argument("--cores", type=int, default=2, help="of this machine")
+    spark.add_argument("--cores", type=_count, default=2, help="of this machine")
     jobs = parser.add_subparsers(dest="job", required=True)
 
     generate = jobs.add_parser(
         "generate", parents=[common, values], help="make the topics and write purchases, the same for the same seed"
     )
-    generate.add_argument("--rows", type=int, default=200_000)
+    generate.add_argument("--rows", type=_count, default=200_000)
     generate.add_argument("--seed", type=int, default=1)
-    generate.add_argument("--partitions", type=int, default=4)
+    generate.add_argument("--partitions", type=_count, default=4)
 
     for name, what in (
         ("shop", "purchases to invoices and shipments, in one transaction a batch"),
@@ -54,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, metavar="DIR", help="on any filesystem that Spark knows")
     export.add_argument("--data-dir", metavar="DIR", help="read the broker's segment files there, and ask the broker nothing")
     export.add_argument(
-        "--part-offsets", type=int, default=1_000_000, help="about as many make a part, which is written as a whole"
+        "--part-offsets", type=_count, default=1_000_000, help="about as many make a part, which is written as a whole"
     )
 
     audit = jobs.add_parser(
@@ -69,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_stream(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("--transactional-id", default=name)
     parser.add_argument("--checkpoint", default=f".ottla/checkpoints/{name}", metavar="DIR")
-    parser.add_argument("--batch-records", type=int, default=100_000)
+    parser.add_argument("--batch-records", type=_count, default=100_000)
     parser.add_argument("--run-id", default=None, help="stands in the headers of all that is written; default is a new one")
     parser.add_argument(
         "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"
@@ -86,7 +93,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         return given
     try:
         settings = tomllib.loads(given.config.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise PipelineError(f"--config {given.config}: {error}") from None
     flags: list[str] = []
     for name, value in settings.items():

@@ -179,6 +179,12 @@ def broker_definitions() -> dict[str, Definition]:
     return _tables()[0]
 
 
+@cache
+def broker_defaults() -> dict[str, str]:
+    """The default texts of the broker keys that have one."""
+    return {name: d.default for name, d in broker_definitions().items() if d.default is not None}
+
+
 def broker_definition(name: str) -> Definition | None:
     """Of a broker key, also one for a single listener (``listener.name.plaintext.ssl.keystore.location``)."""
     if name.startswith(LISTENER_PREFIX):

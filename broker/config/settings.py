@@ -110,6 +110,8 @@ class BrokerConfig:
             values["log_dirs"] = values["log_dirs"][0]
         self._check_retention()
         self.settings = Settings(**values)
+        self.static = {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
+        """What the broker was started with, ottla's own defaults included (DynamicBrokerConfig.staticBrokerConfigs)."""
         connection_limits(self.settings.max_connections_per_ip_overrides)
 
     def _check_retention(self) -> None:
@@ -140,11 +142,6 @@ class BrokerConfig:
             except ConfigError as error:
                 reasons.append(str(error))
         return config, reasons
-
-    @property
-    def static(self) -> dict[str, str]:
-        """What the broker was started with, ottla's own defaults included (DynamicBrokerConfig.staticBrokerConfigs)."""
-        return {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
 
     def text(self, name: str) -> str | None:
         """The value in force, as text."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.config.definitions import Definition, broker_definition, broker_definitions, topic_definitions
+from broker.config.definitions import Definition, broker_defaults, broker_definition, broker_definitions, topic_definitions
 from broker.config.topics import effective
 from coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
 
@@ -19,6 +19,9 @@ UNKNOWN_TYPE = 0
 
 Synonym = tuple[str, str | None, int]
 """Name, value, source."""
+
+Places = list[tuple[int, Mapping[str, str]]]
+"""The sources of a broker key's value, with all that each has set; the one in force first."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,11 +44,12 @@ class Entry:
 
 def topic_entries(broker: Broker, topic: str, overrides: Mapping[str, str] | None = None) -> list[Entry]:
     own = broker.cluster.state.config_of(TOPIC_RESOURCE, topic) if overrides is None else overrides
+    places = _places(broker)
     entries = []
     for name, definition in topic_definitions().items():
         if definition.is_internal and name not in own:
             continue
-        synonyms = _broker_synonyms(broker, definition.synonyms[0]) if definition.synonyms else []
+        synonyms = _broker_synonyms(places, definition.synonyms[0]) if definition.synonyms else []
         text = effective(name, own, broker.config)
         value = None if text is None else definition.canonical(text)
         if name in own:
@@ -69,20 +73,21 @@ def broker_entries(broker: Broker) -> list[Entry]:
     config, known = broker.config, broker_definitions()
     names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
     names += [name for name in config.dynamic if name not in known]
-    static = config.static
-    return [_broker_entry(broker, name, config.dynamic.get(name, static.get(name))) for name in names]
+    static, places = config.static, _places(broker)
+    return [_broker_entry(places, name, config.dynamic.get(name, static.get(name))) for name in names]
 
 
 def cluster_entries(broker: Broker) -> list[Entry]:
     """What was set for all brokers while they ran."""
     own = broker.cluster.state.config_of(BROKER_RESOURCE, "")
-    entries = [_broker_entry(broker, name, value) for name, value in own.items()]
+    places = _places(broker)
+    entries = [_broker_entry(places, name, value) for name, value in own.items()]
     for entry in entries:
         entry.synonyms = [s for s in entry.synonyms if s[2] == DYNAMIC_CLUSTER]
     return entries
 
 
-def _broker_entry(broker: Broker, name: str, text: str | None) -> Entry:
+def _broker_entry(places: Places, name: str, text: str | None) -> Entry:
     definition = broker_definition(name)
     if definition is not None:
         text = definition.default if text is None else text
@@ -95,7 +100,7 @@ def _broker_entry(broker: Broker, name: str, text: str | None) -> Entry:
         read_only=definition is None or definition.name != name or not definition.is_dynamic,
         is_sensitive=sensitive,
         scope="B",
-        synonyms=_broker_synonyms(broker, name),
+        synonyms=_broker_synonyms(places, name),
     )
 
 
@@ -104,21 +109,24 @@ def _is_sensitive(definition: Definition | None) -> bool:
     return definition is None or definition.type == "PASSWORD"
 
 
-def _broker_synonyms(broker: Broker, name: str) -> list[Synonym]:
+def _places(broker: Broker) -> Places:
+    state = broker.cluster.state
+    return [
+        (DYNAMIC_BROKER, state.config_of(BROKER_RESOURCE, str(broker.settings.node_id))),
+        (DYNAMIC_CLUSTER, state.config_of(BROKER_RESOURCE, "")),
+        (STATIC_BROKER, broker.config.static),
+        (DEFAULT, broker_defaults()),
+    ]
+
+
+def _broker_synonyms(places: Places, name: str) -> list[Synonym]:
     """Where a broker key's value may come from, those before its own first mention left out (ConfigHelper.configSynonyms)."""
-    state, known = broker.cluster.state, broker_definitions()
     definition = broker_definition(name)
     names = (definition.synonyms if definition is not None and definition.name == name else ()) or (name,)
-    defaults = {n: known[n].default for n in names if n in known}
-    places: list[tuple[int, Mapping[str, str | None]]] = [
-        (DYNAMIC_BROKER, {**state.config_of(BROKER_RESOURCE, str(broker.settings.node_id))}),
-        (DYNAMIC_CLUSTER, {**state.config_of(BROKER_RESOURCE, "")}),
-        (STATIC_BROKER, {**broker.config.static}),
-        (DEFAULT, defaults),
-    ]
     sensitive = _is_sensitive(definition)
-    synonyms = [
-        (n, None if sensitive else values[n], source) for source, values in places for n in names if values.get(n) is not None
-    ]
-    first = next((at for at, synonym in enumerate(synonyms) if synonym[0] == name), len(synonyms))
-    return synonyms[first:]
+    synonyms: list[Synonym] = []
+    for source, values in places:
+        for candidate in names:
+            if candidate in values and (synonyms or candidate == name):
+                synonyms.append((candidate, None if sensitive else values[candidate], source))
+    return synonyms

@@ -6,6 +6,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from ottla.arguments import count
 from ottla.handle import Broker
 from pipeline.cli import main
 from pipeline.formats import FORMATS
@@ -14,7 +15,7 @@ from pipeline.formats import FORMATS
 def run(arguments: list[str]) -> int:
     """Exit code of the first job that fails, else 0."""
     parser = argparse.ArgumentParser(prog="ottla pipeline demo", description="All jobs, on a broker that is started for them.")
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=count, default=200_000)
     parser.add_argument("--format", choices=sorted(FORMATS), default="json")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="ottla-pipeline-") as root, Broker(data_dir=Path(root) / "data") as broker:

@@ -112,3 +112,24 @@ def test_compose_publishes_on_loopback_only() -> None:
     text = COMPOSE.read_text()
     published = [line.strip(' -"') for line in text.partition("ports:")[2].partition("environment:")[0].splitlines() if '"' in line]
     assert published == ["127.0.0.1:9092:9092"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["generate", "--rows", "-5"], "'-5' is not a number of 1 or more"),
+        (["generate", "--partitions", "0"], "'0' is not a number of 1 or more"),
+        (["shop", "--cores", "x"], "'x' is not a number of 1 or more"),
+        (["generate", "--config", "binary.toml"], "--config binary.toml: "),
+    ],
+)
+def test_a_job_that_cannot_be_begun(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "binary.toml").write_bytes(b"\x88\xff\0")
+    try:
+        assert main(["pipeline", *arguments]) == 1
+    except SystemExit as ended:
+        assert ended.code == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]
