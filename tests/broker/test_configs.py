@@ -111,6 +111,15 @@ def test_a_policy_that_was_appended_to_is_lived_by(simulated: SimulatedBroker, c
     assert partitions.get("own", 0).log.config.cleanup_policy == ("compact",)
 
 
+def test_a_topics_list_begins_as_kafkas_default_whatever_the_broker_is_set_to(client: SimulatedClient) -> None:
+    create(client, "t")
+    of_the_broker = AlterConfigsResource(B, "", [AlterableConfig("log.cleanup.policy", SET, "compact")])
+    client.call(IncrementalAlterConfigsRequest([of_the_broker]))
+    of_the_topic = AlterConfigsResource(T, "t", [AlterableConfig("cleanup.policy", APPEND, "delete")])
+    client.call(IncrementalAlterConfigsRequest([of_the_topic]))
+    assert client.call(describe(T, "t", ["cleanup.policy"])).results[0].configs[0].value == "delete"
+
+
 def test_a_resource_that_is_named_twice_is_refused_twice(client: SimulatedClient) -> None:
     create(client, "t")
     create(client, "u")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import Code
-from tests.broker.config_cases import CASES, DELETE, STARTED_WITH, B, Case, T, case_id, describe, request, shown
+from tests.broker.config_cases import APPEND, CASES, DELETE, SET, STARTED_WITH, B, Case, T, case_id, describe, one, request, shown
 from tests.raw import RawClient, create, retry
 from tools import kafka
 
@@ -67,3 +67,17 @@ def test_a_case_is_what_kafka_does(client: RawClient, case: Case) -> None:
 
 def _values(client: RawClient, kind: int, name: str, keys: list[str]) -> dict[str, str | None]:
     return {e.name: e.value for e in client.call(describe(kind, name, keys)).results[0].configs}
+
+
+def test_a_topics_list_begins_as_kafkas_default_whatever_the_broker_is_set_to(client: RawClient) -> None:
+    of_the_broker = Case(what="", kind=B, asked=(one("log.cleanup.policy", SET, "compact"),), values={})
+    of_the_topic = Case(what="", kind=T, asked=(one("cleanup.policy", APPEND, "delete"),), values={})
+    create(client, "begins")
+    try:
+        client.call(request(of_the_broker, "", of_the_broker.asked[0], False))
+        assert retry(lambda: _values(client, T, "begins", ["cleanup.policy"]), lambda v: v["cleanup.policy"] == "compact")
+        client.call(request(of_the_topic, "begins", of_the_topic.asked[0], False))
+        wanted = {"cleanup.policy": "delete"}
+        assert retry(lambda: _values(client, T, "begins", ["cleanup.policy"]), wanted.__eq__) == wanted
+    finally:
+        client.call(request(of_the_broker, "", one("log.cleanup.policy", DELETE, None), False))
