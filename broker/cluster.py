@@ -172,11 +172,13 @@ class Cluster:
         self._runtime.execute(self.state.set_configs(resource_type, name, changes))
         if resource_type == BROKER_RESOURCE:
             self._broker.reconfigure()
-            # Most topics have no configs of their own, and one of all of them is the same.
-            plain = log_config({}, self._broker.config)
+            # Many topics have the same configs of their own, most have none.
+            made: dict[frozenset[tuple[str, str]], LogConfig] = {}
             for topic in self.state.topics:
-                own = self.state.config_of(TOPIC_RESOURCE, topic)
-                self._set_log_config(topic, self.log_config(topic) if own else plain)
+                own = frozenset(self.state.config_of(TOPIC_RESOURCE, topic).items())
+                if own not in made:
+                    made[own] = self.log_config(topic)
+                self._set_log_config(topic, made[own])
         elif name in self.state.topics:
             self._set_log_config(name, self.log_config(name))
 
