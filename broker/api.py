@@ -1,7 +1,9 @@
 """How an API is declared, and what a handler gets and gives.
 
 A handler file holds one `Declaration`; ApiVersions, dispatch and the docs read it. Handlers run in the order in which
-requests arrive and never suspend: they return the response, a `Later` for a real wait, or None for no answer.
+requests arrive: they return the response, a `Later` for a real wait, None for no answer, or, where a request is too large
+to be handled at once, a generator of steps (`storage.steps`) that returns one of these. No further request of the connection
+is handled before its last step, as Kafka mutes a channel; other clients' requests are.
 """
 
 from __future__ import annotations
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
 class Later:
     """A response that is not there yet. ``resolve`` may be called before or after ``on_ready``, the first time counts.
 
-    ``is_durable``: whoever resolves it has waited for the disk already.
+    ``is_durable``: whoever resolves it has waited for the disk already. ``on_abandoned`` is called where nobody waits any more.
     """
 
-    __slots__ = ("_callback", "_done", "_response", "is_durable")
+    __slots__ = ("_callback", "_done", "_response", "is_durable", "on_abandoned")
 
-    def __init__(self, *, is_durable: bool = False) -> None:
+    def __init__(self, *, is_durable: bool = False, on_abandoned: Callable[[], None] | None = None) -> None:
         self.is_durable = is_durable
+        self.on_abandoned = on_abandoned
         self._callback: Callable[[Any], None] | None = None
         self._done = False
         self._response: Any = None
@@ -42,8 +45,18 @@ class Later:
         if self._done:
             return
         self._done, self._response = True, response
-        if self._callback is not None:
-            self._callback(response)
+        callback, self._callback, self.on_abandoned = self._callback, None, None
+        if callback is not None:
+            callback(response)
+
+    def abandon(self) -> None:
+        """The client is gone: whoever was to resolve it may give up, and what it holds is let go."""
+        if self._done:
+            return
+        self._done = True
+        on_abandoned, self._callback, self.on_abandoned = self.on_abandoned, None, None
+        if on_abandoned is not None:
+            on_abandoned()
 
     def on_ready(self, callback: Callable[[Any], None]) -> None:
         if self._done:
@@ -69,11 +82,15 @@ Handler = Callable[[Context, Any], Any]
 
 @dataclass(slots=True, frozen=True)
 class Declaration:
-    """One API: its key, its handler, and the response that tells of a failure as a whole."""
+    """One API: its key, its handler, and the response that tells of a failure as a whole.
+
+    ``is_bulky``: the answer may be far larger than the request, so it waits while too much waits to go out already.
+    """
 
     key: int
     handle: Handler
     failed: Callable[[Any, int, Code], Any]
+    is_bulky: bool = False
 
     @property
     def codec(self) -> Api:

@@ -21,6 +21,7 @@ from broker.network.connection import Connection
 from broker.network.listener import Connections, Endpoint, client_endpoints, parse_endpoints
 from broker.partitions import Partitions
 from broker.recovery_audit import Lost, look
+from broker.stepping import Stepping
 from broker.takeovers import Takeovers
 from broker.transactions import Transactions
 from storage.checkpoints import topic_id_text
@@ -57,7 +58,8 @@ class Broker:
         self.torn: list[Lost] = []
         self.cluster_id = ""
         self._advertised: dict[str, tuple[str, int]] = {}
-        self.connections = Connections(self.settings)
+        self.stepping = Stepping(env)
+        self.connections = Connections(env, self.settings)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         # Only where answers must wait for the disk.
         self.commit = GroupCommit(env, self.disk_failed) if self.settings.ottla_durability == POWER else None
@@ -227,6 +229,7 @@ class Broker:
             return
         self.is_stopping = True
         self.housekeeping.stop()
+        self.stepping.stop()
         self._close_listeners()
         self.connections.close_all("the broker stops")
         self.directory.close()

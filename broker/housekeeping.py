@@ -85,7 +85,7 @@ class Housekeeping:
             if not self._broker.is_stopping:
                 self._timers[name] = self._broker.env.call_later(interval_ms(self._broker.settings), begin)
 
-        def failed() -> None:
+        def failed(error: Exception) -> None:
             log.exception("task_failed", task=name)
             self._broker.unexpected_errors += 1
             again()
@@ -93,39 +93,18 @@ class Housekeeping:
         def begin() -> None:
             try:
                 steps = task()
-            except Exception:
-                failed()
+            except Exception as error:
+                failed(error)
                 return
             if steps is None:
                 again()
             else:
-                self._run(steps, again, failed)
+                self._broker.stepping.run(steps, lambda _: again(), failed)
 
         if first_ms is None:
             again()
         else:
             self._timers[name] = self._broker.env.call_later(first_ms(self._broker.settings), begin)
-
-    def _run(self, steps: Steps[None], done: Callable[[], None], failed: Callable[[], None]) -> None:
-        """Take one step after the other, each from the loop anew; called in an ``except`` block, ``failed`` sees the error."""
-        env = self._broker.env
-
-        def go_on(error: BaseException | None = None) -> None:
-            if self._broker.is_stopping:
-                return
-            try:
-                aside = next(steps) if error is None else steps.throw(error)
-            except StopIteration:
-                done()
-            except Exception:
-                failed()
-            else:
-                if aside is None:
-                    env.call_soon(go_on)
-                else:
-                    env.run_aside(aside, go_on)
-
-        go_on()
 
     def apply_retention(self) -> Steps[None]:
         return self._broker.directory.apply_retention(self._broker.env.now_ms())

@@ -22,6 +22,8 @@ from storage.log_dir import DirectoryError
 from storage.memory import keep_freed_memory
 
 GC_THRESHOLD = 50_000
+SWITCH_INTERVAL_S = 0.001
+"""How long work beside the event loop may keep Python's interpreter lock from it, in s."""
 
 
 def _tell_ready(broker: Broker, ready_file: Path | None) -> None:
@@ -85,6 +87,7 @@ def run(
     """
     logs.configure(as_json=not sys.stderr.isatty() if as_json is None else as_json, level=log_level)
     keep_freed_memory()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     log = structlog.get_logger("config")
     for name, meant in (warnings or {}).items():
         log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))

@@ -30,7 +30,8 @@ class Partition:
         self.appended_bytes = 0
         self.bytes_in = 0
         self.messages_in = 0
-        self.waiters: set[Callable[[], None]] = set()
+        # A dict for its order: whoever waits longest is called first.
+        self.waiters: dict[Callable[[], None], None] = {}
 
     def append(self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False) -> Appended:
         """Append a checked batch of a client. Raises `KafkaError`."""
@@ -69,7 +70,7 @@ class Partition:
             self._wake()
 
     def _wake(self) -> None:
-        waiters, self.waiters = self.waiters, set()
+        waiters, self.waiters = self.waiters, {}
         for waiter in waiters:
             self._env.call_soon(waiter)
 

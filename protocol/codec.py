@@ -12,7 +12,15 @@ from typing import Any
 
 from protocol.errors import DecodeError
 from protocol.messages import APIS
-from protocol.primitives import Buffer, Put, begin_message, read_nullable_string, skip_tags
+from protocol.primitives import (
+    MAX_ELEMENTS,
+    Buffer,
+    Put,
+    TooManyElements,
+    begin_message,
+    read_nullable_string,
+    skip_tags,
+)
 
 API_VERSIONS_KEY = 18
 
@@ -67,15 +75,25 @@ def read_client_id(buf: Buffer, *, flexible: bool) -> tuple[str | None, int]:
 
 
 def decode_body(
-    decode: Callable[[Buffer, int, int], tuple[Any, int]], buf: Buffer, pos: int, version: int, *, may_trail: bool = False
+    decode: Callable[[Buffer, int, int], tuple[Any, int]],
+    buf: Buffer,
+    pos: int,
+    version: int,
+    *,
+    may_trail: bool = False,
+    max_elements: int = MAX_ELEMENTS,
 ) -> Any:
-    """A message that must fill the rest of ``buf``, or with ``may_trail`` lie in it. Raises `DecodeError`.
+    """A message that must fill the rest of ``buf``, or with ``may_trail`` lie in it.
+
+    Raises `DecodeError`, `TooManyElements` where all its arrays together hold more than ``max_elements``.
 
     Requests may trail, as in Kafka: librdkafka 2.16 ends a Metadata request for all topics with three bytes too many.
     """
-    begin_message()
+    begin_message(max_elements)
     try:
         message, pos = decode(buf, pos, version)
+    except TooManyElements:
+        raise
     except DECODE_FAILURES as error:
         raise DecodeError(str(error)) from error
     if pos > len(buf) or (pos < len(buf) and not may_trail):

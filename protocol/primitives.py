@@ -8,13 +8,15 @@ these; ``protocol.codec`` turns what they raise into `DecodeError`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import Context, ContextVar
 from struct import Struct
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from protocol.errors import DecodeError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Put: TypeAlias = Callable[[bytes | bytearray | memoryview], None]
+T = TypeVar("T")
 
 NO_UUID = bytes(16)
 MAX_TAGGED_FIELDS = 128
@@ -135,23 +137,56 @@ def read_compact_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
     return _slice(buf, pos, size - 1)
 
 
-_elements = 0
+class TooManyElements(DecodeError):
+    """A message holds more elements than its decoding was allowed."""
 
 
-def begin_message() -> None:
+class _Count:
+    """Elements of the message that is being decoded, and how many it may have."""
+
+    __slots__ = ("elements", "limit")
+
+    def __init__(self) -> None:
+        self.elements = 0
+        self.limit = MAX_ELEMENTS
+
+
+_message: ContextVar[_Count] = ContextVar("message", default=_Count())  # noqa: B039
+"""The default is the event loop's. What decodes in another thread counts in a context of its own: `count_apart`."""
+
+
+def begin_message(max_elements: int = MAX_ELEMENTS) -> None:
     """A message begins: its elements are counted from here."""
-    global _elements  # noqa: PLW0603
-    _elements = 0
+    count = _message.get()
+    count.elements = 0
+    count.limit = max_elements
+
+
+def message_elements() -> int:
+    """How many elements the message that was decoded last has, in all its arrays together."""
+    return _message.get().elements
+
+
+def count_apart(decode: Callable[[], T]) -> T:
+    """Run ``decode`` with a count of its own, so that it may run beside another decoding."""
+
+    def run() -> T:
+        _message.set(_Count())
+        return decode()
+
+    return Context().run(run)
 
 
 def _checked(count: int, buf: Buffer, pos: int) -> int:
     """An element takes a byte at least, and far more once it is an object: both the bytes and the sum are bounded."""
-    global _elements  # noqa: PLW0603
     if count > len(buf) - pos:
         raise DecodeError(f"array of {count} elements in {len(buf) - pos} bytes")
-    _elements += count
-    if _elements > MAX_ELEMENTS:
-        raise DecodeError(f"a message of more than {MAX_ELEMENTS} elements")
+    if count <= 0:
+        return count
+    message = _message.get()
+    message.elements += count
+    if message.elements > message.limit:
+        raise TooManyElements(f"a message of more than {message.limit} elements")
     return count
 
 

@@ -72,7 +72,7 @@ class SimulatedEnv:
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         try:
             work()
-        except OSError as error:
+        except Exception as error:
             failure: BaseException | None = error
         else:
             failure = None
@@ -112,6 +112,7 @@ class _Transport:
     def __init__(self) -> None:
         self._bytes = bytearray()
         self.is_closed = False
+        self.is_paused = False
 
     def write(self, data: bytes) -> None:
         self._bytes += data
@@ -127,9 +128,17 @@ class _Transport:
     def get_extra_info(self, name: str) -> tuple[str, int]:
         return ("simulated", 1)
 
-    def pause_reading(self) -> None: ...
+    def abort(self) -> None:
+        self.is_closed = True
 
-    def resume_reading(self) -> None: ...
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
 
     def next_frame(self) -> bytes | None:
         if len(self._bytes) < 4:
@@ -159,6 +168,11 @@ class SimulatedClient:
 
     def send_bytes(self, data: bytes) -> None:
         while data and not self._transport.is_closed:
+            if self._transport.is_paused:
+                self._broker.env.settle()
+            if self._transport.is_paused:
+                self._broker.env.advance(10)
+                continue
             buffer = self._connection.get_buffer(-1)
             piece = data[: len(buffer)]
             buffer[: len(piece)] = piece

@@ -94,6 +94,27 @@ OWN = (
         rule="0..65535",
         documentation="The port that Prometheus metrics are served on; 0 takes a free one, without a value there are none.",
     ),
+    Definition(
+        name="ottla.queued.max.response.bytes",
+        type="LONG",
+        default=str(256 << 20),
+        rule="0..",
+        documentation="How many bytes of answers may wait to go out, in all connections together.",
+    ),
+    Definition(
+        name="ottla.request.stall.ms",
+        type="INT",
+        default="5000",
+        rule="0..",
+        documentation="How long a connection may hold an unfinished request without a byte of it coming, when memory is short.",
+    ),
+    Definition(
+        name="ottla.response.stall.ms",
+        type="INT",
+        default="2000",
+        rule="0..",
+        documentation="How long a connection may take no byte of the answers that wait for it, when memory is short.",
+    ),
 )
 """Keys that Kafka does not have."""
 

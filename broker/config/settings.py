@@ -12,6 +12,7 @@ from broker.config.definitions import ConfigError, Value, broker_definitions, to
 OWN_DEFAULTS: dict[str, str] = {
     "node.id": "1",
     "process.roles": "broker,controller",
+    "queued.max.request.bytes": str(256 << 20),
     "listeners": "PLAINTEXT://127.0.0.1:9092",
     "controller.listener.names": "CONTROLLER",
     "log.dirs": ".ottla/data",
@@ -40,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True):
     broker_rack: str | None
     log_dirs: str
     socket_request_max_bytes: int
+    queued_max_request_bytes: int
     connections_max_idle_ms: int
     max_connections: int
     max_connections_per_ip: int
@@ -80,6 +82,9 @@ class Settings(msgspec.Struct, frozen=True):
     ottla_durability: str
     ottla_metrics_host: str
     ottla_metrics_port: int | None
+    ottla_queued_max_response_bytes: int
+    ottla_request_stall_ms: int
+    ottla_response_stall_ms: int
 
 
 HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}

@@ -71,4 +71,4 @@ def failed(request: DescribeConfigsRequest, version: int, code: Code) -> Describ
     )
 
 
-API = Declaration(32, handle, failed)
+API = Declaration(32, handle, failed, is_bulky=True)

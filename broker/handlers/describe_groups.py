@@ -42,4 +42,4 @@ def failed(request: DescribeGroupsRequest, version: int, code: Code) -> Describe
     return DescribeGroupsResponse(0, [DescribedGroup(code, None, group_id) for group_id in request.groups])
 
 
-API = Declaration(15, handle, failed)
+API = Declaration(15, handle, failed, is_bulky=True)

@@ -32,4 +32,4 @@ def failed(request: DescribeLogDirsRequest, version: int, code: Code) -> Describ
     return DescribeLogDirsResponse(0, code)
 
 
-API = Declaration(35, handle, failed)
+API = Declaration(35, handle, failed, is_bulky=True)

@@ -41,4 +41,4 @@ def failed(request: DescribeProducersRequest, version: int, code: Code) -> Descr
     )
 
 
-API = Declaration(61, handle, failed)
+API = Declaration(61, handle, failed, is_bulky=True)

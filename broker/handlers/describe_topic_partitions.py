@@ -65,4 +65,4 @@ def failed(request: DescribeTopicPartitionsRequest, version: int, code: Code) ->
     return DescribeTopicPartitionsResponse(0, [DescribeTopicPartitionsResponseTopic(code, t.name) for t in request.topics], None)
 
 
-API = Declaration(75, handle, failed)
+API = Declaration(75, handle, failed, is_bulky=True)

@@ -41,4 +41,4 @@ def failed(request: DescribeTransactionsRequest, version: int, code: Code) -> De
     return DescribeTransactionsResponse(0, [TransactionState(code, i) for i in request.transactional_ids])
 
 
-API = Declaration(65, handle, failed)
+API = Declaration(65, handle, failed, is_bulky=True)

@@ -83,7 +83,7 @@ class Fetch:
         wait_ms = self._request.max_wait_ms
         if enough or wait_ms <= 0 or not self._partitions:
             return self._response()
-        self._later = Later()
+        self._later = Later(on_abandoned=self._abandoned)
         self._wait()
         self._timer = self._broker.env.call_later(min(wait_ms, MAX_WAIT_MS), self._timed_out)
         return self._later
@@ -91,7 +91,7 @@ class Fetch:
     def _wait(self) -> None:
         self._base_bytes = sum(p.appended_bytes for p in self._partitions) - self._bytes()
         for partition in self._partitions:
-            partition.waiters.add(self._woken)
+            partition.waiters[self._woken] = None
 
     def _woken(self) -> None:
         """A partition has grown."""
@@ -102,7 +102,7 @@ class Fetch:
         grown = sum(p.appended_bytes for p in self._partitions) - self._base_bytes
         if grown < self._request.min_bytes and not any(p.log.is_failed for p in self._partitions):
             for partition in self._partitions:
-                partition.waiters.add(self._woken)
+                partition.waiters[self._woken] = None
         elif self._read_all():
             self._finish()
         else:
@@ -127,12 +127,21 @@ class Fetch:
                 self._later.resolve(failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR))
 
     def _finish(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        for partition in self._partitions:
-            partition.waiters.discard(self._woken)
+        self._stop_waiting()
         if self._later is not None:
             self._later.resolve(self._response())
+
+    def _abandoned(self) -> None:
+        """The client is gone: nothing may hold what this fetch has read, or wake it."""
+        self._stop_waiting()
+        self._answers, self._asked, self._partitions = [], [], []
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for partition in self._partitions:
+            partition.waiters.pop(self._woken, None)
 
     # reading
 
@@ -243,4 +252,4 @@ def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
     return FetchResponse(0, 0, 0, topics)
 
 
-API = Declaration(1, handle, failed)
+API = Declaration(1, handle, failed, is_bulky=True)

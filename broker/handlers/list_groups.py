@@ -28,4 +28,4 @@ def failed(request: ListGroupsRequest, version: int, code: Code) -> ListGroupsRe
     return ListGroupsResponse(0, code)
 
 
-API = Declaration(16, handle, failed)
+API = Declaration(16, handle, failed, is_bulky=True)

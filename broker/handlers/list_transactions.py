@@ -60,4 +60,4 @@ def failed(request: ListTransactionsRequest, version: int, code: Code) -> ListTr
     return ListTransactionsResponse(0, code)
 
 
-API = Declaration(66, handle, failed)
+API = Declaration(66, handle, failed, is_bulky=True)

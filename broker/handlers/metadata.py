@@ -89,4 +89,4 @@ def failed(request: MetadataRequest, version: int, code: Code) -> MetadataRespon
     )
 
 
-API = Declaration(3, handle, failed)
+API = Declaration(3, handle, failed, is_bulky=True)

@@ -90,4 +90,4 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
     return OffsetFetchResponse(0, [], code, [OffsetFetchResponseGroup(g.group_id, [], code) for g in request.groups])
 
 
-API = Declaration(9, handle, failed)
+API = Declaration(9, handle, failed, is_bulky=True)

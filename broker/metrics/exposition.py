@@ -6,12 +6,13 @@ Names are those that the JMX exporter gives Kafka's MBeans by Strimzi's rules; `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from broker.metrics.counters import DURATION_BOUNDS_S, Recent
+from broker.network.budgets import RequestBudget, ResponseBudget
 from coordinator.transaction.states import PREPARED, TxnState
 from protocol.messages import APIS
 
@@ -28,7 +29,15 @@ Sample = tuple[Labels, float]
 
 def collect(broker: Broker) -> list[Metric]:
     """Everything, as of now."""
-    return [*_replicas(broker), *_transactions(broker), *_requests(broker), *_logs(broker), *_groups(broker), *_own(broker)]
+    return [
+        *_replicas(broker),
+        *_transactions(broker),
+        *_requests(broker),
+        *_logs(broker),
+        *_groups(broker),
+        *_own(broker),
+        *_budgets(broker),
+    ]
 
 
 def _family(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
@@ -148,3 +157,26 @@ def _own(broker: Broker) -> Iterator[Metric]:
     yield HistogramMetricFamily("ottla_txn_duration_seconds", text, buckets=buckets, sum_value=counters.durations_sum_s)
     yield _gauge("ottla_startup_seconds", "Time to load everything, in s", broker.startup_ms / 1000)
     yield _gauge("ottla_unexpected_errors", "Bugs met", broker.unexpected_errors)
+
+
+def _budgets(broker: Broker) -> Iterator[Metric]:
+    """What bounds the memory and the time that all clients take together."""
+    requests, responses = broker.connections.request_budget, broker.connections.response_budget
+    which: list[tuple[Labels, RequestBudget | ResponseBudget]] = [
+        ({"queue": "requests"}, requests),
+        ({"queue": "responses"}, responses),
+    ]
+
+    def each(name: str, text: str, value: Callable[[RequestBudget | ResponseBudget], float]) -> Metric:
+        return _gauge(f"ottla_queued_{name}", text, [(labels, value(budget)) for labels, budget in which])
+
+    yield each("bytes", "Requests that are unfinished or wait, and answers not taken", lambda b: b.used_bytes)
+    yield each("limit_bytes", "What they may be, below 0 for no bound", lambda b: b.limit_bytes)
+    yield each("waiting_connections", "Connections that wait until there is room", lambda b: b.waiting_count)
+    yield each("closed_connections", "Connections closed because others waited for what they held", lambda b: b.closed_count)
+    yield _gauge("ottla_steps_work", "Requests and tasks that are worked off in steps", len(broker.stepping))
+    yield _gauge(
+        "ottla_steps_longest_seconds",
+        "The longest that one step has held the event loop, in s",
+        broker.stepping.longest_step_ms / 1000,
+    )

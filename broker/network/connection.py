@@ -1,51 +1,60 @@
-"""One client's connection: frames, dispatch, and responses in the order of the requests.
+"""One client's connection: takes frames, has them handled, and sends the answers in the order of the requests.
 
-Bytes are read into a buffer of the connection's own. A request is handled while its bytes lie there, so a handler
-may use views into it, but must copy what it keeps.
+A request is handled while its bytes lie in a receive buffer, so a handler may use views into it, but must copy what it
+keeps. While a client does not take its answers, while one of its requests is worked off in steps, or while memory is short,
+no further request of it is handled, and none is read.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from struct import Struct
+from enum import IntFlag
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from broker.api import SERVED, Context, Declaration, Later, declaration, newest_version
-from protocol.codec import API_VERSIONS_KEY, DECODE_FAILURES, Api, decode_body, read_client_id, response_parts
-from protocol.errors import Code
-from protocol.messages import APIS
-from protocol.primitives import Buffer
+from broker.api import Later
+from broker.network.answers import Answers, Slot, merged
+from broker.network.budgets import SMALL_BYTES
+from broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Refused, Route, UnsupportedApiVersions
+from broker.network.framing import Frames, FrameSizeError
+from protocol.codec import DECODE_FAILURES
+from protocol.primitives import Buffer, TooManyElements, message_elements
+from storage.steps import Steps
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.durability import GroupCommit
 
-BUFFER_BYTES = 1 << 16
-KEPT_BUFFER_BYTES = 1 << 21
-"""A buffer grown for a large request is kept up to this size."""
-GROWTH_START_BYTES = 1 << 20
-"""A frame's buffer starts at most this large and doubles as bytes arrive: never by the declared size alone."""
-MAX_PARKED_RESPONSES = 1_000
-"""Requests of one connection that wait for an answer before it is read no further."""
-JOIN_BELOW_BYTES = 1 << 16
+MAX_WAITING_ANSWERS = 1_000
+"""Requests of one connection that wait for an answer before no further one is handled."""
+MAX_WAITING_BYTES = 4 << 20
+"""What the waiting requests of one connection may keep in memory before no further one is handled."""
 WRITE_HIGH_BYTES = 4 << 20
-
-_SIZE = Struct(">i")
-_HEADER = Struct(">hhi")
+"""Answers that a client has not taken before no further request of it is handled."""
+JOIN_BELOW_BYTES = 1 << 16
+"""Answers that are smaller together are joined and written as one."""
+SLICE_MS = 2.0
+"""How long the requests that came together are handled before other connections have their turn, in ms."""
 
 log = structlog.get_logger("connection")
 
 
-class _Slot:
-    """The place of one response in the order of answers."""
+class Hold(IntFlag):
+    """Why no further request of a connection is handled. Any of them also stops the reading."""
 
-    __slots__ = ("parts",)
-
-    def __init__(self) -> None:
-        self.parts: list[Buffer] | None = None
+    PEER = 1
+    """The client does not take its answers."""
+    STEPS = 2
+    """A request is worked off in steps."""
+    WAITING = 4
+    """Too many requests wait for their answers, or they keep too much in memory."""
+    REQUESTS = 8
+    """The memory for the requests of all connections is used up."""
+    RESPONSES = 16
+    """The memory for the answers to all connections is used up."""
+    TURN = 32
+    """Other connections have their turn."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -54,262 +63,334 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, broker: Broker, listener: str) -> None:
         self._broker = broker
         self._listener = listener
-        self._buffer = bytearray(BUFFER_BYTES)
-        self._view = memoryview(self._buffer)
-        self._start = 0
-        self._end = 0
-        self._out: list[Buffer] = []
-        self._waiting: deque[_Slot] = deque()
+        connections = broker.connections
+        self._frames = Frames(connections.buffers, broker.settings.socket_request_max_bytes)
+        self._answers = Answers()
+        self._request_budget = connections.request_budget
+        self._response_budget = connections.response_budget
         self._transport: asyncio.Transport | None = None
-        self._paused_by_peer = False
-        self._paused_reading = False
-        self._in_update = False
-        self._contexts: dict[tuple[int, int], tuple[Declaration, Api, Context, bytes, int]] = {}
-        self._requests = broker.counters.requests
-        self._max_frame_bytes = broker.settings.socket_request_max_bytes
+        self._is_open = False
+        self._is_reading = True
+        self._is_handling = False
+        self._holds = Hold(0)
+        self._written_bytes = 0
+        self._is_charged = False
+        # What a request that is worked off in steps keeps in memory, beside its bytes.
+        self._decoded_bytes = 0
         self.connection_id = 0
         self.peer = ""
-        self.last_tick = broker.connections.tick
+        self.last_tick = connections.tick
 
     # transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        self._is_open = True
         peer = transport.get_extra_info("peername")
         self.peer = peer[0] if peer else ""
         if not self._broker.connections.opened(self):
             self.close("too many connections")
+        self._dispatcher = Dispatcher(self._broker, self._listener, self.peer, self.connection_id)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._waiting.clear()
+        self._is_open = False
+        self._response_budget.remove(self)
+        if not self._holds & Hold.STEPS:
+            self._release_memory()
+        self._answers.abandon()
         self._broker.connections.closed(self)
 
     def eof_received(self) -> bool:
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._view[self._end :]
+        room = self._frames.room()
+        if self._request_budget.is_used_up and not self._frames.own_bytes:
+            # Not more than may be kept in any case, where it turns out to be a part of a larger frame.
+            return room[:SMALL_BYTES]
+        return room
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._end += nbytes
+        self._frames.received(nbytes)
         self.last_tick = self._broker.connections.tick
-        self._in_update = True
-        try:
-            self._consume()
-        finally:
-            self._in_update = False
-        self._flush()
+        if not self._holds:
+            self._handle_requests()
 
     def pause_writing(self) -> None:
-        self._paused_by_peer = True
-        self._update_reading()
+        self._response_budget.note(self, self.unsent_bytes())
+        self._hold(Hold.PEER)
 
     def resume_writing(self) -> None:
-        self._paused_by_peer = False
-        self._update_reading()
+        self._response_budget.note(self, self.unsent_bytes())
+        self._release(Hold.PEER)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it was closed, and the last answers are on their way."""
+        return not self._is_open and self._transport is not None
 
     def close(self, reason: str) -> None:
-        if self._transport is not None:
+        """Take no further request; what is to go out still does."""
+        if self._is_open and self._transport is not None:
             log.info("connection_closed", peer=self.peer, reason=reason)
             self._flush()
+            self._is_open = False
             self._transport.close()
-            self._transport = None
 
-    # frames
+    def abort(self, reason: str) -> None:
+        """Close at once, with what waits to go out."""
+        if self._transport is not None:
+            log.warning("connection_aborted", peer=self.peer, reason=reason)
+            self._is_open = False
+            self._transport.abort()
 
-    def _consume(self) -> None:
-        view, start, end = self._view, self._start, self._end
-        size = 0
-        while end - start >= 4:
-            (size,) = _SIZE.unpack_from(view, start)
-            if size <= 0 or size > self._max_frame_bytes:
-                self.close(f"a frame of {size} bytes")
+    def unsent_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def sent_bytes(self) -> int:
+        return self._written_bytes - self.unsent_bytes()
+
+    # holds
+
+    def _hold(self, reason: Hold) -> None:
+        self._holds |= reason
+        if self._is_reading and self._is_open and self._transport is not None:
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    def _release(self, reason: Hold) -> None:
+        """One reason is gone; where it was the last, requests are handled and read again."""
+        if self._holds & reason:
+            self._holds &= ~reason
+            self._go_on()
+
+    def go_on(self) -> None:
+        """Memory of a budget may be had again."""
+        self._release(Hold.REQUESTS | Hold.RESPONSES)
+
+    def _go_on(self) -> None:
+        if not self._holds and not self._is_handling and self._is_open:
+            self._handle_requests()
+
+    # memory
+
+    def _charge(self, *, is_unfinished: bool = False) -> None:
+        """Count what the requests of this connection keep in memory, where it is worth counting."""
+        size_bytes = self._frames.own_bytes + self._answers.waiting_bytes + self._decoded_bytes
+        if size_bytes > SMALL_BYTES or self._is_charged:
+            self._is_charged = size_bytes > 0
+            self._request_budget.charge(self, size_bytes, is_unfinished=is_unfinished)
+
+    def _release_memory(self) -> None:
+        self._decoded_bytes = 0
+        self._is_charged = False
+        self._frames.discard()
+        self._request_budget.remove(self)
+
+    def _settle(self) -> None:
+        """The requests handled so far are done with: keep what is unread in as little memory as it needs."""
+        frames = self._frames
+        is_unfinished = bool(frames.unread_bytes and not self._holds)
+        if is_unfinished:
+            # The beginning of a frame. Its buffer grows with it, as far as there is memory.
+            needed_bytes = frames.needed_bytes() + self._answers.waiting_bytes
+            if needed_bytes > SMALL_BYTES and not self._request_budget.ask(self, needed_bytes):
+                frames.settle(may_grow=False)
+                self._hold(Hold.REQUESTS)
                 return
-            if end - start - 4 < size:
-                break
-            frame = view[start + 4 : start + 4 + size]
-            start += 4 + size
-            self._request(frame)
-            if self._transport is None:
-                return
-            size = 0
-        if start == end:
-            start = end = 0
-            if len(view) > KEPT_BUFFER_BYTES:
-                self._replace_buffer(BUFFER_BYTES, b"")
-        elif start or end == len(view):
-            rest = view[start:end]
-            need = 4 + size
-            if need > len(view):
-                grown = min(need, max(2 * len(rest), GROWTH_START_BYTES))
-                self._replace_buffer(max(grown, len(view)), rest)
-            else:
-                view[: end - start] = bytes(rest)
-            start, end = 0, end - start
-        self._start, self._end = start, end
+        frames.settle()
+        self._charge(is_unfinished=is_unfinished)
+        if self._too_much_waits():
+            self._hold(Hold.WAITING)
 
-    def _replace_buffer(self, size: int, rest: Buffer) -> None:
-        buffer = bytearray(size)
-        buffer[: len(rest)] = rest
-        self._buffer, self._view = buffer, memoryview(buffer)
+    def _too_much_waits(self) -> bool:
+        answers = self._answers
+        if len(answers) >= MAX_WAITING_ANSWERS or answers.waiting_bytes >= MAX_WAITING_BYTES:
+            return True
+        return answers.waiting_bytes > SMALL_BYTES and self._request_budget.is_used_up
 
     # requests
 
-    def _request(self, frame: memoryview) -> None:
+    def _handle_requests(self) -> None:
+        """Handle what has arrived, for a slice of time, or until something holds the connection."""
+        frames, began_ms = self._frames, 0.0
+        self._is_handling = True
         try:
-            key, version, correlation_id = _HEADER.unpack_from(frame)
-            known = self._contexts.get((key, version))
-            if known is None:
-                known = self._introduce(key, version, correlation_id, frame)
-                if known is None:
-                    return
-            api, codec, context, header, body = known
-            if frame[8:body] != header:
-                context, body = self._other_client(codec, version, frame)
-            request = decode_body(codec.decode_request, frame, body, version, may_trail=True)
-            self._requests[key, version] += 1
+            while not self._holds and (frame := frames.next()) is not None:
+                self._request(frame)
+                if not self._is_open:
+                    break
+                if frames.unread_bytes and not self._holds:
+                    # Several requests came together: time and answers are watched after each.
+                    began_ms = began_ms or self._broker.env.monotonic_ms()
+                    self._make_way(began_ms)
+        except FrameSizeError as error:
+            self.close(str(error))
+        finally:
+            self._is_handling = False
+        if not self._holds & Hold.STEPS:
+            self._settle()
+        self._flush()
+        if not self._holds and not self._is_reading and self._is_open and self._transport is not None:
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    def _make_way(self, began_ms: float) -> None:
+        """Leave the rest for later: until fewer requests wait, or for the next turn when enough was done for this one.
+
+        By the next turn the transport has said whether the client takes its answers.
+        """
+        if self._too_much_waits():
+            self._hold(Hold.WAITING)
+            return
+        is_late = self._broker.env.monotonic_ms() - began_ms >= SLICE_MS
+        if is_late or sum(map(len, self._answers.out)) >= WRITE_HIGH_BYTES:
+            self._hold(Hold.TURN)
+            self._broker.stepping.run(self._next_turn(), lambda _: None, self._failed)
+
+    def _next_turn(self) -> Steps[None]:
+        """Only its place among other work matters: it has no steps."""
+        self._release(Hold.TURN)
+        return
+        yield
+
+    def _failed(self, error: Exception) -> None:
+        log.exception("connection_failed", peer=self.peer)
+        self._broker.unexpected_errors += 1
+        self.close("a bug")
+
+    def _request(self, frame: memoryview) -> None:
+        dispatcher = self._dispatcher
+        try:
+            route, correlation_id = dispatcher.route(frame)
+            if route.api.is_bulky and self._response_budget.must_wait(self):
+                self._frames.put_back(frame)
+                self._hold(Hold.RESPONSES)
+                return
+            request = dispatcher.decode(route, frame)
+        except UnsupportedApiVersions as refused:
+            self._answer(refused.parts)
+            return
+        except TooManyElements:
+            self._work(route, correlation_id, self._decode_and_handle(route, correlation_id, frame))
+            return
+        except Refused as error:
+            self.close(str(error))
+            return
         except DECODE_FAILURES as error:
             self.close(f"undecodable request: {error}")
             return
-        try:
-            response = api.handle(context, request)
-        except Exception:
-            self._bug("request_failed", codec, version)
-            response = api.failed(request, version, Code.UNKNOWN_SERVER_ERROR)
+        response = dispatcher.handle(route, request)
         if response is None:
             return
-        if type(response) is Later:
-            self._park(codec, version, correlation_id, response)
+        if type(response) is GeneratorType:
+            self._work(route, correlation_id, dispatcher.handle_in_steps(route, correlation_id, request, response))
+        elif type(response) is Later:
+            slot = self._answers.reserve(len(frame) + ELEMENT_BYTES * message_elements(), response)
+            self._fill_later(route, correlation_id, response, slot)
         else:
-            self._answer(self._encoded(codec, version, correlation_id, response))
-
-    def _bug(self, event: str, codec: Api, version: int) -> None:
-        log.exception(event, api=codec.name, version=version, peer=self.peer)
-        self._broker.unexpected_errors += 1
-
-    def _encoded(self, codec: Api, version: int, correlation_id: int, response: Any) -> list[Buffer]:
-        """The frame; where a bug made a response that cannot be written, nothing, and the connection is closed."""
-        try:
-            return response_parts(codec, version, correlation_id, response)
-        except Exception:
-            self._bug("response_not_writable", codec, version)
-            self.close("a response that cannot be written")
-            return []
-
-    def _introduce(
-        self, key: int, version: int, correlation_id: int, frame: memoryview
-    ) -> tuple[Declaration, Api, Context, bytes, int] | None:
-        """The first request of this API and version: look everything up once. None when it was answered or refused."""
-        entry = APIS.get(key)
-        if key not in SERVED or entry is None:
-            self.close(f"unknown API key {key}")
-            return None
-        newest = newest_version(key, unstable=self._broker.settings.unstable_api_versions_enable)
-        if not entry.min_version <= version <= newest:
-            if key == API_VERSIONS_KEY:
-                api = declaration(key)
-                self._answer(response_parts(api.codec, 0, correlation_id, api.failed(None, 0, Code.UNSUPPORTED_VERSION)))
+            parts = dispatcher.encode(route, correlation_id, response)
+            if parts is None:
+                self.close("a response that cannot be written")
             else:
-                self.close(f"{entry.name} version {version} is not served")
-            return None
-        api = declaration(key)
-        codec = api.codec
-        context, body = self._other_client(codec, version, frame)
-        known = (api, codec, context, bytes(frame[8:body]), body)
-        self._contexts[key, version] = known
-        return known
+                self._answer(parts)
 
-    def _other_client(self, codec: Api, version: int, frame: memoryview) -> tuple[Context, int]:
-        client_id, body = read_client_id(frame, flexible=version >= codec.flexible_from)
-        return Context(self._broker, version, client_id or "", self.peer, self.connection_id, self._listener), body
+    def _work(self, route: Route, correlation_id: int, steps: Steps[list[Buffer] | Later | None]) -> None:
+        """Handle a request in steps. Its bytes stay where they are, and no further request is handled until it has ended."""
+        self._frames.keep()
+        self._charge()
+        self._hold(Hold.STEPS)
+        slot = self._answers.reserve()
 
-    # responses
+        def done(answer: list[Buffer] | Later | None) -> None:
+            if type(answer) is Later:
+                slot.later = answer
+                self._fill_later(route, correlation_id, answer, slot)
+            else:
+                self._fill_when_durable(slot, cast("list[Buffer]", answer or []))
+            self._steps_ended()
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, DECODE_FAILURES):
+                self.close(f"undecodable request: {error}")
+            else:
+                self._failed(error)
+            self._steps_ended()
+
+        self._broker.stepping.run(steps, done, failed)
+
+    def _decode_and_handle(self, route: Route, correlation_id: int, frame: memoryview) -> Steps[list[Buffer] | Later | None]:
+        request, self._decoded_bytes = yield from self._dispatcher.decode_in_steps(route, frame)
+        self._charge()
+        response = self._dispatcher.handle(route, request)
+        return (yield from self._dispatcher.handle_in_steps(route, correlation_id, request, response))
+
+    def _steps_ended(self) -> None:
+        self._holds &= ~Hold.STEPS
+        self._decoded_bytes = 0
+        if self._transport is None:
+            self._release_memory()
+        else:
+            self._settle()
+            self._go_on()
+
+    # answers
 
     def _answer(self, parts: list[Buffer]) -> None:
         commit = self._broker.commit
         if commit is not None and commit.is_pending:
-            slot = _Slot()
-            self._waiting.append(slot)
-            self._update_reading()
-            self._fill_when_durable(commit, slot, parts)
-        elif self._waiting:
-            slot = _Slot()
-            slot.parts = parts
-            self._waiting.append(slot)
+            self._fill_when_durable(self._answers.reserve(), parts)
         else:
-            self._out += parts
+            self._answers.put(parts)
 
-    def _fill_when_durable(self, commit: GroupCommit, slot: _Slot, parts: list[Buffer]) -> None:
-        commit.then(lambda durable: self._fill(slot, parts) if durable else self.close("the disk has failed"))
+    def _fill_when_durable(self, slot: Slot, parts: list[Buffer]) -> None:
+        commit = self._broker.commit
+        if commit is not None and commit.is_pending:
+            commit.then(lambda durable: self._fill(slot, parts) if durable else self.close("the disk has failed"))
+        else:
+            self._fill(slot, parts)
 
-    def _fill(self, slot: _Slot, parts: list[Buffer]) -> None:
-        """An answer that was waited for is there: it goes out with all that were waiting behind it."""
-        if self._transport is None:
-            return
-        slot.parts = parts
-        waiting = self._waiting
-        while waiting and waiting[0].parts is not None:
-            self._out += waiting.popleft().parts or []
-        if not self._in_update:
-            self._flush()
-        self._update_reading()
-
-    def _park(self, codec: Api, version: int, correlation_id: int, later: Later) -> None:
-        slot = _Slot()
-        self._waiting.append(slot)
-
+    def _fill_later(self, route: Route, correlation_id: int, later: Later, slot: Slot) -> None:
         def ready(response: Any) -> None:
-            if self._transport is None:
+            if not self._is_open:
                 return
-            parts = self._encoded(codec, version, correlation_id, response)
-            commit = self._broker.commit
-            if commit is not None and commit.is_pending and not later.is_durable:
-                self._fill_when_durable(commit, slot, parts)
-            else:
+            parts = self._dispatcher.encode(route, correlation_id, response)
+            if parts is None:
+                self.close("a response that cannot be written")
+            elif later.is_durable:
                 self._fill(slot, parts)
+            else:
+                self._fill_when_durable(slot, parts)
 
         later.on_ready(ready)
-        self._update_reading()
+
+    def _fill(self, slot: Slot, parts: list[Buffer]) -> None:
+        """An answer that was waited for is there."""
+        if not self._is_open:
+            return
+        self._answers.fill(slot, parts)
+        if self._is_handling:
+            return
+        self._flush()
+        self._charge()
+        if self._holds & Hold.WAITING and not self._too_much_waits():
+            self._release(Hold.WAITING)
 
     def _flush(self) -> None:
-        out, transport = self._out, self._transport
-        if not out or transport is None:
+        answers, transport = self._answers, self._transport
+        out = answers.out
+        if not out or transport is None or not self._is_open:
             return
-        self._out = []
+        answers.out = []
+        size_bytes = sum(map(len, out))
+        self._written_bytes += size_bytes
         if len(out) == 1:
             transport.write(out[0])
-        elif sum(map(len, out)) < JOIN_BELOW_BYTES:
+        elif size_bytes < JOIN_BELOW_BYTES:
             transport.write(b"".join(out))
         else:
-            transport.writelines(_merged(out))
-
-    def _update_reading(self) -> None:
-        """Read no further while the peer does not take its answers, or too many wait."""
-        if self._transport is None:
-            return
-        pause = self._paused_by_peer or len(self._waiting) >= MAX_PARKED_RESPONSES
-        if pause and not self._paused_reading:
-            self._paused_reading = True
-            self._transport.pause_reading()
-        elif not pause and self._paused_reading:
-            self._paused_reading = False
-            self._transport.resume_reading()
-
-
-def _merged(parts: list[Buffer]) -> list[Buffer]:
-    """Small pieces joined, large ones left as they are: few buffers for one writev."""
-    merged: list[Buffer] = []
-    small: list[Buffer] = []
-    for part in parts:
-        if len(part) < 4096:
-            small.append(part)
-            continue
-        if small:
-            merged.append(b"".join(small))
-            small = []
-        merged.append(part)
-    if small:
-        merged.append(b"".join(small))
-    return merged
+            transport.writelines(merged(out))
+        if size_bytes >= JOIN_BELOW_BYTES:
+            self._response_budget.note(self, self.unsent_bytes())

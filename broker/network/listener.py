@@ -9,6 +9,9 @@ from urllib.parse import urlsplit
 
 from broker.config.definitions import ConfigError
 from broker.config.settings import connection_limits
+from broker.env import Env
+from broker.network.budgets import RequestBudget, ResponseBudget
+from broker.network.framing import ReceiveBuffers
 
 if TYPE_CHECKING:
     from broker.config.settings import Settings
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 
 IDLE_TICK_MS = 1_000
+CLOSING_TICKS = 10
+"""How many ticks a connection that was closed may take to deliver its last answers, counted from its last request."""
 
 
 @dataclass(slots=True)
@@ -91,9 +96,13 @@ def _security_protocols(text: str) -> dict[str, str]:
 class Connections:
     """The open connections of a broker, with limits on their number, in all and by address."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, env: Env, settings: Settings) -> None:
         self.tick = 0
-        self._open: set[Connection] = set()
+        self.buffers = ReceiveBuffers()
+        self.request_budget = RequestBudget(env, settings.queued_max_request_bytes, settings.ottla_request_stall_ms)
+        self.response_budget = ResponseBudget(env, settings.ottla_queued_max_response_bytes, settings.ottla_response_stall_ms)
+        # In the order of their opening.
+        self._open: dict[Connection, None] = {}
         self._by_peer: Counter[str] = Counter()
         self._next_id = 0
         self.set_limits(settings)
@@ -114,7 +123,7 @@ class Connections:
         peer = connection.peer
         if len(self._open) >= self._limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
             return False
-        self._open.add(connection)
+        self._open[connection] = None
         self._by_peer[peer] += 1
         return True
 
@@ -122,12 +131,16 @@ class Connections:
         """Called every `IDLE_TICK_MS`; a connection notes the tick of its last bytes, which is cheaper than a clock."""
         self.tick += 1
         for connection in list(self._open):
-            if self.tick - connection.last_tick > self._max_idle_ticks:
+            idle_ticks = self.tick - connection.last_tick
+            if connection.is_closing:
+                if idle_ticks > CLOSING_TICKS:
+                    connection.abort("it was closed, and does not take what was to go out before")
+            elif idle_ticks > self._max_idle_ticks:
                 connection.close("idle")
 
     def closed(self, connection: Connection) -> None:
         if connection in self._open:
-            self._open.remove(connection)
+            del self._open[connection]
             self._by_peer[connection.peer] -= 1
             if not self._by_peer[connection.peer]:
                 del self._by_peer[connection.peer]

@@ -24,6 +24,7 @@ AS_WANTED_HERE = {
     "group.initial.rebalance.delay.ms",
     "group.min.session.timeout.ms",
     "offsets.topic.replication.factor",
+    "queued.max.request.bytes",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",

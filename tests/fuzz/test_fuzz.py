@@ -81,11 +81,11 @@ def frame(key: int, version: int, **fields: Any) -> bytes:
 
 
 def patched(monkeypatch: pytest.MonkeyPatch, key: int, handle: Any) -> None:
-    from broker.network import connection
+    from broker.network import dispatch
 
-    real = connection.declaration
+    real = dispatch.declaration
     other = Declaration(key, handle, real(key).failed)
-    monkeypatch.setattr(connection, "declaration", lambda asked: other if asked == key else real(asked))
+    monkeypatch.setattr(dispatch, "declaration", lambda asked: other if asked == key else real(asked))
 
 
 LIST_GROUPS = frame(16, 0)
