@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from operator import mul
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -33,12 +35,23 @@ class Result(msgspec.Struct, Generic[T]):
     failed_replies: list[tuple[Waiter, Any]] = []
 
 
+_BLOCK = 256
+_POWERS = [pow(31, _BLOCK - 1 - at, 1 << 32) for at in range(_BLOCK)]
+_NEXT_BLOCK = pow(31, _BLOCK, 1 << 32)
+_UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
+
+
 def java_hash(text: str) -> int:
-    """String.hashCode of Java, over UTF-16 code units, as a signed 32-bit number."""
-    value = 0
-    raw = text.encode("utf-16-be", "surrogatepass")
-    for i in range(0, len(raw), 2):
-        value = (31 * value + (raw[i] << 8 | raw[i + 1])) & 0xFFFFFFFF
+    """String.hashCode of Java, over UTF-16 code units, as a signed 32-bit number.
+
+    In blocks: an id may be 32,767 characters long, and a request may name many.
+    """
+    units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
+    value, first = 0, len(units) % _BLOCK
+    for unit in units[:first]:
+        value = (31 * value + unit) & 0xFFFFFFFF
+    for start in range(first, len(units), _BLOCK):
+        value = (_NEXT_BLOCK * value + sum(map(mul, units[start : start + _BLOCK], _POWERS))) & 0xFFFFFFFF
     return value - (1 << 32) if value >= 1 << 31 else value
 
 

@@ -87,10 +87,16 @@ class Code(IntEnum):
     INVALID_REGULAR_EXPRESSION = 128
 
 
+MAX_MESSAGE_CHARS = 1_000
+"""Of an error message. It may quote names that clients have sent, and must stay a string that every version can tell."""
+
+
 class KafkaError(Exception):
     """An error that a client may see: ``code`` goes into the response, ``message`` where the version has room."""
 
     def __init__(self, code: Code, message: str | None = None) -> None:
+        if message is not None and len(message) > MAX_MESSAGE_CHARS:
+            message = message[: MAX_MESSAGE_CHARS - 3] + "..."
         super().__init__(code, message)
         self.code = code
         self.message = message

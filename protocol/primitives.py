@@ -24,6 +24,9 @@ MAX_TAGGED_FIELDS = 128
 MAX_ELEMENTS = 1_000_000
 """Elements of all arrays of one message: a hundred bytes of memory each, from as little as one byte sent (CVE-2026-111108)."""
 
+MAX_STRING_BYTES = 0x7FFF
+"""The longest string of any version, also where its length could say more: an older version must be able to tell it."""
+
 _H = Struct(">h")
 _I = Struct(">i")
 _unpack_h = _H.unpack_from
@@ -76,6 +79,8 @@ def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
     size, pos = read_uvarint(buf, pos)
     if size == 0:
         raise DecodeError("null where a string must be")
+    if size > MAX_STRING_BYTES + 1:
+        raise DecodeError(f"string of length {size - 1}")
     end = pos + size - 1
     return str(buf[pos:end], "utf-8"), end
 
@@ -84,6 +89,8 @@ def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int
     size, pos = read_uvarint(buf, pos)
     if size == 0:
         return None, pos
+    if size > MAX_STRING_BYTES + 1:
+        raise DecodeError(f"string of length {size - 1}")
     end = pos + size - 1
     return str(buf[pos:end], "utf-8"), end
 

@@ -16,7 +16,8 @@ import protocol.messages
 from protocol.codec import api, decode_body
 from protocol.codegen.__main__ import schemas, sources
 from protocol.codegen.schema import Schema, Section
-from protocol.errors import DecodeError
+from protocol.errors import Code, DecodeError, KafkaError
+from protocol.primitives import string, uvarint
 from tests.protocol.messages import MessageMaker, module_of
 
 SEEDS = range(4)
@@ -150,3 +151,25 @@ def test_lengths_that_lie_are_refused(raw: bytes) -> None:
     codec = api(3)
     with pytest.raises(DecodeError):
         decode_body(codec.decode_request, raw, 0, 12)
+
+
+@pytest.mark.parametrize(("version", "kind"), [(9, "compact"), (10, "compact nullable")])
+def test_a_string_is_at_most_what_every_version_can_tell(version: int, kind: str) -> None:
+    """As Kafka's generated readers: a compact length could say more than the two bytes of older versions."""
+    codec = api(3)
+
+    def metadata(name_bytes: int) -> bytes:
+        topic_id = bytes(16) if version >= 10 else b""
+        return b"\2" + topic_id + uvarint(name_bytes + 1) + b"x" * name_bytes + b"\0" + bytes(3 if version < 11 else 2) + b"\0"
+
+    found = decode_body(codec.decode_request, metadata(0x7FFF), 0, version)
+    assert len(found.topics[0].name) == 0x7FFF
+    with pytest.raises(DecodeError, match="32768"):
+        decode_body(codec.decode_request, metadata(0x8000), 0, version)
+
+
+def test_an_error_message_fits_into_every_version() -> None:
+    error = KafkaError(Code.INVALID_CONFIG, "\u20ac" * 40_000)
+    assert error.message is not None
+    assert len(string(error.message)) < 4_000
+    assert KafkaError(Code.INVALID_CONFIG, "short").message == "short"
