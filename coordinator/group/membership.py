@@ -14,6 +14,8 @@ from coordinator.result import Result, Waiter
 from protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+MAX_MEMBER_PREFIX_CHARS = 1_000
+"""Of what a client calls itself, in the member id that it is given: the id must be a string that every version can tell."""
 
 Out = Result[None]
 
@@ -56,18 +58,21 @@ class Membership:
 
     def _join_new(self, group: Group, request: JoinRequest, now_ms: int, out: Out) -> None:
         if request.instance_id is not None:
-            member_id = f"{request.instance_id}-{self._new_id()}"
+            member_id = self._member_id(request.instance_id)
             previous = group.static_members.get(request.instance_id)
             if previous is not None:
                 self._replace_static(group, previous, member_id, request, now_ms, out)
                 return
         else:
-            member_id = f"{request.client_id}-{self._new_id()}"
+            member_id = self._member_id(request.client_id)
             if request.needs_known_id:
                 group.pending[member_id] = now_ms + request.session_timeout_ms
                 out.replies.append((request.waiter, JoinAnswer(Code.MEMBER_ID_REQUIRED, member_id=member_id)))
                 return
         self._add(group, member_id, request, now_ms, out)
+
+    def _member_id(self, name: str) -> str:
+        return f"{name[:MAX_MEMBER_PREFIX_CHARS]}-{self._new_id()}"
 
     def _join_known(self, group: Group, request: JoinRequest, now_ms: int, out: Out) -> None:
         member_id = request.member_id

@@ -406,3 +406,9 @@ def test_too_much_metadata_is_refused_for_its_partition() -> None:
     offsets = {T0: CommittedOffset(1, -1, "x" * 5_000, 0), ("t", 1): CommittedOffset(1, -1, "", 0)}
     codes = world.run(world.shard.commit(GROUP, -1, "", None, offsets, world.now_ms, transactional=False))
     assert codes == {T0: Code.OFFSET_METADATA_TOO_LARGE, ("t", 1): Code.NONE}
+
+
+def test_a_member_id_fits_into_every_version() -> None:
+    world, member = World(), Client(instance_id="\u20ac" * 10_000)
+    world.join(member)
+    assert 0 < len(member.member_id.encode()) < 0x7FFF

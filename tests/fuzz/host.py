@@ -247,11 +247,11 @@ class Host:
 
     def _restart(self, *, kill: bool) -> None:
         before = state.durable(self._broker.broker)
-        moving = state.rebalancing(self._broker.broker)
+        moving = state.moving(self._broker.broker)
         self._broker.restart(kill=kill)
         self._check_log()
         after = state.durable(self._broker.broker)
-        moving |= state.rebalancing(self._broker.broker)
+        moving |= state.moving(self._broker.broker)
         self._begin()
         wrong = state.difference(before, after) - moving
         if wrong:

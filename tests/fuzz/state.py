@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from broker.broker import Broker
+from coordinator.cluster import TRANSACTION_TOPIC
 from coordinator.group.group import Group, GroupState
+from coordinator.transaction.states import PREPARED
 from storage.log import Log
 from storage.producer_state import ProducerState
 
 Key = tuple[Any, ...]
 State = dict[Key, Any]
+AT_REST = (GroupState.STABLE, GroupState.EMPTY)
 METADATA = ("log", "__cluster_metadata", 0)
 
 
@@ -107,10 +110,22 @@ def durable(broker: Broker) -> State:
     return out
 
 
-def rebalancing(broker: Broker) -> set[Key]:
-    """Groups whose state is on the way to another: the log has the one before."""
-    at_rest = (GroupState.STABLE, GroupState.EMPTY)
-    return {("group", g.group_id) for s in broker.groups.shards() for g in s.groups.values() if g.state not in at_rest}
+def moving(broker: Broker) -> set[Key]:
+    """What is on the way to another state: groups whose log has the one before, and transactions that a start takes up again."""
+    found: set[Key] = set()
+    for shard in broker.groups.shards():
+        found |= {("group", g.group_id) for g in shard.groups.values() if g.state not in AT_REST}
+    for transactions in broker.transactions.shards():
+        for transactional_id, metadata in transactions.ids.items():
+            if metadata.state not in PREPARED:
+                continue
+            found |= {("transaction", transactional_id), ("log", TRANSACTION_TOPIC, transactions.partition)}
+            for partition in metadata.partitions:
+                found |= {("log", *partition), ("open", *partition), ("producer", *partition, metadata.producer_id)}
+            for shard in broker.groups.shards():
+                key = ("pending", shard.partition, metadata.producer_id)
+                found |= {key, *(("offsets", group_id) for group_id, _, _ in shard.offsets.pending.get(metadata.producer_id, {}))}
+    return found
 
 
 def difference(before: State, after: State) -> set[Key]:
