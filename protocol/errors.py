@@ -91,15 +91,18 @@ MAX_MESSAGE_CHARS = 1_000
 """Of an error message. It may quote names that clients have sent, and must stay a string that every version can tell."""
 
 
+def clipped(message: str) -> str:
+    """A message that goes into an answer, cut to `MAX_MESSAGE_CHARS`."""
+    return message if len(message) <= MAX_MESSAGE_CHARS else message[: MAX_MESSAGE_CHARS - 3] + "..."
+
+
 class KafkaError(Exception):
     """An error that a client may see: ``code`` goes into the response, ``message`` where the version has room."""
 
     def __init__(self, code: Code, message: str | None = None) -> None:
-        if message is not None and len(message) > MAX_MESSAGE_CHARS:
-            message = message[: MAX_MESSAGE_CHARS - 3] + "..."
-        super().__init__(code, message)
         self.code = code
-        self.message = message
+        self.message = None if message is None else clipped(message)
+        super().__init__(code, self.message)
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.api import Context, Declaration
 from broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from coordinator.group.group import GroupState
-from protocol.errors import Code
+from protocol.errors import Code, clipped
 from protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -27,7 +27,7 @@ def _describe(context: Context, group_id: str, operations: int) -> DescribedGrou
             return DescribedGroup(0, None, group_id, GroupState.EMPTY.value, "", "", [], operations)
         unknown = context.version >= 6
         code = Code.GROUP_ID_NOT_FOUND if unknown else Code.NONE
-        message = f"Group {group_id} not found." if unknown else None
+        message = clipped(f"Group {group_id} not found.") if unknown else None
         return DescribedGroup(code, message, group_id, GroupState.DEAD.value, "", "", [], operations)
     members = [
         DescribedGroupMember(m.member_id, m.instance_id, m.client_id, m.client_host, m.metadata(group.protocol), m.assignment)

@@ -15,6 +15,12 @@ INTERNAL = (OFFSETS_TOPIC, TRANSACTION_TOPIC)
 LOOKS = frozenset({1, 2, 9, 15, 16, 18, 23, 29, 32, 35, 60, 61, 65, 66, 74, 75})
 """APIs that only look, whatever they answer."""
 
+SIZES = ("max.message.bytes", "message.max.bytes", "segment.bytes", "log.segment.bytes")
+ROOM_BYTES = 1 << 20
+"""What a coordinator's largest record takes at most."""
+COORDINATED = frozenset({8, 11, 12, 13, 14, 22, 24, 25, 26, 28, 42, 47})
+"""APIs whose answers wait for a coordinator's log."""
+
 
 def codes(message: Any) -> list[tuple[int, int]]:
     """Depth and value of every error code in a response."""
@@ -43,6 +49,18 @@ def refused(found: list[tuple[int, int]]) -> set[int]:
     if any(top):
         return set(top) - {0}
     return set(nested) if nested and all(nested) else set()
+
+
+def may_be_unknown(key: int, before: State) -> bool:
+    """Whether Kafka too may answer UNKNOWN_SERVER_ERROR, without a fault of its own.
+
+    To markers of no producer, and where a topic's or the broker's largest batch has no room for a coordinator's record.
+    """
+    if APIS[key].name == "WriteTxnMarkers":
+        return True
+    sizes = [value for k in before if k[0] == "configs" for name, value in before[k] if name in SIZES]
+    small = any(int(value) < ROOM_BYTES for value in sizes)
+    return small and key in COORDINATED
 
 
 def excused(key: int, request: Any, reasons: set[int], before: State, after: State) -> set[Key]:

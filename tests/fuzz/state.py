@@ -85,7 +85,9 @@ def durable(broker: Broker) -> State:
                 continue
             key = ("producer", log.topic, log.partition, entry.producer_id)
             out[key] = (entry.epoch, entry.txn_first_offset, entry.coordinator_epoch, last)
-        out["open", log.topic, log.partition] = tuple(log.producers.open_txns.items())
+        # A transaction whose records were deleted counts from the log's start, until a start after a crash.
+        began = {p: first for p, first in log.producers.open_txns.items() if first > log.log_start_offset or first == 0}
+        out["open", log.topic, log.partition] = tuple(began.items())
     for name, topic in cluster.topics.items():
         out["topic", name] = (topic.topic_id, tuple(topic.leader_epochs))
     for resource, configs in cluster.configs.items():
