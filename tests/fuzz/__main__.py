@@ -1,4 +1,7 @@
-"""``python -m tests.fuzz``: fuzz a broker. ``make fuzz SEEDS=10-20 INPUTS=500`` runs seeds again."""
+"""``python -m tests.fuzz``: fuzz a broker. ``make fuzz SEEDS=10-20 INPUTS=500`` runs seeds again.
+
+A failure is told with its seed and with a file that plays it again: ``python -m tests.fuzz --replay FILE``.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,15 @@ import argparse
 import gc
 import sys
 import time
+from pathlib import Path
 
 from tests.fuzz.host import Failure, warm_up
+from tests.fuzz.replay import keep, reduced, replay
 from tests.fuzz.run import Run
+
+FAILED = Path(".cache") / "fuzz"
+HOLD_TRIES = 3
+"""A machine may be busy with something else: a hold counts when it comes each time."""
 
 
 def seeds(text: str) -> range:
@@ -17,31 +26,58 @@ def seeds(text: str) -> range:
     return range(int(low), int(high or low) + 1)
 
 
+def run(seed: int, inputs: int) -> tuple[Run, Failure | None]:
+    """One seed, to its end or to its failure."""
+    for left in reversed(range(HOLD_TRIES)):
+        one = Run(seed)
+        try:
+            one.go(inputs)
+        except Failure as failure:
+            if failure.is_hold and left:
+                gc.collect()
+                continue
+            return one, failure
+        return one, None
+    raise AssertionError
+
+
+def tell(one: Run, failure: Failure, options: argparse.Namespace) -> None:
+    trace = one.host.trace
+    if options.reduce:
+        trace = reduced(one.seed, trace, str(failure))
+    path = keep(FAILED, one.seed, trace, str(failure))
+    print(f"seed {one.seed}, input {one.host.inputs}: {failure}", file=sys.stderr)
+    print(f"  again: make fuzz SEEDS={one.seed} INPUTS={options.inputs}", file=sys.stderr)
+    print(f"  or, {len(trace)} actions: python -m tests.fuzz --replay {path}", file=sys.stderr)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seeds", type=seeds, default=seeds("1-20"))
     parser.add_argument("--inputs", type=int, default=500, help="inputs of each seed")
     parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
+    parser.add_argument("--reduce", action="store_true", help="leave out of a failure's trace what it does not need")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="play a trace")
     options = parser.parse_args()
     warm_up()
     gc.disable()
     gc.freeze()
+    if options.replay is not None:
+        replay(options.replay)
+        return 0
     failed, inputs, longest = 0, 0, 0.0
     seen: set[object] = set()
     began = time.process_time()
     for seed in options.seeds:
-        run = Run(seed)
-        try:
-            run.go(options.inputs)
-        except Failure as failure:
+        one, failure = run(seed, options.inputs)
+        if failure is not None:
             failed += 1
-            print(f"seed {seed}, input {run.host.inputs}: {failure}", file=sys.stderr)
-            print(f"  again: make fuzz SEEDS={seed} INPUTS={options.inputs}\n  last: {run.host.trace[-1][:300]}", file=sys.stderr)
+            tell(one, failure, options)
             if not options.keep_going:
                 return 1
-        inputs += run.host.inputs
-        longest = max(longest, run.host.longest_ms)
-        seen |= run.seen
+        inputs += one.host.inputs
+        longest = max(longest, one.host.longest_ms)
+        seen |= one.seen
         gc.collect()
     seconds = time.process_time() - began
     print(

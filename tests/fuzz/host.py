@@ -20,7 +20,7 @@ from protocol.messages import APIS
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import build_batch
-from tests.fuzz import refusals, settings, state
+from tests.fuzz import parts, refusals, settings, state, stored
 from tests.raw import create
 from tests.simulated import SimulatedBroker, SimulatedClient
 
@@ -61,6 +61,14 @@ def warm_up() -> None:
 
 class Failure(AssertionError):
     """A promise that was not kept. The trace reproduces it."""
+
+    is_hold = False
+
+
+class Held(Failure):
+    """The loop was held for too long."""
+
+    is_hold = True
 
 
 @dataclass(slots=True)
@@ -114,6 +122,7 @@ class Host:
         self.inputs = 0
         given = settings.drawn(random.Random(seed))
         self._broker = SimulatedBroker(given.settings, given.features, seed=seed).start()
+        self._expires_producers = "producer.id.expiration.ms" in given.settings
         # Levels that are given at a start win over what clients have set since.
         self._broker._features = {}
         self._begin()
@@ -143,7 +152,7 @@ class Host:
     def _held(self, ms: float, requests: int, what: object) -> None:
         self.longest_ms = max(self.longest_ms, ms / requests)
         if ms > HOLD_MS * requests:
-            raise Failure(f"the loop was held for {ms:.0f} ms by {str(what)[:300]}")
+            raise Held(f"the loop was held for {ms:.0f} ms by {str(what)[:300]}")
 
     # actions, each of them a line of the trace
 
@@ -287,6 +296,10 @@ class Host:
 
     def _check_refusal(self, exchange: Exchange, before: state.State, after: state.State) -> None:
         reasons = refusals.refused(refusals.codes(exchange.response))
+        wrong = set() if exchange.request is None else parts.broken(exchange, before, after)
+        if wrong:
+            said = f"{self._name(exchange)} has changed what it refused to: {str(exchange.request)[:500]}"
+            raise Failure(f"{said}\n{state.told(wrong, before, after)}")
         if not reasons and exchange.key not in refusals.LOOKS:
             return
         allowed = refusals.excused(exchange.key, exchange.request, reasons, before, after)
@@ -312,6 +325,10 @@ class Host:
         """The last checks: what a stop and a start bring back."""
         self.perform("restart")
         self.check_bystander()
+        for log in state.logs(self._broker.broker):
+            unreadable = stored.unreadable(log)
+            if unreadable is not None:
+                raise Failure(f"{log}: {unreadable}")
         self._broker.stop()
         self._check_log()
 

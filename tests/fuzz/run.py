@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from protocol.messages import APIS
 from tests.fuzz import encoding, refusals
 from tests.fuzz.encoding import Tree, requests
 from tests.fuzz.host import CLIENTS, Exchange, Host
@@ -25,6 +24,7 @@ class Run:
     """Chooses the next input by what the last ones were answered. ``host`` has the trace of a failure."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.rng = random.Random(seed)
         self.host = Host(seed)
         self._words = Vocabulary(self.rng)
@@ -187,7 +187,3 @@ class Run:
     def _answered(self, answers: list[Exchange]) -> None:
         for exchange in answers:
             self._learner.learn(exchange)
-
-
-def label(key: int) -> str:
-    return APIS[key].name if key in APIS else str(key)

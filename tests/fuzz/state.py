@@ -17,7 +17,8 @@ AT_REST = (GroupState.STABLE, GroupState.EMPTY)
 METADATA = ("log", "__cluster_metadata", 0)
 
 
-def _logs(broker: Broker) -> list[Log]:
+def logs(broker: Broker) -> list[Log]:
+    """Every log of a broker, that of the cluster's metadata too."""
     return [*(p.log for p in broker.partitions), broker.cluster._runtime.partition.log]
 
 
@@ -43,7 +44,7 @@ def live(broker: Broker) -> State:
     """Everything that a request may change, but for deadlines, fetch sessions and counters."""
     out: State = {}
     cluster = broker.cluster.state
-    for log in _logs(broker):
+    for log in logs(broker):
         out["log", log.topic, log.partition] = (*_offsets(log), log.size_bytes, log.is_failed, log.config)
         if log.producers.entries:
             out["producers", log.topic, log.partition] = _producers(log.producers)
@@ -74,7 +75,7 @@ def durable(broker: Broker) -> State:
     """What a start on the same files must bring back."""
     out: State = {}
     cluster = broker.cluster.state
-    for log in _logs(broker):
+    for log in logs(broker):
         out["log", log.topic, log.partition] = _offsets(log)
         for entry in log.producers.entries.values():
             # A snapshot holds the newest batch of a producer only, and not when it was last heard of, as in Kafka.

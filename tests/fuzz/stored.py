@@ -1,0 +1,36 @@
+"""What lies in the logs after a run: every batch must be one that a consumer can read."""
+
+from __future__ import annotations
+
+from protocol.records import TRANSACTIONAL_BIT, crc_is_valid, read_marker, read_records
+from storage.log import Log
+
+
+def unreadable(log: Log) -> str | None:
+    """What is wrong with the first batch of a log that no consumer could read."""
+    following = log.segments[0].base_offset if log.segments else 0
+    for segment in log.segments:
+        size = 0
+        for position, header, raw in segment.scan():
+            size = position + len(raw)
+            where = f"the batch at {header.base_offset}"
+            if not crc_is_valid(raw, header):
+                return f"{where} has a wrong CRC"
+            if header.base_offset < following:
+                return f"{where} comes after {following - 1}"
+            following = header.next_offset
+            if header.is_control:
+                if read_marker(raw, header) is None:
+                    return f"{where} is a control batch that is no marker"
+                continue
+            if header.attributes & TRANSACTIONAL_BIT and header.producer_id < 0:
+                return f"{where} is transactional without a producer"
+            try:
+                offsets = [record.offset for record in read_records(raw)]
+            except Exception as error:
+                return f"{where} cannot be read: {error!r}"
+            if not log.config.is_compacted and offsets != list(range(header.base_offset, header.next_offset)):
+                return f"{where} holds the offsets {offsets[:10]}"
+        if size != segment.size_bytes:
+            return f"{segment.path('.log')} is readable for {size} of {segment.size_bytes} bytes only"
+    return None if following <= log.log_end_offset else f"the log ends at {log.log_end_offset}, its batches at {following}"
