@@ -16,11 +16,13 @@ from protocol.messages.offset_commit import (
 )
 
 IDS_FROM = 10
+LAST_MS = (1 << 63) - 1
+"""The latest time that a record has room for."""
 
 
 def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse:
     broker, now_ms = context.broker, context.broker.env.steady_ms()
-    expire_ms = now_ms + request.retention_time_ms if request.retention_time_ms >= 0 else -1
+    expire_ms = min(now_ms + request.retention_time_ms, LAST_MS) if request.retention_time_ms >= 0 else -1
     offsets: dict[TopicPartition, CommittedOffset] = {}
     names: list[str | Code] = []
     for topic in request.topics:

@@ -11,9 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-from tests.fuzz.host import Failure, warm_up
-from tests.fuzz.replay import keep, reduced, replay
+from tests.fuzz.exchange import Failure
+from tests.fuzz.host import Host, warm_up
+from tests.fuzz.replay import Trace, keep, reduced, replay
 from tests.fuzz.run import Run
+from tests.fuzz.sockets import SocketHost
 
 FAILED = Path(".cache") / "fuzz"
 HOLD_TRIES = 3
@@ -26,10 +28,10 @@ def seeds(text: str) -> range:
     return range(int(low), int(high or low) + 1)
 
 
-def run(seed: int, inputs: int) -> tuple[Run, Failure | None]:
+def run(seed: int, inputs: int, host: type[Host | SocketHost]) -> tuple[Run, Failure | None]:
     """One seed, to its end or to its failure."""
     for left in reversed(range(HOLD_TRIES)):
-        one = Run(seed)
+        one = Run(seed, host)
         try:
             one.go(inputs)
         except Failure as failure:
@@ -41,14 +43,18 @@ def run(seed: int, inputs: int) -> tuple[Run, Failure | None]:
     raise AssertionError
 
 
+def host_of(options: argparse.Namespace) -> type[Host | SocketHost]:
+    return SocketHost if options.sockets else Host
+
+
 def tell(one: Run, failure: Failure, options: argparse.Namespace) -> None:
-    trace = one.host.trace
+    trace = Trace(one.seed, one.given, one.host.trace)
     if options.reduce:
-        trace = reduced(one.seed, trace, str(failure))
-    path = keep(FAILED, one.seed, trace, str(failure))
+        trace = reduced(trace, str(failure), host_of(options))
+    path = keep(FAILED, trace, str(failure))
     print(f"seed {one.seed}, input {one.host.inputs}: {failure}", file=sys.stderr)
     print(f"  again: make fuzz SEEDS={one.seed} INPUTS={options.inputs}", file=sys.stderr)
-    print(f"  or, {len(trace)} actions: python -m tests.fuzz --replay {path}", file=sys.stderr)
+    print(f"  or, {len(trace.actions)} actions: python -m tests.fuzz --replay {path}", file=sys.stderr)
 
 
 def main() -> int:
@@ -57,19 +63,20 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=500, help="inputs of each seed")
     parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
     parser.add_argument("--reduce", action="store_true", help="leave out of a failure's trace what it does not need")
+    parser.add_argument("--sockets", action="store_true", help="a broker process for each seed instead of one in this process")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="play a trace")
     options = parser.parse_args()
     warm_up()
     gc.disable()
     gc.freeze()
     if options.replay is not None:
-        replay(options.replay)
+        replay(options.replay, host_of(options))
         return 0
     failed, inputs, longest = 0, 0, 0.0
     seen: set[object] = set()
     began = time.process_time()
     for seed in options.seeds:
-        one, failure = run(seed, options.inputs)
+        one, failure = run(seed, options.inputs, host_of(options))
         if failure is not None:
             failed += 1
             tell(one, failure, options)

@@ -26,15 +26,14 @@ UNKNOWN_TAG = 99
 
 
 @cache
-def schema_of(key: int) -> Schema:
-    """The schema of a served API."""
-    return next(s for s in schemas() if s.is_api and s.key == key)
+def _by_key() -> dict[int, Schema]:
+    return {schema.key: schema for schema in schemas() if schema.is_api}
 
 
 @cache
 def requests() -> dict[int, Section]:
     """API key -> its request, of every API that is served."""
-    return {key: schema_of(key).sections[0] for key in sorted(SERVED)}
+    return {key: _by_key()[key].sections[0] for key in sorted(SERVED)}
 
 
 def children(section: Section, field: Field) -> list[Field]:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import base64
-import random
 import time
 import zlib
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import structlog
 
-from broker.api import SERVED, declaration, newest_version
-from protocol.codec import DECODE_FAILURES, api, decode_body, decode_response_frame, read_client_id
-from protocol.errors import DecodeError
-from protocol.messages import APIS
+from broker.api import SERVED, declaration
+from protocol.codec import api
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import build_batch
 from tests.fuzz import parts, refusals, settings, state, stored
+from tests.fuzz.exchange import Conversation, Exchange, Failure, Held, is_unknown_error
+from tests.fuzz.settings import Given
 from tests.raw import create
 from tests.simulated import SimulatedBroker, SimulatedClient
 
@@ -59,68 +57,72 @@ def warm_up() -> None:
     broker.close()
 
 
-class Failure(AssertionError):
-    """A promise that was not kept. The trace reproduces it."""
-
-    is_hold = False
-
-
-class Held(Failure):
-    """The loop was held for too long."""
-
-    is_hold = True
-
-
-@dataclass(slots=True)
-class Exchange:
-    """One request and its answer. ``request`` is None where it cannot be decoded."""
-
-    key: int
-    version: int
-    correlation_id: int
-    request: Any
-    response: Any = None
-
-
 @dataclass(slots=True)
 class Line:
-    """One client: what it has sent of a frame, and the requests whose answers are due, in order."""
+    """One client and what it has said."""
 
     client: SimulatedClient
-    sent: bytearray = field(default_factory=bytearray)
-    due: deque[Exchange] = field(default_factory=deque)
+    talk: Conversation = field(default_factory=Conversation)
     is_lost: bool = False
 
 
-def parsed(frame: bytes) -> Exchange | None:
-    """What the broker should make of a frame; None where it must close the connection."""
-    if len(frame) < 8:
-        return None
-    key, version = int.from_bytes(frame[:2], "big", signed=True), int.from_bytes(frame[2:4], "big", signed=True)
-    correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
-    if key not in SERVED:
-        return None
-    if not APIS[key].min_version <= version <= newest_version(key, unstable=False):
-        return Exchange(18, 0, correlation_id, None) if key == 18 else None
-    codec = api(key)
-    try:
-        _, at = read_client_id(frame, flexible=version >= codec.flexible_from)
-        request = decode_body(codec.decode_request, frame, at, version, may_trail=True)
-    except DECODE_FAILURES:
-        return None
-    return Exchange(key, version, correlation_id, request)
+@dataclass(slots=True, frozen=True)
+class Action:
+    """One line of a trace: ``send`` or ``cut`` a line, ``wait``, ``restart`` or ``kill`` the broker."""
+
+    word: str
+    line: int = 0
+    raw: bytes = b""
+    ms: int = 0
 
 
-class Host:
+def action(text: str) -> Action:
+    """What a line of a trace says. Raises ValueError."""
+    word, *rest = text.split()
+    if word == "send":
+        return Action("send", int(rest[0]), bytes.fromhex(rest[1]))
+    if word == "sendz":
+        return Action("send", int(rest[0]), zlib.decompress(base64.b64decode(rest[1])))
+    if word == "cut":
+        return Action(word, int(rest[0]))
+    if word == "wait":
+        return Action(word, ms=int(rest[0]))
+    if word in ("restart", "kill"):
+        return Action(word)
+    raise ValueError(f"no such action: {text}")
+
+
+class Trace:
+    """Every action that was performed, as text."""
+
+    def __init__(self) -> None:
+        self.trace: list[str] = []
+        self.inputs = 0
+        self.longest_ms = 0.0
+
+    def do(self, action: Action) -> list[Exchange]:
+        """Carry an action out and check what came of it."""
+        raise NotImplementedError
+
+    def perform(self, text: str) -> list[Exchange]:
+        """Do what a line of a trace says; the answers that came."""
+        self.trace.append(text)
+        self.inputs += text.startswith("send")
+        return self.do(action(text))
+
+    def send(self, at: int, raw: bytes) -> list[Exchange]:
+        if len(raw) <= 2_000:
+            return self.perform(f"send {at} {raw.hex()}")
+        return self.perform(f"sendz {at} {base64.b64encode(zlib.compress(raw)).decode()}")
+
+
+class Host(Trace):
     """Performs actions on a broker in this process and checks each. Raises `Failure`."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, given: Given) -> None:
+        super().__init__()
         listen_to_the_log()
         LOGGED.clear()
-        self.trace: list[str] = []
-        self.longest_ms = 0.0
-        self.inputs = 0
-        given = settings.drawn(random.Random(seed))
         self._broker = SimulatedBroker(given.settings, given.features, seed=seed).start()
         self._expires_producers = "producer.id.expiration.ms" in given.settings
         # Levels that are given at a start win over what clients have set since.
@@ -154,45 +156,32 @@ class Host:
         if ms > HOLD_MS * requests:
             raise Held(f"the loop was held for {ms:.0f} ms by {str(what)[:300]}")
 
-    # actions, each of them a line of the trace
+    # actions
 
-    def perform(self, line: str) -> list[Exchange]:
-        """Do what a line of a trace says; the answers that came."""
-        self.trace.append(line)
-        word, *rest = line.split()
+    def do(self, action: Action) -> list[Exchange]:
         try:
-            if word in ("send", "sendz"):
-                raw = bytes.fromhex(rest[1]) if word == "send" else zlib.decompress(base64.b64decode(rest[1]))
-                return self._send(self.lines[int(rest[0])], raw)
-            if word == "cut":
-                self._cut(self.lines[int(rest[0])])
-            elif word == "wait":
-                return self._wait(int(rest[0]))
-            elif word in ("restart", "kill"):
-                self._restart(kill=word == "kill")
+            if action.word == "send":
+                return self._send(self.lines[action.line], action.raw)
+            if action.word == "cut":
+                self._cut(self.lines[action.line])
+            elif action.word == "wait":
+                return self._wait(action.ms)
             else:
-                raise ValueError(f"no such action: {line}")
+                self._restart(kill=action.word == "kill")
         except Failure:
             raise
         except Exception as error:
             raise Failure(f"{type(error).__name__} left the broker: {error}") from error
         return []
 
-    def send(self, at: int, raw: bytes) -> list[Exchange]:
-        if len(raw) <= 2_000:
-            return self.perform(f"send {at} {raw.hex()}")
-        return self.perform(f"sendz {at} {base64.b64encode(zlib.compress(raw)).decode()}")
-
     def _send(self, line: Line, raw: bytes) -> list[Exchange]:
-        self.inputs += 1
         if line.is_lost:
             line.client.close()
             line.client, line.is_lost = self._broker.connect("fuzz"), False
-        line.sent += raw
-        was_due = len(line.due)
-        names = self._whole_frames(line)
+        was_due = len(line.talk.due)
+        names = line.talk.sent(raw)
         whole = len(names)
-        asked = line.due[-1] if line.due else None
+        asked = line.talk.due[-1] if line.talk.due else None
         before = self._state
         began = time.thread_time()
         line.client.send_bytes(raw)
@@ -208,32 +197,13 @@ class Host:
             self._check_refusal(asked, before, after)
         return answers
 
-    def _whole_frames(self, line: Line) -> list[str]:
-        """Take what is whole out of what was sent; the names of the requests."""
-        names = []
-        while len(line.sent) >= 4:
-            size = int.from_bytes(line.sent[:4], "big", signed=True)
-            if size <= 0 or len(line.sent) < 4 + size:
-                break
-            exchange = parsed(bytes(line.sent[4 : 4 + size]))
-            del line.sent[: 4 + size]
-            names.append("an unreadable frame" if exchange is None else self._name(exchange))
-            if exchange is None:
-                # The connection is closed here: what was asked before is still answered.
-                line.sent.clear()
-                break
-            if exchange.key != 0 or exchange.request.acks != 0:
-                line.due.append(exchange)
-        return names
-
     def _cut(self, line: Line) -> None:
         line.client.close()
         self._lost(line)
         self._settle()
 
     def _lost(self, line: Line) -> None:
-        line.sent.clear()
-        line.due.clear()
+        line.talk.lost()
         line.is_lost = True
 
     def _wait(self, ms: int) -> list[Exchange]:
@@ -270,24 +240,11 @@ class Host:
         answers = []
         for line in self.lines:
             while (frame := line.client._transport.next_frame()) is not None:
-                if not line.due:
-                    raise Failure(f"an answer that nobody asked for: {frame[:40].hex()}")
-                exchange = line.due.popleft()
-                try:
-                    correlation_id, exchange.response = decode_response_frame(exchange.key, exchange.version, frame)
-                except DecodeError as error:
-                    raise Failure(f"{self._name(exchange)}: the answer cannot be decoded: {error}") from error
-                if correlation_id != exchange.correlation_id:
-                    raise Failure(f"{self._name(exchange)}: answer {correlation_id} in the place of {exchange.correlation_id}")
-                found = refusals.codes(exchange.response)
-                if any(code == -1 for _, code in found) and not refusals.may_be_unknown(exchange.key, self._state):
-                    raise Failure(f"{self._name(exchange)}: UNKNOWN_SERVER_ERROR to {str(exchange.request)[:500]}")
+                exchange = line.talk.received(frame)
+                if is_unknown_error(exchange) and not refusals.may_be_unknown(exchange.key, self._state):
+                    raise Failure(f"{exchange}: UNKNOWN_SERVER_ERROR to {str(exchange.request)[:500]}")
                 answers.append(exchange)
         return answers
-
-    @staticmethod
-    def _name(exchange: Exchange) -> str:
-        return f"{APIS[exchange.key].name} version {exchange.version}"
 
     def _check_log(self) -> None:
         if LOGGED or self._broker.broker.unexpected_errors:
@@ -298,12 +255,12 @@ class Host:
         reasons = refusals.refused(refusals.codes(exchange.response))
         wrong = set() if exchange.request is None else parts.broken(exchange, before, after)
         if wrong:
-            said = f"{self._name(exchange)} has changed what it refused to: {str(exchange.request)[:500]}"
+            said = f"{exchange} has changed what it refused to: {str(exchange.request)[:500]}"
             raise Failure(f"{said}\n{state.told(wrong, before, after)}")
         if not reasons and exchange.key not in refusals.LOOKS:
             return
         allowed = refusals.excused(exchange.key, exchange.request, reasons, before, after)
-        self._check_unchanged(before, after, allowed, f"{self._name(exchange)}, answered {sorted(reasons)}")
+        self._check_unchanged(before, after, allowed, f"{exchange}, answered {sorted(reasons)}")
 
     def _check_unchanged(self, before: state.State, after: state.State, allowed: set[state.Key], what: str) -> None:
         wrong = state.difference(before, after) - allowed

@@ -1,17 +1,31 @@
 """Traces of what was found, kept in ``corpus``: one file a bug, played again line by line.
 
-A file begins with lines of ``#`` that say what was wrong, then ``seed N`` and the actions of `tests.fuzz.host.Host`.
+A file begins with lines of ``#`` that say what was wrong, then ``seed N``, the set-up, and the actions of `tests.fuzz.host.Host`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.fuzz.host import Failure, Host
+from tests.fuzz import settings
+from tests.fuzz.exchange import Failure
+from tests.fuzz.host import Host
+from tests.fuzz.settings import Given
+from tests.fuzz.sockets import SocketHost
 
 CORPUS = Path(__file__).parent / "corpus"
 SAME_CHARS = 40
 """So much of what a failure says must stay the same while its trace is reduced."""
+
+
+@dataclass(slots=True, frozen=True)
+class Trace:
+    """A broker's seed and set-up, and what was done to it."""
+
+    seed: int
+    given: Given
+    actions: list[str]
 
 
 def traces() -> list[Path]:
@@ -19,47 +33,52 @@ def traces() -> list[Path]:
     return sorted(CORPUS.glob("*.txt"))
 
 
-def play(seed: int, lines: list[str]) -> None:
-    """Raises `tests.fuzz.host.Failure`."""
-    with Host(seed) as host:
-        for line in lines:
+def play(trace: Trace, host_of: type[Host | SocketHost] = Host) -> None:
+    """Raises `tests.fuzz.exchange.Failure`."""
+    with host_of(trace.seed, trace.given) as host:
+        for line in trace.actions:
             host.perform(line)
         host.end()
 
 
-def replay(path: Path) -> None:
-    """Play a file. Raises `tests.fuzz.host.Failure`."""
+def replay(path: Path, host_of: type[Host | SocketHost] = Host) -> None:
+    """Play a file. Raises `tests.fuzz.exchange.Failure`."""
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    play(int(lines[0].removeprefix("seed ")), lines[1:])
+    setup = [line for line in lines if line.startswith(("set ", "feature "))]
+    play(Trace(int(lines[0].removeprefix("seed ")), settings.read(setup), lines[1 + len(setup) :]), host_of)
 
 
-def _fails_as(seed: int, lines: list[str], said: str) -> bool:
+def _fails_as(trace: Trace, said: str, host_of: type[Host | SocketHost]) -> bool:
     try:
-        play(seed, lines)
+        play(trace, host_of)
     except Failure as failure:
         return str(failure)[:SAME_CHARS] == said[:SAME_CHARS]
     return False
 
 
-def reduced(seed: int, lines: list[str], said: str) -> list[str]:
+def reduced(trace: Trace, said: str, host_of: type[Host | SocketHost] = Host) -> Trace:
     """A trace that fails in the same way with as few actions as leaving some out can bring (ddmin)."""
-    size = len(lines) // 2
+    size = len(trace.actions) // 2
     while size:
         start = 0
-        while start < len(lines):
-            fewer = lines[:start] + lines[start + size :]
-            if _fails_as(seed, fewer, said):
-                lines = fewer
+        while start < len(trace.actions):
+            fewer = replace(trace, actions=trace.actions[:start] + trace.actions[start + size :])
+            if _fails_as(fewer, said, host_of):
+                trace = fewer
             else:
                 start += size
         size //= 2
-    return lines
+    for name in trace.given.settings.keys() - settings.FIXED.keys():
+        usual = Given({n: v for n, v in trace.given.settings.items() if n != name}, trace.given.features)
+        if _fails_as(replace(trace, given=usual), said, host_of):
+            trace = replace(trace, given=usual)
+    return trace
 
 
-def keep(directory: Path, seed: int, lines: list[str], said: str) -> Path:
+def keep(directory: Path, trace: Trace, said: str) -> Path:
     """Write a trace to a file that `replay` plays."""
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"seed-{seed}.txt"
+    path = directory / f"seed-{trace.seed}.txt"
     told = [f"# {line}" for line in said.splitlines()[:20]]
-    path.write_text("\n".join([*told, f"seed {seed}", *lines]) + "\n")
+    path.write_text("\n".join([*told, f"seed {trace.seed}", *settings.written(trace.given), *trace.actions]) + "\n")
     return path

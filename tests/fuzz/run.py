@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.fuzz import encoding, refusals
+from tests.fuzz import encoding, refusals, settings
 from tests.fuzz.encoding import Tree, requests
-from tests.fuzz.host import CLIENTS, Exchange, Host
+from tests.fuzz.exchange import Exchange
+from tests.fuzz.host import CLIENTS, Host
 from tests.fuzz.learning import Learner
+from tests.fuzz.sockets import SocketHost
 from tests.fuzz.stories import Story, Teller
 from tests.fuzz.values import Maker
 from tests.fuzz.vocabulary import Vocabulary
@@ -23,10 +25,11 @@ Seen = tuple[Any, ...]
 class Run:
     """Chooses the next input by what the last ones were answered. ``host`` has the trace of a failure."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, host: type[Host | SocketHost] = Host) -> None:
         self.seed = seed
+        self.given = settings.drawn(random.Random(seed))
         self.rng = random.Random(seed)
-        self.host = Host(seed)
+        self.host = host(seed, self.given)
         self._words = Vocabulary(self.rng)
         self._maker = Maker(self.rng, self._words)
         self._learner = Learner(self._words)

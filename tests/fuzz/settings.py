@@ -59,3 +59,22 @@ def drawn(rng: random.Random) -> Given:
             settings[name] = rng.choice(values)
     features = {"transaction.version": rng.choice((0, 1))} if rng.random() < 0.15 else {}
     return Given(settings, features)
+
+
+def written(given: Given) -> list[str]:
+    """A set-up as lines of a trace."""
+    differing = {name: value for name, value in given.settings.items() if FIXED.get(name) != value}
+    return [f"set {n}={v}" for n, v in differing.items()] + [f"feature {n}={v}" for n, v in given.features.items()]
+
+
+def read(lines: list[str]) -> Given:
+    """The set-up that `written` has written, after the lines of all set-ups."""
+    given = Given(dict(FIXED))
+    for line in lines:
+        word, pair = line.split(" ", 1)
+        name, _, value = pair.partition("=")
+        if word == "set":
+            given.settings[name] = value
+        else:
+            given.features[name] = int(value)
+    return given

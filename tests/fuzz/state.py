@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from broker.broker import Broker
-from coordinator.cluster import TRANSACTION_TOPIC
+from coordinator.cluster import INTERNAL_TOPICS, TOPIC_RESOURCE, TRANSACTION_TOPIC, ClusterState
 from coordinator.group.group import Group, GroupState
 from coordinator.transaction.states import PREPARED
 from storage.log import Log
@@ -14,6 +15,8 @@ from storage.producer_state import ProducerState
 Key = tuple[Any, ...]
 State = dict[Key, Any]
 AT_REST = (GroupState.STABLE, GroupState.EMPTY)
+COORDINATED = ("group", "offsets", "pending", "transaction")
+TIMES = ("deadline_ms", "deadlines_ms", "since_ms", "wake_ms", "due_ms")
 METADATA = ("log", "__cluster_metadata", 0)
 
 
@@ -32,12 +35,19 @@ def _producers(known: ProducerState) -> Key:
 
 
 def _group(group: Group) -> Key:
-    members = []
-    for m in group.members.values():
-        who = (m.member_id, m.instance_id, m.client_id, m.protocol_type, tuple(m.protocols))
-        members.append((*who, m.session_timeout_ms, m.rebalance_timeout_ms, m.assignment, m.is_waiting))
-    chosen = (group.state, group.generation, group.protocol_type, group.protocol, group.leader)
-    return *chosen, tuple(members), tuple(group.static_members.items()), tuple(group.pending), tuple(sorted(group.pending_sync))
+    """All that a group is, but for when something is due."""
+    return tuple(_frozen(getattr(group, f.name)) for f in fields(group) if not f.name.endswith(TIMES))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((key, _frozen(inner)) for key, inner in value.items())
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    if isinstance(value, set):
+        return tuple(sorted(value))
+    # A parked request counts as being there.
+    return "waits" if callable(value) else value
 
 
 def live(broker: Broker) -> State:
@@ -51,12 +61,7 @@ def live(broker: Broker) -> State:
         if log.producers._unverified:
             refused = tuple((p, u.epoch, u.sequence) for p, u in log.producers._unverified.items())
             out["unverified", log.topic, log.partition] = refused
-    for name, topic in cluster.topics.items():
-        out["topic", name] = (topic.topic_id, tuple(topic.leader_epochs))
-    for resource, configs in cluster.configs.items():
-        if configs:
-            out["configs", *resource] = tuple(sorted(configs.items()))
-    out["features",] = tuple(sorted(cluster.features.items()))
+    out |= _cluster(cluster)
     out["producer ids",] = broker.cluster._producer_ids
     for shard in broker.groups.shards():
         for group in shard.groups.values():
@@ -71,12 +76,26 @@ def live(broker: Broker) -> State:
     return out
 
 
+def _cluster(cluster: ClusterState) -> State:
+    out: State = {("topic", name): (topic.topic_id, tuple(topic.leader_epochs)) for name, topic in cluster.topics.items()}
+    out |= {("configs", *resource): tuple(sorted(configs.items())) for resource, configs in cluster.configs.items() if configs}
+    out["features",] = tuple(sorted(cluster.features.items()))
+    return out
+
+
+def _assigned(group: Any, member: Any) -> bytes:
+    """The assignment of a member, which its group holds."""
+    found: bytes = member.assignment if hasattr(member, "assignment") else group.assignments.get(member.member_id, b"")
+    return found
+
+
 def durable(broker: Broker) -> State:
     """What a start on the same files must bring back."""
     out: State = {}
     cluster = broker.cluster.state
     for log in logs(broker):
-        out["log", log.topic, log.partition] = _offsets(log)
+        out["log", log.topic, log.partition] = (log.log_start_offset, log.log_end_offset, log.leader_epoch, log.topic_id)
+        out["stable", log.topic, log.partition] = (log.high_watermark, log.last_stable_offset)
         for entry in log.producers.entries.values():
             # A snapshot holds the newest batch of a producer only, and not when it was last heard of, as in Kafka.
             newest = entry.last_batch
@@ -86,20 +105,13 @@ def durable(broker: Broker) -> State:
                 continue
             key = ("producer", log.topic, log.partition, entry.producer_id)
             out[key] = (entry.epoch, entry.txn_first_offset, entry.coordinator_epoch, last)
-        # A transaction whose records were deleted counts from the log's start, until a start after a crash.
-        began = {p: first for p, first in log.producers.open_txns.items() if first > log.log_start_offset or first == 0}
-        out["open", log.topic, log.partition] = tuple(began.items())
-    for name, topic in cluster.topics.items():
-        out["topic", name] = (topic.topic_id, tuple(topic.leader_epochs))
-    for resource, configs in cluster.configs.items():
-        if configs:
-            out["configs", *resource] = tuple(sorted(configs.items()))
-    out["features",] = tuple(sorted(cluster.features.items()))
+        out["open", log.topic, log.partition] = tuple(log.producers.open_txns.items())
+    out |= _cluster(cluster)
     out["next producer id",] = cluster.next_producer_id
     for shard in broker.groups.shards():
         for group in shard.groups.values():
             if group.state is GroupState.STABLE:
-                members = tuple(sorted((m.member_id, m.instance_id or "", m.assignment) for m in group.members.values()))
+                members = tuple(sorted((m.member_id, m.instance_id or "", _assigned(group, m)) for m in group.members.values()))
                 out["group", group.group_id] = (group.generation, group.protocol, group.leader, members)
             elif group.state is GroupState.EMPTY and group.generation > 0:
                 out["group", group.group_id] = (group.generation, None, None, ())
@@ -110,21 +122,40 @@ def durable(broker: Broker) -> State:
     for transactions in broker.transactions.shards():
         for transactional_id, metadata in transactions.ids.items():
             out["transaction", transactional_id] = metadata.logged()
+    for topic in INTERNAL_TOPICS:
+        if "compact" not in cluster.config_of(TOPIC_RESOURCE, topic).get("cleanup.policy", ""):
+            # An admin client may let retention take what the coordinators live by.
+            out = {key: value for key, value in out.items() if key[0] not in COORDINATED}
     return out
 
 
 def moving(broker: Broker) -> set[Key]:
-    """What is on the way to another state: groups whose log has the one before, and transactions that a start takes up again."""
+    """What a start may bring back otherwise.
+
+    Groups whose log has the state before, transactions that a start takes up again, and such as have lost records to
+    DeleteRecords: they count from the log's start, and after a crash from their first record that is left, as in Kafka.
+    """
     found: set[Key] = set()
+    for log in logs(broker):
+        where = (log.topic, log.partition)
+        cut = [p for p, first in log.producers.open_txns.items() if first == log.log_start_offset > 0]
+        if cut:
+            found |= {("stable", *where), ("open", *where), *(("producer", *where, p) for p in cut)}
     for shard in broker.groups.shards():
         found |= {("group", g.group_id) for g in shard.groups.values() if g.state not in AT_REST}
     for transactions in broker.transactions.shards():
         for transactional_id, metadata in transactions.ids.items():
             if metadata.state not in PREPARED:
                 continue
-            found |= {("transaction", transactional_id), ("log", TRANSACTION_TOPIC, transactions.partition)}
+            found |= {("transaction", transactional_id)}
+            found |= {(word, TRANSACTION_TOPIC, transactions.partition) for word in ("log", "stable")}
             for partition in metadata.partitions:
-                found |= {("log", *partition), ("open", *partition), ("producer", *partition, metadata.producer_id)}
+                found |= {
+                    ("log", *partition),
+                    ("stable", *partition),
+                    ("open", *partition),
+                    ("producer", *partition, metadata.producer_id),
+                }
             for shard in broker.groups.shards():
                 key = ("pending", shard.partition, metadata.producer_id)
                 found |= {key, *(("offsets", group_id) for group_id, _, _ in shard.offsets.pending.get(metadata.producer_id, {}))}

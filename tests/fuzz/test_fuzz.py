@@ -8,7 +8,9 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,15 @@ import structlog
 
 import broker.handlers.heartbeat
 import broker.handlers.list_groups
-from broker.api import Declaration
+from broker.api import SERVED, declaration
 from protocol.codec import api, decode_body
 from protocol.errors import Code
 from tests.fuzz import encoding
-from tests.fuzz.host import Failure, Host, warm_up
+from tests.fuzz.exchange import Failure
+from tests.fuzz.host import Host, warm_up
 from tests.fuzz.replay import replay, traces
 from tests.fuzz.run import Run
+from tests.fuzz.settings import FIXED, Given
 from tests.fuzz.values import Maker
 from tests.fuzz.vocabulary import Vocabulary
 
@@ -46,7 +50,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture
 def host() -> Iterator[Host]:
-    with Host(1) as found:
+    with Host(1, Given(dict(FIXED))) as found:
         yield found
 
 
@@ -80,55 +84,64 @@ def frame(key: int, version: int, **fields: Any) -> bytes:
     return encoding.framed(encoding.header(key, version, 1, b"test") + encoding.body(key, version, tree, rng))
 
 
-def patched(monkeypatch: pytest.MonkeyPatch, key: int, handle: Any) -> None:
-    from broker.network import dispatch
+Patch = Callable[[int, Any], None]
 
-    real = dispatch.declaration
-    other = Declaration(key, handle, real(key).failed)
-    monkeypatch.setattr(dispatch, "declaration", lambda asked: other if asked == key else real(asked))
+
+@pytest.fixture
+def patch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Patch]:
+    """Put another handler in the place of an API's own."""
+
+    def put(key: int, handle: Any) -> None:
+        module = import_module(f"broker.handlers.{SERVED[key]}")
+        monkeypatch.setattr(module, "API", replace(module.API, handle=handle))
+        declaration.cache_clear()
+
+    yield put
+    monkeypatch.undo()
+    declaration.cache_clear()
 
 
 LIST_GROUPS = frame(16, 0)
 HEARTBEAT = frame(12, 0, group_id="nobody", member_id="m", generation_id=1)
 
 
-def test_an_error_in_a_handler_is_noticed(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+def test_an_error_in_a_handler_is_noticed(patch: Patch, host: Host) -> None:
     def handle(context: Any, request: Any) -> Any:
         raise IndexError
 
-    patched(monkeypatch, 16, handle)
+    patch(16, handle)
     with pytest.raises(Failure, match=r"UNKNOWN_SERVER_ERROR|logged"):
         host.send(0, LIST_GROUPS)
 
 
-def test_a_held_loop_is_noticed(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+def test_a_held_loop_is_noticed(patch: Patch, host: Host) -> None:
     def handle(context: Any, request: Any) -> Any:
         began = time.thread_time()
         while time.thread_time() - began < 0.03:
             pass
         return broker.handlers.list_groups.handle(context, request)
 
-    patched(monkeypatch, 16, handle)
+    patch(16, handle)
     with pytest.raises(Failure, match="held for"):
         host.send(0, LIST_GROUPS)
 
 
-def test_a_refusal_that_changes_something_is_noticed(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+def test_a_refusal_that_changes_something_is_noticed(patch: Patch, host: Host) -> None:
     def handle(context: Any, request: Any) -> Any:
         context.broker.cluster.create_topic("sly", 1, {})
         return broker.handlers.heartbeat.failed(request, context.version, Code.UNKNOWN_MEMBER_ID)
 
-    patched(monkeypatch, 12, handle)
+    patch(12, handle)
     with pytest.raises(Failure, match=r"has changed something:(\n.*)*sly"):
         host.send(0, HEARTBEAT)
 
 
-def test_a_look_that_changes_something_is_noticed(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+def test_a_look_that_changes_something_is_noticed(patch: Patch, host: Host) -> None:
     def handle(context: Any, request: Any) -> Any:
         context.broker.cluster.create_topic("sly", 1, {})
         return broker.handlers.list_groups.handle(context, request)
 
-    patched(monkeypatch, 16, handle)
+    patch(16, handle)
     with pytest.raises(Failure, match="has changed something"):
         host.send(0, LIST_GROUPS)
 

@@ -12,10 +12,10 @@ from tests.fuzz.encoding import Tree, children, requests
 from tests.fuzz.vocabulary import BAD_NAMES, GROUPS, INTERNAL, TOPICS, TRANSACTIONAL_IDS, Cast, Vocabulary
 
 BITS = {"int8": 8, "int16": 16, "uint16": 17, "int32": 32, "uint32": 33, "int64": 64}
-MANY = (50, 200)
+MANY = (50, 200, 2_000)
 """Elements of an array that is meant to be large."""
-MOST_ELEMENTS = 100
-"""Elements of all arrays of one request together, but for the first of each."""
+MOST_ELEMENTS = (100,) * 40 + (4_000,)
+"""Elements of all arrays of one request together, but for the first of each: few mostly, so that many requests are made."""
 CONFIGS = {
     "cleanup.policy": ("delete", "compact", "compact,delete", "", "none", "delete,delete"),
     "retention.ms": ("-1", "0", "1", "1000", "-2", "x", "9223372036854775807", "9223372036854775808"),
@@ -59,7 +59,7 @@ class Maker:
         section = requests()[key]
         self._hostility, self._cast, self._section, self._version = hostility, cast, section, version
         self._key = key
-        self._topic, self._kind, self._left = cast.topic, 2, MOST_ELEMENTS
+        self._topic, self._kind, self._left = cast.topic, 2, self._rng.choice(MOST_ELEMENTS)
         return self._struct(section, section.fields, section.name) | given
 
     def _struct(self, section: Section, fields: list[Field], owner: str) -> Tree:
