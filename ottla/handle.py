@@ -41,6 +41,7 @@ class Broker:
 
     _module = "ottla"
     """What the process runs; a test may put faults around it."""
+    _start_timeout_s = START_TIMEOUT_S
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class Broker:
         ]
         for reader in self._readers:
             reader.start()
-        if not answered.wait(START_TIMEOUT_S) or not self.ready:
+        if not answered.wait(self._start_timeout_s) or not self.ready:
             self.kill()
             raise BrokerFailed("the broker did not start:\n" + "\n".join(self.logs[-20:]))
         return self

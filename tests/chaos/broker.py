@@ -32,6 +32,7 @@ from tests.chaos.points import (
     Strike,
     Write,
     decode,
+    die_with_parent,
 )
 
 SIGNALS = {KILL: signal.SIGKILL, PAUSE: signal.SIGSTOP, TERM: signal.SIGTERM}
@@ -155,6 +156,7 @@ def install(faults: Faults, disk: Disk) -> None:
 def main() -> int:
     from ottla.cli import main as serve
 
+    die_with_parent()
     disk = Disk()
     install(Faults(decode(os.environ.get("CHAOS_PLAN", "[]")), os.environ["CHAOS_STRIKES"], disk), disk)
     return serve(sys.argv[1:])

@@ -63,6 +63,8 @@ def outcomes(history: History, seen: Observation) -> Counter[str]:
     visible = {value for records in seen.committed.values() for _, value in records}
     counted: Counter[str] = Counter()
     for attempt in history.attempts:
+        if not attempt.is_transaction:
+            continue
         outcome = attempt.outcome
         if outcome not in (COMMITTED, ABORTED):
             shown = any(record.value in visible for record in attempt.records)
@@ -127,9 +129,11 @@ def in_order(history: History, seen: Observation) -> Iterator[str]:
     order: dict[str, tuple[str, tuple[int, int, int]]] = {}
     rank = {(s.actor, s.session): at for at, s in enumerate(sorted(history.sessions, key=lambda s: s.initialised_s))}
     for attempt in history.attempts:
+        # A producer without a transactional id does not fence the one before it.
+        name = attempt.transactional_id if attempt.is_transaction else f"{attempt.actor}/{attempt.session}"
         for at, record in enumerate(attempt.records):
             place = (rank[attempt.actor, attempt.session], attempt.number, at)
-            order[record.value] = (attempt.transactional_id, place)
+            order[record.value] = (name, place)
     for view in (seen.committed, seen.uncommitted):
         for where, records in view.items():
             last: dict[str, tuple[tuple[int, int, int], str]] = {}
@@ -147,7 +151,7 @@ def atomic(history: History, seen: Observation) -> Iterator[str]:
     """A transaction is visible in all its partitions or in none; a record is never visible without its neighbours."""
     places = _committed_places(seen)
     for attempt in history.attempts:
-        missing = [record for record in attempt.records if record.value not in places]
+        missing = [record for record in attempt.records if record.value not in places and attempt.is_transaction]
         if missing and len(missing) < len(attempt.records):
             lacks = f"lacks {len(missing)} of {len(attempt.records)}: {missing[0].value} in {missing[0].where}"
             yield f"torn: {attempt.name} ({attempt.outcome}) {lacks}"
@@ -160,6 +164,8 @@ def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
     for session in history.sessions:
         sessions[session.transactional_id].append(session)
     for attempt in history.attempts:
+        if not attempt.is_transaction:
+            continue
         asked_s = attempt.commit_asked_s
         own_s = next(
             s.initialised_s for s in sessions[attempt.transactional_id] if (s.actor, s.session) == (attempt.actor, attempt.session)
@@ -226,6 +232,9 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
         committed: list[tuple[int, str]] = []
         uncommitted: list[tuple[int, str]] = []
         outcome_of = _outcomes_by_batch(batches)
+        if where[0].startswith("__"):
+            # Compacted.
+            continue
         for number, batch in enumerate(batches):
             if batch.base_offset != at:
                 yield f"gap: {where} has no offsets {at} to {batch.base_offset}"
@@ -235,8 +244,6 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
                 uncommitted += records
                 if not batch.is_transactional or outcome_of.get(number):
                     committed += records
-        if where[0].startswith("__"):
-            continue
         for name, view, stored in (
             ("read_committed", seen.committed, committed),
             ("read_uncommitted", seen.uncommitted, uncommitted),
@@ -263,6 +270,26 @@ def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
         elif batch.is_transactional:
             opened[batch.producer_id].append(number)
     return found
+
+
+def committed_from_the_first(history: History, seen: Observation) -> Iterator[str]:
+    """A committed consumer never reads what does not stay: each record that it reads is the next that is there in the end.
+
+    It may begin again at the first, where its group has lost it.
+    """
+    for watched in history.watched:
+        final = seen.committed.get(watched.where, [])
+        place = {record: at for at, record in enumerate(final)}
+        before = -1
+        for record in watched.records:
+            at = place.get(record)
+            if at is None:
+                yield f"read and gone: {watched.actor} has read {record} in {watched.where}"
+                break
+            if at not in (before + 1, 0):
+                yield f"passed over: {watched.actor} has read {record} in {watched.where}, and not {final[before + 1]} before it"
+                break
+            before = at
 
 
 def all_settled(history: History, seen: Observation) -> Iterator[str]:
@@ -293,6 +320,7 @@ RULES = (
     output_matches_offsets,
     offsets_never_return,
     views_agree,
+    committed_from_the_first,
     all_settled,
     nobody_complains,
 )

@@ -19,11 +19,14 @@ ROOT = Path(__file__).parent.parent.parent
 TOPICS = {"in": 3, "out": 4, "a": 2, "b": 1}
 """Partitions of each topic."""
 WORKERS = {
-    "confluent-1": ("confluent-kafka", ("feed:feed-confluent-1", "plain:plain-confluent-1", "pipe:pipe-confluent-1")),
-    "confluent-2": ("confluent-kafka", ("plain:plain-confluent-2", "pipe:pipe-confluent-2")),
-    "kafka-python": ("kafka-python", ("plain:plain-kpy-1", "pipe:pipe-kpy-1")),
-    "aiokafka": ("aiokafka", ("plain:plain-aio-1", "pipe:pipe-aio-1")),
-    "java": ("java", ("feed:feed-java-1", "plain:plain-java-1", "pipe:pipe-java-1")),
+    "confluent-1": (
+        "confluent-kafka",
+        ("feed:feed-confluent-1", "plain:plain-confluent-1", "pipe:pipe-confluent-1", "solo:solo-confluent"),
+    ),
+    "confluent-2": ("confluent-kafka", ("plain:plain-confluent-2", "pipe:pipe-confluent-2", "watch:watch-confluent")),
+    "kafka-python": ("kafka-python", ("plain:plain-kpy-1", "pipe:pipe-kpy-1", "watch:watch-kpy")),
+    "aiokafka": ("aiokafka", ("plain:plain-aio-1", "pipe:pipe-aio-1", "watch:watch-aio")),
+    "java": ("java", ("feed:feed-java-1", "plain:plain-java-1", "pipe:pipe-java-1", "solo:solo-java", "watch:watch-java")),
 }
 """Processes, each with a client library and its actors. The two of confluent-kafka share a group."""
 PACE_MS = 25
@@ -96,7 +99,7 @@ class Clients:
         for zombie in self._zombies:
             if zombie.stopped_s is None or zombie.successor is None:
                 continue
-            actors = len(WORKERS[zombie.name][1])
+            actors = sum(not actor.startswith("watch") for actor in WORKERS[zombie.name][1])
             begun = [s for s in read(list(self._directory.glob(f"{zombie.successor.name}.*"))).sessions if s.session == 1]
             if all_of_them or len(begun) == actors or time.monotonic() > zombie.stopped_s + ZOMBIE_S:
                 zombie.signal_all(signal.SIGCONT)

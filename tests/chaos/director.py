@@ -12,6 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,6 +34,11 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
     "transaction.state.log.num.partitions": 3,
     "offsets.topic.num.partitions": 3,
+    # The coordinators' logs are compacted all the time.
+    "transaction.state.log.segment.bytes": 15_000,
+    "offsets.topic.segment.bytes": 15_000,
+    "log.cleaner.min.cleanable.ratio": 0.01,
+    "log.cleaner.backoff.ms": 100,
     "auto.create.topics.enable": False,
 }
 LIFE_S = 4.0
@@ -42,7 +48,10 @@ MOMENTS_S = (0.05, 1.5)
 PAUSE_S = TIMEOUT_MS / 1000 + 1.5
 """Longer than a transaction, a request and nearly a group's session may take."""
 SETTLE_S = TIMEOUT_MS / 1000 + 15.0
-KILLS_A_ROUND = 60
+KILLS_A_ROUND = 30
+DURABILITY = ("power", "process")
+TRANSACTION_VERSIONS = (2, 2, 1)
+"""By round, in turn."""
 PARTITIONS = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
 ALL_PARTITIONS = PARTITIONS + [("__consumer_offsets", index) for index in range(3)]
 READERS = ("kafka-python", "aiokafka", "java")
@@ -53,6 +62,8 @@ class ChaosBroker(Broker):
     """The broker, with faults around its files."""
 
     _module = "tests.chaos.broker"
+    # The clients take what they can of a small machine.
+    _start_timeout_s = 120.0
 
 
 @dataclass(slots=True)
@@ -89,16 +100,20 @@ class Report:
 class Round:
     """One directory, its clients and its lives."""
 
-    def __init__(self, directory: Path, seed: str, report: Report, *, java: bool, durability: str, reader: str) -> None:
+    def __init__(self, directory: Path, seed: str, report: Report, *, java: bool, number: int) -> None:
         self._rng = random.Random(seed)
         self._seed = seed
         self._report = report
-        self._reader = reader
+        self._reader = [name for name in READERS if java or name != "java"][number % (3 if java else 2)]
         self._strikes_path = directory / "strikes"
         self._strikes_seen = 0
         self._complaints: list[str] = []
         os.environ["CHAOS_STRIKES"] = str(self._strikes_path)
-        self.broker = ChaosBroker(data_dir=directory / "data", settings=SETTINGS | {"ottla.durability": durability})
+        self.broker = ChaosBroker(
+            data_dir=directory / "data",
+            settings=SETTINGS | {"ottla.durability": DURABILITY[number % len(DURABILITY)]},
+            features={"transaction.version": TRANSACTION_VERSIONS[number % len(TRANSACTION_VERSIONS)]},
+        )
         self._start([])
         names = [name for name in WORKERS if java or name != "java"]
         self.clients = Clients(directory, self.broker.bootstrap, seed, names)
@@ -182,9 +197,24 @@ class Round:
                     os.kill(self.broker.pid, signal.SIGCONT)
                     deadline = time.monotonic() + seconds
                 elif strike.do == FULL:
-                    time.sleep(faults[0].for_ms / 1000)
-                    self._check_goes_on()
+                    self._starve(faults[0])
                     return
+
+    def _starve(self, fault: Fault) -> None:
+        """The disk is full: the broker is killed or stopped just then, or goes on when there is room again."""
+        dice = self._rng.random()
+        if dice < 0.2:
+            time.sleep(self._rng.random() * fault.for_ms / 1000)
+            return
+        if dice > 0.4:
+            time.sleep(fault.for_ms / 1000)
+            self._check_goes_on()
+        self._terminate()
+
+    def _terminate(self) -> None:
+        code = self.broker.stop()
+        if code != 0:
+            self._complaints.append(f"the broker ended with {code} after SIGTERM")
 
     def _check_goes_on(self) -> None:
         """There is room again: without a restart, all that is written by now is settled soon."""
@@ -202,10 +232,9 @@ class Round:
         self._strikes_seen += len(found)
         if self.broker.is_running and not any(strike.do == TERM for strike in found):
             self._report.kills["anywhere", "from outside"] += kills
-            self.broker.kill()
-        code = self.broker.stop()
-        if any(strike.do == TERM for strike in found) and code != 0:
-            self._complaints.append(f"the broker ended with {code} after SIGTERM")
+        if any(strike.do == TERM for strike in found):
+            self._terminate()
+        self.broker.kill()
         for strike in found:
             self._report.struck(strike)
         was_full = any(strike.do == FULL for strike in found)
@@ -226,8 +255,7 @@ class Round:
             offsets={group: observe.committed_offsets(bootstrap, group, inputs) for group in groups},
         )
         seen.others[self._reader] = observe.shown_to(self._reader, bootstrap, sorted(TOPICS), seen.committed)
-        if self.broker.stop() != 0:
-            self._complaints.append("the broker did not exit with 0")
+        self._terminate()
         self._end(0)
         seen.stored = observe.stored(self.broker.data_dir)
         seen.unfinished = observe.unfinished(self.broker.data_dir)
@@ -254,16 +282,15 @@ def run(
 ) -> Report:
     """Run to so many kills. With ``keep`` the directories of all rounds stay there, else those with findings."""
     report = Report(seed)
-    readers = [name for name in READERS if java or name != "java"]
     number = 0
     while report.killed < kills and not report.findings:
         number += 1
         directory = Path(tempfile.mkdtemp(prefix=f"ottla-chaos-{number}-", dir=keep))
-        durability = "power" if number % 3 == 0 else "process"
-        reader = readers[number % len(readers)]
-        one = Round(directory, f"{seed}/{number}", report, java=java, durability=durability, reader=reader)
+        one = Round(directory, f"{seed}/{number}", report, java=java, number=number)
         try:
             one.run(min(KILLS_A_ROUND, kills - report.killed), progress)
+        except Exception:
+            report.findings.append(f"{seed}/{number}: {traceback.format_exc()}")
         finally:
             one.broker.kill()
         if report.findings:

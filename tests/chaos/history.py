@@ -28,10 +28,10 @@ class Record:
 
 @dataclass(slots=True)
 class Attempt:
-    """One transaction as its producer saw it.
+    """One transaction as its producer saw it; or, where not ``is_transaction``, records that an idempotent one sent together.
 
     ``session`` counts the initialisations of an actor's producer; ``offsets`` are what was sent to the transaction. The
-    outcome is unknown where a commit was asked for and no success told.
+    outcome is unknown where a commit was asked for and no success told; records without a transaction ask for it as they are.
     """
 
     transactional_id: str
@@ -44,6 +44,7 @@ class Attempt:
     commit_asked_s: float | None = None
     ended_s: float | None = None
     told_committed: bool = False
+    is_transaction: bool = True
 
     @property
     def outcome(self) -> str:
@@ -76,8 +77,18 @@ class OffsetsRead:
 
 
 @dataclass(slots=True)
+class Watched:
+    """What one committed consumer has read of one partition while all went on, in the order of reading."""
+
+    actor: str
+    where: TopicPartition
+    records: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class History:
     attempts: list[Attempt] = field(default_factory=list)
+    watched: list[Watched] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
     offsets_read: list[OffsetsRead] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
@@ -104,12 +115,21 @@ def read(paths: list[Path]) -> History:
     history = History()
     for path in sorted(paths):
         open_by: dict[tuple[str, int, int], Attempt] = {}
+        watched: dict[TopicPartition, Watched] = {}
         for text in path.read_text().splitlines():
             try:
                 line = json.loads(text)
             except ValueError:
                 continue
-            _take(history, open_by, line)
+            if line["event"] == "read":
+                for topic, partition, offset, value in line["records"]:
+                    where = (topic, partition)
+                    if where not in watched:
+                        watched[where] = Watched(line["actor"], where)
+                        history.watched.append(watched[where])
+                    watched[where].records.append((offset, value))
+            else:
+                _take(history, open_by, line)
     history.sessions.sort(key=lambda s: s.initialised_s)
     return history
 
@@ -133,6 +153,8 @@ def _take(history: History, open_by: dict[tuple[str, int, int], Attempt], line: 
             records=[Record((t, p), value, tuple(source) if source else None) for t, p, value, source in line["records"]],
             group=line["group"] if line["offsets"] else None,
             offsets=_offsets(line["offsets"]),
+            is_transaction=line["is_transaction"],
+            commit_asked_s=None if line["is_transaction"] else line["s"],
         )
         open_by[attempt.actor, attempt.session, attempt.number] = attempt
         history.attempts.append(attempt)

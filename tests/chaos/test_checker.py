@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.checker import RULES, Observation, Stored, check, outcomes
-from tests.chaos.history import Attempt, History, OffsetsRead, Record, Scribe, Session, read
+from tests.chaos.history import Attempt, History, OffsetsRead, Record, Scribe, Session, Watched, read
 
 INPUT, LEFT, RIGHT = ("in", 0), ("out", 0), ("out", 1)
 FEEDER, PIPER, GROUP = 1, 2, "g"
@@ -49,6 +49,7 @@ def history() -> History:
             piped(3, [5], [LEFT], ended="unknown", at_s=6),
         ],
         sessions=[Session("feed", "feed#1", 1, 0.5), Session("pipe", "pipe#1", 1, 0.6)],
+        watched=[Watched("w", INPUT, [(0, "f1"), (1, "f2"), (0, "f1"), (1, "f2"), (5, "f4")])],
         offsets_read=[OffsetsRead(GROUP, 4.5, {}), OffsetsRead(GROUP, 5.5, {INPUT: 2})],
     )
 
@@ -110,6 +111,21 @@ def test_an_unknown_commit_may_not_have_come_about(history: History, seen: Obser
     seen.stored[LEFT][-1].commit = False
     seen.offsets[GROUP][INPUT] = 2
     assert check(history, seen) == []
+
+
+def test_records_without_a_transaction_may_be_there_in_part(history: History, seen: Observation) -> None:
+    """Those of an idempotent producer that were not acknowledged; those that were must all be there."""
+    alone = attempt("solo", 1, [Record(RIGHT, "s1"), Record(RIGHT, "s2")], ended="unknown", at_s=7)
+    alone.is_transaction = False
+    history.attempts.append(alone)
+    history.sessions.append(Session("solo", "solo#1", 1, 0.7))
+    for view in (seen.committed, seen.uncommitted):
+        view[RIGHT].append((4, "s1"))
+    seen.stored[RIGHT].append(Stored(4, 5, 3, False, None, ["s1"]))
+    assert check(history, seen) == []
+    assert "unknown, committed" in outcomes(history, seen)
+    alone.told_committed = True
+    assert check(history, seen) == ["lost: s2 for ('out', 1) of solo#1/1/1, which was told committed"]
 
 
 Plant = Callable[[History, Observation], None]
@@ -200,6 +216,14 @@ def show_another_client_less(history: History, seen: Observation) -> None:
     seen.others["another"] = {LEFT: seen.committed[LEFT][:1]}
 
 
+def show_the_open_for_a_while(history: History, seen: Observation) -> None:
+    history.watched[0].records.append((3, "f3"))
+
+
+def pass_one_over_for_a_while(history: History, seen: Observation) -> None:
+    del history.watched[0].records[-2]
+
+
 def leave_one_open(history: History, seen: Observation) -> None:
     seen.ends[LEFT] = (4, 6)
 
@@ -237,6 +261,8 @@ FAULTS: list[tuple[Plant, str, str]] = [
     (leave_a_gap, "views_agree", "gap: ('out', 1) has no offsets"),
     (show_other_than_is_stored, "views_agree", "read_committed of ('out', 0)"),
     (show_another_client_less, "views_agree", "another reads other than the rest in ('out', 0)"),
+    (show_the_open_for_a_while, "committed_from_the_first", "read and gone: w has read (3, 'f3')"),
+    (pass_one_over_for_a_while, "committed_from_the_first", "passed over: w has read (5, 'f4') in ('in', 0), and not (1, 'f2')"),
     (leave_one_open, "all_settled", "stuck: the last stable offset of ('out', 0) is 4"),
     (leave_one_prepared, "all_settled", "unfinished: pipe"),
     (find_one_torn, "nobody_complains", "audit: pipe was committed"),
@@ -262,7 +288,7 @@ def test_what_a_killed_client_has_noted_is_read_back(tmp_path: Path) -> None:
     scribe.note("initialised", session=1)
     for number, events in enumerate([["commit asked", "committed"], ["ended"], ["commit asked"], []], 1):
         records = [("out", 0, f"v{number}", ("in", 0, number))]
-        scribe.note("begin", session=1, number=number, records=records, offsets=[("in", 0, number + 1)])
+        scribe.note("begin", session=1, number=number, records=records, offsets=[("in", 0, number + 1)], is_transaction=True)
         for event in events:
             scribe.note(event, session=1, number=number)
     scribe.close()

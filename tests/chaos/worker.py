@@ -1,7 +1,8 @@
 """A process of actors that write through one stock client until SIGTERM: ``python -m tests.chaos.worker ...``.
 
 An actor has a transactional id. A plain one writes transactions over several partitions, one that pipes makes an output
-record of each input record and sends its offsets to the transaction. Some transactions are aborted on purpose.
+record of each input record and sends its offsets to the transaction. Some transactions are aborted on purpose. Two roles have
+no transactions: ``solo`` is an idempotent producer, ``watch`` a committed consumer that notes all that it reads.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.history import Scribe, TopicPartition
+from tests.chaos.points import die_with_parent
 from tests.wire.clients import Client, Fenced, Message, WireConsumer, WireProducer
 
 TIMEOUT_MS = 4_000
@@ -95,10 +97,14 @@ class Actor:
         if self._retired.exists():
             raise Retired
         producer = self._client.producer(
-            self._bootstrap, transactional_id=self.transactional_id, transaction_timeout_ms=TIMEOUT_MS, request_timeout_ms=3_000
+            self._bootstrap,
+            transactional_id=None if self.role == "solo" else self.transactional_id,
+            transaction_timeout_ms=TIMEOUT_MS,
+            request_timeout_ms=3_000,
         )
         self._producer = producer
-        producer.init()
+        if self.role != "solo":
+            producer.init()
         self._session += 1
         self._scribe.note("initialised", session=self._session)
         self._rewind()
@@ -115,6 +121,9 @@ class Actor:
     # transactions
 
     def _step(self) -> None:
+        if self.role == "watch":
+            self._watch()
+            return
         producer = self._initialised()
         messages = self._poll() if self.role == "pipe" else []
         if self.role == "pipe" and not messages:
@@ -133,7 +142,20 @@ class Actor:
         for m in messages:
             offsets[m.topic, m.partition] = m.offset + 1
         number, session = self._number, self._session
-        self._scribe.note("begin", session=session, number=number, records=records, offsets=[(*w, at) for w, at in offsets.items()])
+        self._scribe.note(
+            "begin",
+            session=session,
+            number=number,
+            records=records,
+            offsets=[(*w, at) for w, at in offsets.items()],
+            is_transaction=self.role != "solo",
+        )
+        if self.role == "solo":
+            self._send(producer, records)
+            producer.flush()
+            self._scribe.note("committed", session=session, number=number)
+            time.sleep(rng.random() * 2 * self._pace_s)
+            return
         aborts = rng.random() < ABORTS
         self._commit_asked = False
         try:
@@ -151,14 +173,26 @@ class Actor:
             self._next |= offsets
         time.sleep(rng.random() * 2 * self._pace_s)
 
+    def _send(self, producer: WireProducer, records: list[Any]) -> None:
+        for topic, partition, value, _ in records:
+            producer.send(topic, value.encode() + b"." * self._rng.randrange(60), partition=partition)
+
+    def _watch(self) -> None:
+        if self._retired.exists():
+            raise Retired
+        if self._consumer is None:
+            self._consumer = self._client.consumer(self._bootstrap, sorted(self._topics), group=self.actor)
+        found = [(m.topic, m.partition, m.offset, (m.value or b"").decode().rstrip(".")) for m in self._consumer.poll(0.3)]
+        if found:
+            self._scribe.note("read", records=found)
+
     def _record(self, topic: str, at: int, source: tuple[str, int, int] | None) -> tuple[str, int, str, Any]:
         partition = self._rng.randrange(self._topics[topic])
         return topic, partition, f"{self.actor}/{self._session}/{self._number}/{at}", source
 
     def _transact(self, producer: WireProducer, records: list[Any], offsets: dict[TopicPartition, int], aborts: bool) -> None:
         producer.begin()
-        for topic, partition, value, _ in records:
-            producer.send(topic, value.encode() + b"." * self._rng.randrange(60), partition=partition)
+        self._send(producer, records)
         if self._rng.random() < 0.5:
             producer.flush()
         if offsets:
@@ -223,6 +257,7 @@ def main() -> int:
     parser.add_argument("actors", nargs="+", help="role:transactional id")
     options = parser.parse_args()
     faulthandler.register(signal.SIGUSR1)
+    die_with_parent()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     topics = {name: int(count) for name, _, count in (part.partition("=") for part in options.topics.split(","))}
