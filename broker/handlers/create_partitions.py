@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from broker.api import Context, Declaration
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_partitions import (
@@ -13,7 +15,15 @@ from protocol.messages.create_partitions import (
 
 
 def handle(context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(0, [_create(context, topic, request.validate_only) for topic in request.topics])
+    counts = Counter(topic.name for topic in request.topics)
+    # A topic that is named twice is refused once and stays as it is.
+    results = [
+        CreatePartitionsTopicResult(name, Code.INVALID_REQUEST, "Duplicate topic name.")
+        if counts[name] > 1
+        else _create(context, topic, request.validate_only)
+        for name, topic in {topic.name: topic for topic in request.topics}.items()
+    ]
+    return CreatePartitionsResponse(0, results)
 
 
 def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:

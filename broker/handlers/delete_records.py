@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from coordinator.cluster import INTERNAL_TOPICS
 from protocol.errors import Code, KafkaError
 from protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -24,6 +25,8 @@ def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResp
 def _delete(context: Context, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     broker = context.broker
     try:
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
         log = broker.partitions.get(topic, asked.partition_index).log
         if "delete" not in log.config.cleanup_policy:
             raise KafkaError(Code.POLICY_VIOLATION)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from broker.api import Context, Declaration
 from broker.handlers.common import topic_id, topic_name
 from protocol.errors import Code, KafkaError
@@ -16,17 +18,31 @@ from protocol.primitives import NO_UUID
 
 def handle(context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     asked = request.topics if context.version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
-    return DeleteTopicsResponse(0, [_delete(context, topic) for topic in asked])
+    by_name = Counter(topic.name for topic in asked)
+    by_id = Counter(topic.topic_id for topic in asked)
+    # A topic that is named twice is refused once and stays. Entries of neither name nor id are refused one by one.
+    distinct = {(t.name, t.topic_id) if t.name is not None or t.topic_id != NO_UUID else at: t for at, t in enumerate(asked)}
+    results = []
+    for topic in distinct.values():
+        if topic.name is not None and by_name[topic.name] > 1:
+            results.append(DeletableTopicResult(topic.name, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic name."))
+        elif topic.name is None and topic.topic_id != NO_UUID and by_id[topic.topic_id] > 1:
+            results.append(DeletableTopicResult(None, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic id."))
+        else:
+            results.append(_delete(context, topic))
+    return DeleteTopicsResponse(0, results)
 
 
 def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:
     broker = context.broker
     name, uuid = asked.name, asked.topic_id
     try:
+        if name is None and uuid == NO_UUID:
+            raise KafkaError(Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
         if name is None:
             name = topic_name(broker, uuid)
         elif uuid != NO_UUID:
-            raise KafkaError(Code.INVALID_REQUEST, "Topic name and topic ID can not both be specified.")
+            raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
         if not broker.settings.delete_topic_enable:
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
         uuid = topic_id(broker, name)

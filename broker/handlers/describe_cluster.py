@@ -12,13 +12,17 @@ from protocol.messages.describe_cluster import (
 )
 
 BROKERS = 1
-MISMATCHED_ENDPOINT_TYPE = 114
+CONTROLLERS = 2
 
 
 def handle(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
     broker = context.broker
+    if request.endpoint_type == CONTROLLERS:
+        message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        return DescribeClusterResponse(0, Code.MISMATCHED_ENDPOINT_TYPE, message, BROKERS)
     if request.endpoint_type != BROKERS:
-        return DescribeClusterResponse(0, MISMATCHED_ENDPOINT_TYPE, "this is a broker's endpoint", BROKERS)
+        message = f"Unsupported endpoint type {request.endpoint_type}"
+        return DescribeClusterResponse(0, Code.UNSUPPORTED_ENDPOINT_TYPE, message, BROKERS)
     host, port = broker.advertised(context.listener)
     operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
     node = DescribeClusterBroker(broker.settings.node_id, host, port, broker.settings.broker_rack, False)

@@ -27,6 +27,9 @@ def _look_up(context: Context, topic: str, asked: OffsetForLeaderPartition) -> E
     except KafkaError as error:
         return EpochEndOffset(error.code, asked.partition)
     log = partition.log
+    if asked.leader_epoch == log.leader_epoch:
+        # The current epoch goes up to the end, also where no batch bears it yet.
+        return EpochEndOffset(0, asked.partition, log.leader_epoch, log.high_watermark)
     epoch, end = log.epochs.end_offset_for(asked.leader_epoch, log.high_watermark)
     return EpochEndOffset(0, asked.partition, epoch, end)
 

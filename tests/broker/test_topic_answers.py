@@ -1,0 +1,100 @@
+"""Requests about topics that are slightly wrong: the answers are Apache Kafka's, and what is refused has changed nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from protocol.errors import Code
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from protocol.primitives import NO_UUID
+from tests.simulated import SimulatedBroker, SimulatedClient
+
+NO_ID = b"\x11" * 16
+
+
+@pytest.fixture
+def broker() -> Iterator[SimulatedBroker]:
+    simulated = SimulatedBroker().start()
+    yield simulated
+    simulated.close()
+    assert simulated.bugs == 0
+
+
+@pytest.fixture
+def client(broker: SimulatedBroker) -> SimulatedClient:
+    client = broker.connect()
+    asked = [CreatableTopic("a", 1, 1), CreatableTopic("b", 1, 1)]
+    assert {t.error_code for t in client.call(CreateTopicsRequest(asked, 1000)).topics} == {0}
+    return client
+
+
+def deleted(client: SimulatedClient, *topics: tuple[str | None, bytes], version: int = 6) -> list[tuple[Any, ...]]:
+    names = [name for name, _ in topics if name is not None]
+    request = DeleteTopicsRequest([DeleteTopicState(*topic) for topic in topics], names, 1000)
+    return [(r.name, r.error_code, r.error_message) for r in client.call(request, version).responses]
+
+
+@pytest.mark.parametrize("version", [1, 5, 6])
+def test_a_topic_that_is_named_twice_is_not_deleted(broker: SimulatedBroker, client: SimulatedClient, version: int) -> None:
+    message = "Duplicate topic name." if version >= 5 else None
+    expected = [("a", Code.INVALID_REQUEST, message), ("b", 0, None)]
+    assert deleted(client, ("a", NO_UUID), ("b", NO_UUID), ("a", NO_UUID), version=version) == expected
+    assert set(broker.broker.cluster.state.topics) == {"a"}
+
+
+def test_an_id_that_is_named_twice_is_not_deleted(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    topic_id = broker.broker.cluster.state.topics["a"].topic_id
+    assert deleted(client, (None, topic_id), (None, topic_id)) == [(None, Code.INVALID_REQUEST, "Duplicate topic id.")]
+    assert "a" in broker.broker.cluster.state.topics
+
+
+def test_what_to_delete_is_named_by_name_or_by_id(client: SimulatedClient) -> None:
+    neither = (None, Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    assert deleted(client, (None, NO_UUID), (None, NO_UUID)) == [neither, neither]
+    both = ("a", Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    assert deleted(client, ("a", NO_ID)) == [both]
+
+
+def test_partitions_that_are_asked_for_twice_are_not_made(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    asked = [CreatePartitionsTopic(name, count, None) for name, count in (("a", 2), ("b", 2), ("a", 3))]
+    answers = client.call(CreatePartitionsRequest(asked, 1000, False)).results
+    assert [(r.name, r.error_code) for r in answers] == [("a", Code.INVALID_REQUEST), ("b", 0)]
+    assert broker.broker.cluster.state.topics["a"].partition_count == 1
+
+
+def test_records_of_internal_topics_are_not_deleted(client: SimulatedClient) -> None:
+    client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+    asked = [DeleteRecordsTopic("__consumer_offsets", [DeleteRecordsPartition(0, 0)])]
+    answer = client.call(DeleteRecordsRequest(asked, 1000)).topics[0].partitions[0]
+    assert (answer.error_code, answer.low_watermark) == (Code.INVALID_TOPIC_EXCEPTION, -1)
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "code"), [(0, Code.UNSUPPORTED_ENDPOINT_TYPE), (2, Code.MISMATCHED_ENDPOINT_TYPE), (1, Code.NONE)]
+)
+def test_who_asks_for_other_endpoints_is_told_which_there_are(client: SimulatedClient, endpoint_type: int, code: Code) -> None:
+    answer = client.call(DescribeClusterRequest(endpoint_type=endpoint_type))
+    assert (answer.error_code, answer.endpoint_type) == (code, 1)
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(-1, (-1, -1)), (0, (0, 0)), (1, (-1, -1))])
+def test_the_current_epoch_of_an_empty_partition_ends_at_its_end(
+    client: SimulatedClient, epoch: int, expected: tuple[int, int]
+) -> None:
+    # A consumer takes an end of -1 for a loss: it resets its position, or fails where it has no reset policy.
+    asked = [OffsetForLeaderTopic("a", [OffsetForLeaderPartition(0, -1, epoch)])]
+    answer = client.call(OffsetForLeaderEpochRequest(-1, asked)).topics[0].partitions[0]
+    assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, *expected)
