@@ -8,7 +8,7 @@ the handlers turn it into INVALID_PRODUCER_EPOCH for the older ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -76,6 +76,8 @@ class TransactionShard:
         self._unfinished: dict[str, TxnMetadata] = {}
         # The one thing the log cannot hold (see TxnMetadata.last_epoch): id -> (producer id, epoch, epoch before).
         self._last_epochs: dict[str, tuple[int, int, int]] = {}
+        # Ids that were last told to come again with a commit while nothing was open, and the identity they had.
+        self._early_commits: dict[str, ProducerIdAndEpoch] = {}
 
     # InitProducerId
 
@@ -251,11 +253,24 @@ class TransactionShard:
         if asked != stored:
             raise KafkaError(Code.PRODUCER_FENCED)
         if current.state is not TxnState.ONGOING and commit:
-            raise KafkaError(Code.INVALID_TXN_STATE)
+            self._refuse_empty_commit(current)
         if self.transaction_version == 0:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         prepared = self._bumped(current, _decision(commit), now_ms, TV2, new_producer_id)
         return Result(Ended(_successor(prepared), prepared=True), [self._record(prepared)])
+
+    def _refuse_empty_commit(self, current: TxnMetadata) -> NoReturn:
+        """CONCURRENT_TRANSACTIONS the first time at an epoch, then Kafka's INVALID_TXN_STATE, which is fatal for a producer.
+
+        Java's producer looks whether batches are unsent before it takes the lock under which it sends EndTxn. Under
+        transactions V2 no AddPartitionsToTxn stands in between, so a commit may go out ahead of the whole transaction.
+        It repeats the commit after its batches.
+        """
+        at = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
+        if self._early_commits.get(current.transactional_id) == at:
+            raise KafkaError(Code.INVALID_TXN_STATE)
+        self._early_commits[current.transactional_id] = at
+        raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
 
     @staticmethod
     def _bumped(
@@ -356,6 +371,7 @@ class TransactionShard:
             self.ids.pop(transactional_id, None)
             self._unfinished.pop(transactional_id, None)
             self._last_epochs.pop(transactional_id, None)
+            self._early_commits.pop(transactional_id, None)
             return
         known = self._last_epochs.get(transactional_id)
         if known is not None and known[:2] == (metadata.producer_id, metadata.producer_epoch):

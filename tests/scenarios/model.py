@@ -18,13 +18,15 @@ Identity = tuple[int, int]
 
 @dataclass(slots=True)
 class Id:
-    """What the coordinator knows. ``before`` is the epoch that a repeated request may still name, forgotten in a crash."""
+    """What the coordinator knows. Forgotten in a crash: ``before``, the epoch that a repeated request may still name, and
+    ``early``, the epoch at which a commit with nothing open was told to come again."""
 
     pid: int
     epoch: int
     state: str = EMPTY
     partitions: set[str] = field(default_factory=set)
     before: int = NOBODY
+    early: int = NOBODY
     since_ms: int = 0
 
 
@@ -122,14 +124,14 @@ class Offsets:
 class Model:
     """Every command answers what a broker must answer.
 
-    ``overtaken_commit`` is the answer to a commit by the newer version whose transaction was aborted: Kafka up to 4.4.0
-    says INVALID_TXN_STATE, later ones and ottla PRODUCER_FENCED (KAFKA-20785).
+    Two of Apache Kafka's answers to a commit by the newer version are fatal for a producer that has done nothing wrong,
+    and ottla's are not: ``is_ottla``.
     """
 
     OFFSETS = "offsets"
 
-    def __init__(self, partitions: list[str], timeout_ms: int, overtaken_commit: str) -> None:
-        self.overtaken_commit = overtaken_commit
+    def __init__(self, partitions: list[str], timeout_ms: int, *, is_ottla: bool) -> None:
+        self.is_ottla = is_ottla
         self.ids: dict[str, Id] = {}
         self.partitions = {name: Partition() for name in partitions}
         self.offsets = Offsets()
@@ -186,13 +188,20 @@ class Model:
         if newer and known.state in (COMMITTED, ABORTED) and epoch == known.epoch - 1:
             if known.state == outcome:
                 return pid, known.epoch
-            return self.overtaken_commit if commit else "INVALID_TXN_STATE"
+            # Kafka up to 4.4.0 does not fence a commit that the coordinator's own abort has overtaken (KAFKA-20785).
+            return "PRODUCER_FENCED" if commit and self.is_ottla else "INVALID_TXN_STATE"
         if epoch != known.epoch:
             return "PRODUCER_FENCED"
         if known.state == ONGOING or (newer and not commit):
             self._finish(known, outcome, bump=newer)
             return (pid, known.epoch) if newer else "NONE"
-        return "NONE" if not newer and known.state == outcome else "INVALID_TXN_STATE"
+        if not newer and known.state == outcome:
+            return "NONE"
+        if newer and self.is_ottla and known.early != epoch:
+            # A commit may go out ahead of its transaction, and comes again after it.
+            known.early = epoch
+            return "CONCURRENT_TRANSACTIONS"
+        return "INVALID_TXN_STATE"
 
     def _finish(self, known: Id, outcome: str, *, bump: bool) -> None:
         owed = known.partitions if known.state == ONGOING else set()
@@ -248,7 +257,7 @@ class Model:
 
     def crash(self) -> None:
         for known in self.ids.values():
-            known.before = NOBODY
+            known.before = known.early = NOBODY
 
     def tick(self, now_ms: int) -> None:
         for known in self.ids.values():

@@ -40,8 +40,7 @@ class Protocol(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World(self.broker, self.target, f"model-{uuid.uuid4().hex[:8]}-")
-        overtaken_commit = "INVALID_TXN_STATE" if self.target == "kafka" else "PRODUCER_FENCED"
-        self.model = Model(["t", "u"], TIMEOUT_MS, overtaken_commit)
+        self.model = Model(["t", "u"], TIMEOUT_MS, is_ottla=self.target != "kafka")
         self.given: dict[str, list[Identity]] = {"x": [], "y": []}
         self.sequences: dict[tuple[str, int, int], int] = {}
         self.values = 0
