@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from broker.api import Context, Declaration
 from broker.config.definitions import documentation
+from broker.handlers.common import at_once_or_in_steps
+from broker.handlers.config_changes import ITEMS_PER_RESOURCE
 from broker.handlers.configs import Entry, broker_entries, cluster_entries, topic_entries
 from coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
 from protocol.errors import Code, KafkaError
@@ -15,10 +17,19 @@ from protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from storage.steps import Steps
 
 
-def handle(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(0, [_describe(context, request, resource) for resource in request.resources])
+def handle(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse | Steps[DescribeConfigsResponse]:
+    return at_once_or_in_steps(ITEMS_PER_RESOURCE * len(request.resources), _describe_all(context, request))
+
+
+def _describe_all(context: Context, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+    results = []
+    for resource in request.resources:
+        results.append(_describe(context, request, resource))
+        yield None
+    return DescribeConfigsResponse(0, results)
 
 
 def _describe(context: Context, request: DescribeConfigsRequest, asked: DescribeConfigsResource) -> DescribeConfigsResult:

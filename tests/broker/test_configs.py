@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import isgenerator
 from pathlib import Path
 
 import pytest
 
+from broker.api import Context
+from broker.handlers import describe_configs, incremental_alter_configs
 from protocol.errors import Code
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -154,6 +158,25 @@ def test_a_topic_is_not_created_with_what_it_could_not_be_set_to(client: Simulat
     for name, value in (("segment.bytes", "100"), ("cleanup.policy", None), ("no.such", "1"), ("cleanup.policy", "forget")):
         topic = CreatableTopic("t", 1, 1, configs=[CreatableTopicConfig(name, value)])
         assert client.call(CreateTopicsRequest([topic], 10_000)).topics[0].error_code == Code.INVALID_CONFIG
+
+
+def test_many_resources_are_handled_in_steps(simulated: SimulatedBroker, client: SimulatedClient) -> None:
+    names = [f"t{number}" for number in range(30)]
+    for name in names:
+        create(client, name)
+    retention = [AlterableConfig("retention.ms", SET, "5")]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(T, name, retention) for name in names])
+    sent = client.send(request, 1)
+    assert [a.error_code for a in client.receive(sent).responses] == [0] * 30
+    described = client.call(describe_all(names)).results
+    assert [next(c.value for c in r.configs if c.name == "retention.ms") for r in described] == ["5"] * 30
+    context = Context(simulated.broker, 1, "", "", 0, "PLAINTEXT")
+    assert isgenerator(incremental_alter_configs.handle(context, request))
+    assert isgenerator(describe_configs.handle(context, describe_all(names)))
+
+
+def describe_all(names: list[str]) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest([DescribeConfigsResource(T, name, None) for name in names])
 
 
 def test_a_small_segment_for_tests_is_honoured(simulated: SimulatedBroker, client: SimulatedClient) -> None:
