@@ -16,6 +16,7 @@ from broker.env import Env, Listening, why_not_bound
 from broker.fetch_sessions import FetchSessions
 from broker.groups import Groups
 from broker.housekeeping import Housekeeping
+from broker.inflating import InflatingMemory
 from broker.metrics.counters import Counters
 from broker.network.connection import Connection
 from broker.network.listener import Connections, Endpoint, client_endpoints, parse_endpoints
@@ -52,6 +53,7 @@ class Broker:
         self._last_stop = "none"
         self.unexpected_errors = 0
         self.counters = Counters()
+        self.inflating = InflatingMemory(self.settings.ottla_inflating_memory_bytes)
         self.startup_ms = 0.0
         self.takeovers = Takeovers()
         # What the last crash has torn.

@@ -146,6 +146,8 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True) -> BatchHeader
     if length + LENGTH_OVERHEAD != size:
         raise KafkaError(Code.INVALID_RECORD, "a produce request must hold exactly one record batch a partition")
     header = BatchHeader(*HEADER.unpack_from(records))
+    if header.base_offset:
+        raise KafkaError(Code.INVALID_RECORD, f"a base offset of {header.base_offset}, and clients begin with 0")
     if crc32c(memoryview(records)[CRC_START:]) != header.crc:
         raise KafkaError(Code.CORRUPT_MESSAGE, "record batch with a wrong CRC")
     attributes = header.attributes
@@ -184,6 +186,15 @@ def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
     _ATTRIBUTES.pack_into(batch, 21, attributes | TIMESTAMP_TYPE_BIT)
     _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
     renew_crc(batch)
+
+
+def correct_timestamps(batch: bytearray | memoryview, max_timestamp_ms: int) -> BatchHeader:
+    """Have the header of a client's batch say what its records say, of timestamps of the client's own; renews the CRC."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, 21)
+    _ATTRIBUTES.pack_into(batch, 21, attributes & ~TIMESTAMP_TYPE_BIT)
+    _MAX_TIMESTAMP.pack_into(batch, 35, max_timestamp_ms)
+    renew_crc(batch)
+    return read_header(batch)
 
 
 def compress(payload: bytes, compression: int) -> bytes:

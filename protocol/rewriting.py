@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from protocol.errors import Code, KafkaError
-from protocol.primitives import Buffer, uvarint
+from protocol.inflating import Allowance, pieces
+from protocol.primitives import Buffer
+from protocol.record_stream import varint, zigzag
 from protocol.records import (
     DELETE_HORIZON_BIT,
     HEADER_BYTES,
@@ -20,9 +22,9 @@ from protocol.records import (
     compress,
     pack_batch,
 )
-from protocol.validation import inflated
 
-_NULL = -1
+MAX_PAYLOAD_BYTES = 64 << 20
+"""The largest payload that is looked into as a whole."""
 
 
 class RawRecord(msgspec.Struct, gc=False):
@@ -39,9 +41,15 @@ class RawRecord(msgspec.Struct, gc=False):
 
 
 def payload_of(batch: Buffer, header: BatchHeader) -> bytes:
-    """The records of a batch, inflated. Raises `validation.TooLarge`, and CORRUPT_MESSAGE."""
+    """The records of a batch, inflated. Raises `TooLarge` beyond `MAX_PAYLOAD_BYTES`, and CORRUPT_MESSAGE."""
     raw = memoryview(batch)[HEADER_BYTES:]
-    return bytes(inflated(raw, header.compression)) if header.compression else bytes(raw)
+    if not header.compression:
+        return bytes(raw)
+    allowance, found = Allowance(MAX_PAYLOAD_BYTES), bytearray()
+    for piece in pieces(raw, header.compression):
+        allowance.take(len(piece))
+        found += piece
+    return bytes(found)
 
 
 def split(payload: bytes, header: BatchHeader) -> Iterator[RawRecord]:
@@ -59,39 +67,17 @@ def split(payload: bytes, header: BatchHeader) -> Iterator[RawRecord]:
 
 
 def _record_at(payload: bytes, start: int) -> RawRecord:
-    length, at = _varint(payload, start)
+    length, at = varint(payload, start)
     end = at + length
     attributes = payload[at]
-    timestamp_delta, body = _varint(payload, at + 1)
-    offset_delta, at = _varint(payload, body)
-    key_length, at = _varint(payload, at)
-    key = None if key_length == _NULL else payload[at : at + key_length]
-    value_length, after = _varint(payload, at + max(key_length, 0))
-    if key_length < _NULL or value_length < _NULL or not after + max(value_length, 0) < end <= len(payload):
+    timestamp_delta, body = varint(payload, at + 1)
+    offset_delta, at = varint(payload, body)
+    key_length, at = varint(payload, at)
+    key = None if key_length < 0 else payload[at : at + key_length]
+    value_length, after = varint(payload, at + max(key_length, 0))
+    if not after + max(value_length, 0) < end <= len(payload):
         raise IndexError
-    return RawRecord(start, body, end, attributes, timestamp_delta, offset_delta, key, value_length == _NULL)
-
-
-def _varint(buf: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint and the position after it. Raises IndexError."""
-    byte = buf[at]
-    at += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    value, shift = byte & 0x7F, 7
-    while True:
-        byte = buf[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise IndexError
-
-
-def _zigzag(value: int) -> bytes:
-    return uvarint((value << 1) ^ (value >> 63))
+    return RawRecord(start, body, end, attributes, timestamp_delta, offset_delta, key, value_length < 0)
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:
@@ -121,8 +107,8 @@ def keep(header: BatchHeader, payload: bytes, kept: Sequence[RawRecord], horizon
 
 
 def _moved(payload: bytes, record: RawRecord, by_ms: int) -> bytes:
-    body = bytes((record.attributes,)) + _zigzag(record.timestamp_delta + by_ms) + payload[record.body : record.end]
-    return _zigzag(len(body)) + body
+    body = bytes((record.attributes,)) + zigzag(record.timestamp_delta + by_ms) + payload[record.body : record.end]
+    return zigzag(len(body)) + body
 
 
 def empty(header: BatchHeader) -> bytes:

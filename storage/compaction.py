@@ -12,10 +12,10 @@ from heapq import heappop, heappush
 
 import msgspec
 
+from protocol.inflating import TooLarge
 from protocol.primitives import Buffer
 from protocol.records import BatchHeader, read_marker
 from protocol.rewriting import RawRecord, delete_horizon_ms, empty, keep, payload_of, split
-from protocol.validation import TooLarge
 from storage.producer_state import ProducerState
 from storage.steps import Pace, Steps
 from storage.txn_index import AbortedTxn

@@ -91,9 +91,7 @@ class Log:
             if duplicate is not None:
                 time_ms = duplicate.timestamp_ms
                 return Appended(duplicate.first_offset, duplicate.last_offset, time_ms, is_duplicate=True)
-        self._check_size(len(batch))
-        if not self.config.is_append_time:
-            self._check_timestamp(header, now_ms)
+        self.check_size(len(batch))
         if header.producer_id >= 0:
             self.producers.check_data(header, implicit_add=implicit_add)
         return self._append(batch, header, now_ms)
@@ -101,12 +99,13 @@ class Log:
     def append_own(self, batch: bytearray, now_ms: int) -> Appended:
         """Append a batch of the broker's own (coordinators, cluster metadata): no sequence, but an epoch to check."""
         header = read_header(batch)
-        self._check_size(len(batch))
+        self.check_size(len(batch))
         if header.producer_id >= 0:
             self.producers.check_epoch(header)
         return self._append(batch, header, now_ms)
 
-    def _check_size(self, size: int) -> None:
+    def check_size(self, size: int) -> None:
+        """Raises MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for a batch of ``size`` bytes."""
         config = self.config
         if size > config.max_message_bytes:
             raise KafkaError(Code.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {config.max_message_bytes} are taken")
@@ -137,7 +136,7 @@ class Log:
         as for any batch.
         """
         batch = build_marker(marker, now_ms)
-        self._check_size(len(batch))
+        self.check_size(len(batch))
         self.producers.check_marker(marker, transaction_version)
         offset = self.log_end_offset
         segment = self._segment_for(len(batch), offset, now_ms, now_ms)
@@ -160,17 +159,6 @@ class Log:
         self.producers.apply_marker(marker, now_ms)
         self._advance(offset + 1)
         return Appended(offset, offset, now_ms)
-
-    def _check_timestamp(self, header: BatchHeader, now_ms: int) -> None:
-        timestamp = header.max_timestamp_ms
-        config = self.config
-        if timestamp < 0:
-            return
-        if (
-            timestamp - now_ms > config.message_timestamp_after_max_ms
-            or now_ms - timestamp > config.message_timestamp_before_max_ms
-        ):
-            raise KafkaError(Code.INVALID_TIMESTAMP, f"timestamp {timestamp} is too far from the broker's {now_ms}")
 
     def _segment_for(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int) -> Segment:
         self._check_sound()

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import msgspec
+from aiokafka.record.default_records import DefaultRecordBatch
 
 from protocol.errors import Code, KafkaError
 from protocol.primitives import Buffer
-from protocol.records import read_records
+from protocol.record_stream import RecordStream, plain
+from protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader
 from storage.log import Log
-from storage.segment import Segment
+from storage.segment import LOOKUP_BYTES, Segment
+from storage.steps import Pace, Steps
 from storage.txn_index import AbortedTxn
+
+BATCH_WORK = 2
+WORK_BYTES_SHIFT = 14
+"""What a batch costs in `Pace`'s units to be passed over: a fixed part, and one unit for each 16 KiB."""
 
 
 class Slice(msgspec.Struct, gc=False):
@@ -82,24 +89,66 @@ class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
     leader_epoch: int
 
 
-def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> TimestampedOffset | None:
-    """The first record at or after a timestamp and below ``bound``."""
-    for segment in log.segments:
+def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[TimestampedOffset | None]:
+    """The first record at or after a timestamp and below ``bound``; large batches are inflated piece by piece.
+
+    Raises CORRUPT_MESSAGE for a batch that cannot be read.
+    """
+    pace = Pace()
+    at = 0
+    while at < len(log.segments):
+        segment = log.segments[at]
+        at += 1
+        if pace.is_over(1):
+            yield None
         if segment.max_timestamp_ms < timestamp_ms:
             continue
         start = max(segment.time_index.lookup(timestamp_ms), log.log_start_offset)
-        for _, header, raw in segment.scan(segment.offset_index.lookup(start)):
+        for _, header, raw in segment.scan(segment.offset_index.lookup(start), chunk=LOOKUP_BYTES):
             if header.base_offset >= bound:
                 return None
-            if header.max_timestamp_ms < timestamp_ms or header.last_offset < log.log_start_offset:
-                continue
-            for record in read_records(raw):
-                if record.timestamp_ms >= timestamp_ms and log.log_start_offset <= record.offset < bound:
-                    return TimestampedOffset(record.timestamp_ms, record.offset, header.leader_epoch)
+            if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= log.log_start_offset:
+                found = yield from _first_at(log, raw, header, timestamp_ms, bound, pace)
+                if found is not None:
+                    return found
+            if pace.is_over(BATCH_WORK + (len(raw) >> WORK_BYTES_SHIFT)):
+                yield None
+            if segment not in log.segments:
+                # Deleted or compacted meanwhile: from the start of what there is now.
+                at = 0
+                break
     return None
 
 
-def offset_of_max_timestamp(log: Log, bound: int) -> TimestampedOffset | None:
+def _first_at(
+    log: Log, batch: Buffer, header: BatchHeader, timestamp_ms: int, bound: int, pace: Pace
+) -> Steps[TimestampedOffset | None]:
+    """The first record of a batch at or after a timestamp, from the log's start up to ``bound``."""
+    if (
+        header.attributes & TIMESTAMP_TYPE_BIT
+        and log.log_start_offset <= header.base_offset
+        and header.record_count > header.last_offset_delta
+    ):
+        # All carry the batch's time, and none is missing.
+        return TimestampedOffset(header.max_timestamp_ms, header.base_offset, header.leader_epoch)
+    stream = RecordStream(batch, header)
+    try:
+        while True:
+            records, count = yield from stream.next_records()
+            if not count:
+                return None
+            for record in DefaultRecordBatch(plain(header, records, count)):
+                if record.timestamp >= timestamp_ms and log.log_start_offset <= record.offset < bound:
+                    return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
+            if pace.is_over(count):
+                yield None
+    except KafkaError as error:
+        raise KafkaError(Code.CORRUPT_MESSAGE, error.message) from error
+    except Exception as error:  # the C codec raises many kinds
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
+
+
+def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | None]:
     """The first record that carries the largest timestamp of the log, None where it is not below ``bound``."""
     best: Segment | None = None
     for segment in log.segments:
@@ -107,7 +156,7 @@ def offset_of_max_timestamp(log: Log, bound: int) -> TimestampedOffset | None:
             best = segment
     if best is None or best.max_timestamp_ms < 0:
         return None
-    found = offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
+    found = yield from offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
     return found if found is not None and found.offset < bound else None
 
 

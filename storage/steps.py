@@ -41,3 +41,26 @@ def run(steps: Steps[T]) -> T:
             return cast(T, ended.value)
         if aside is not None:
             aside()
+
+
+def begun(steps: Steps[T]) -> T | Steps[T]:
+    """The result of work that ends before its first step does; the rest of its steps where there are more."""
+    try:
+        first = next(steps)
+    except StopIteration as ended:
+        return cast(T, ended.value)
+    return _resumed(first, steps)
+
+
+def _resumed(step: Step, steps: Steps[T]) -> Steps[T]:
+    failure: Exception | None = None
+    while True:
+        try:
+            yield step
+        except Exception as error:
+            failure = error
+        try:
+            step = next(steps) if failure is None else steps.throw(failure)
+        except StopIteration as ended:
+            return cast(T, ended.value)
+        failure = None

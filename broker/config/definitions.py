@@ -85,6 +85,13 @@ OWN = (
         documentation="What an acknowledged record survives: with process a killed broker, with power a power cut as well.",
     ),
     Definition(
+        name="ottla.inflating.memory.bytes",
+        type="LONG",
+        default=str(256 << 20),
+        rule="0..",
+        documentation="How much memory the inflating of produced batches may hold, for all requests together.",
+    ),
+    Definition(
         name="ottla.metrics.host", type="STRING", default="127.0.0.1", documentation="The address that metrics are served on."
     ),
     Definition(
@@ -100,6 +107,13 @@ OWN = (
         default=str(256 << 20),
         rule="0..",
         documentation="How many bytes of answers may wait to go out, in all connections together.",
+    ),
+    Definition(
+        name="ottla.request.inflated.max.bytes",
+        type="LONG",
+        default=str(1 << 30),
+        rule="0..",
+        documentation="How many bytes the batches of one produce request may inflate to in all, to be looked at.",
     ),
     Definition(
         name="ottla.request.stall.ms",

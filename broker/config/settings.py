@@ -80,11 +80,13 @@ class Settings(msgspec.Struct, frozen=True):
     offsets_retention_check_interval_ms: int
     offset_metadata_max_bytes: int
     ottla_durability: str
+    ottla_inflating_memory_bytes: int
     ottla_metrics_host: str
     ottla_metrics_port: int | None
     ottla_queued_max_response_bytes: int
     ottla_request_stall_ms: int
     ottla_response_stall_ms: int
+    ottla_request_inflated_max_bytes: int
 
 
 HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}

@@ -17,34 +17,59 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from storage.reading import TimestampedOffset, leader_epoch_at_start, offset_for_timestamp, offset_of_max_timestamp
+from storage.steps import Pace, Steps, begun
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+PARTITION_WORK = 3
+"""What an answer costs in `Pace`'s units, the look-up aside."""
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _NOTHING = TimestampedOffset(-1, -1, -1)
 
 
-def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
+Answer = TimestampedOffset | KafkaError
+
+
+def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+    """One partition after the other; what was asked before in this request is not looked up again."""
     committed = request.isolation_level == 1
+    pace = Pace()
+    known: dict[tuple[str, int, int, int], Answer] = {}
     topics = []
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
-            try:
-                if asked.timestamp < 0 and context.version < _SINCE.get(asked.timestamp, 1 << 15):
-                    raise KafkaError(Code.UNSUPPORTED_VERSION)
-                partition = context.broker.partitions.get(topic.name, asked.partition_index)
-                check_leader_epoch(partition, asked.current_leader_epoch)
-                found = _look_up(partition, asked, committed=committed)
+            key = (topic.name, asked.partition_index, asked.current_leader_epoch, asked.timestamp)
+            found = known.get(key)
+            if found is None:
+                found = known[key] = yield from _answer(context, topic.name, asked, committed=committed)
+            if isinstance(found, KafkaError):
+                answers.append(ListOffsetsPartitionResponse(asked.partition_index, found.code))
+            else:
                 answers.append(
                     ListOffsetsPartitionResponse(asked.partition_index, 0, found.timestamp_ms, found.offset, found.leader_epoch)
                 )
-            except KafkaError as error:
-                answers.append(ListOffsetsPartitionResponse(asked.partition_index, error.code))
+            if pace.is_over(PARTITION_WORK):
+                yield None
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return ListOffsetsResponse(0, topics)
 
 
-def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool) -> TimestampedOffset:
+def _answer(context: Context, topic: str, asked: ListOffsetsPartition, *, committed: bool) -> Steps[Answer]:
+    try:
+        if asked.timestamp < 0 and context.version < _SINCE.get(asked.timestamp, 1 << 15):
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        partition = context.broker.partitions.get(topic, asked.partition_index)
+        check_leader_epoch(partition, asked.current_leader_epoch)
+        return (yield from _look_up(partition, asked, committed=committed))
+    except KafkaError as error:
+        return error
+
+
+def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool) -> Steps[TimestampedOffset]:
     log = partition.log
     bound = log.last_stable_offset if committed else log.high_watermark
     epoch = max(log.epochs.latest, 0)
@@ -55,8 +80,8 @@ def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bo
     if asked.timestamp == LATEST_TIERED:
         return _NOTHING
     if asked.timestamp == MAX_TIMESTAMP:
-        return offset_of_max_timestamp(log, bound) or _NOTHING
-    return offset_for_timestamp(log, asked.timestamp, bound) or _NOTHING
+        return (yield from offset_of_max_timestamp(log, bound)) or _NOTHING
+    return (yield from offset_for_timestamp(log, asked.timestamp, bound)) or _NOTHING
 
 
 def failed(request: ListOffsetsRequest, version: int, code: Code) -> ListOffsetsResponse:

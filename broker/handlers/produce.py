@@ -13,64 +13,160 @@ from broker.verification import PRODUCE_CODES, join_transaction
 from coordinator.cluster import INTERNAL_TOPICS
 from coordinator.transaction.shard import ProducerIdAndEpoch
 from protocol.errors import Code, KafkaError
+from protocol.inflating import Allowance
 from protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
-from protocol.records import TRANSACTIONAL_BIT, BatchHeader, check_produced, read_header
-from protocol.validation import check_records
+from protocol.record_stream import RecordStream
+from protocol.records import (
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    check_produced,
+    correct_timestamps,
+    read_header,
+)
+from protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
+from storage.steps import Pace, Steps, begun
 
 IMPLICIT_ADD_FROM = 12
 ABORTABLE_FROM = 11
 ZSTD_FROM = 7
 IDS_FROM = 13
+PARTITION_WORK = 15
+WORK_BYTES_SHIFT = 12
+"""What a partition costs in `Pace`'s units: a fixed part, and one unit for each 4 KiB of its batch."""
+_WITHOUT_START = {
+    Code.MESSAGE_TOO_LARGE,
+    Code.RECORD_LIST_TOO_LARGE,
+    Code.CORRUPT_MESSAGE,
+    Code.KAFKA_STORAGE_ERROR,
+    Code.INVALID_TOPIC_EXCEPTION,
+}
+"""Refusals that do not tell where the log starts (ReplicaManager.appendRecordsToLeader)."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
 
 
-def handle(context: Context, request: ProduceRequest) -> ProduceResponse | None:
-    refused = _refusal(context, request)
+def handle(context: Context, request: ProduceRequest) -> ProduceResponse | Steps[ProduceResponse | None] | None:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceResponse | None]:
+    """One partition after the other; what is small never comes to a second step."""
+    pace = Pace()
+    allowance = Allowance(context.broker.settings.ottla_request_inflated_max_bytes)
+    refused = yield from _refusal(context, request, pace)
     responses = []
     for topic in request.topic_data:
-        try:
-            name = topic.name if context.version < IDS_FROM else topic_name(context.broker, topic.topic_id)
-            missing = Code.NONE
-        except KafkaError as error:
-            name, missing = "", error.code
-        answers: dict[int, PartitionProduceResponse] = {}
         # The last entry wins where a partition is named twice.
-        for index, data in {p.index: p for p in topic.partition_data}.items():
-            if refused is not Code.NONE or missing is not Code.NONE:
-                answers[index] = PartitionProduceResponse(index, refused or missing, -1)
+        last: dict[int, PartitionProduceData] = {}
+        for data in topic.partition_data:
+            last[data.index] = data
+            if pace.is_over(1):
+                yield None
+        answers = []
+        for index, data in last.items():
+            if refused is not Code.NONE:
+                answers.append(PartitionProduceResponse(index, refused, -1))
             else:
-                answers[index] = _append(context, request.transactional_id, name, data)
-        responses.append(TopicProduceResponse(topic.name, topic.topic_id, list(answers.values())))
+                answers.append((yield from _append(context, request.transactional_id, topic, data, allowance)))
+            if pace.is_over(PARTITION_WORK + (len(data.records or b"") >> WORK_BYTES_SHIFT)):
+                yield None
+        responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     return ProduceResponse(responses) if request.acks else None
 
 
-def _append(context: Context, transactional_id: str | None, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
-    """Checks, verification and append are one synchronous stretch: nothing can come between them."""
+def _append(
+    context: Context, transactional_id: str | None, topic: TopicProduceData, data: PartitionProduceData, allowance: Allowance
+) -> Steps[PartitionProduceResponse]:
+    """The records may be looked at in steps; from the last look at the partition to the append nothing can come between."""
     index = data.index
+    partition: Partition | None = None
     try:
-        partition = context.broker.partitions.get(topic, index)
-        if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
-            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
+        partition = _partition(context, topic, index)
         records = data.records
         if records is None:
             raise KafkaError(Code.INVALID_RECORD, "no records")
         batch = records if type(records) is memoryview else memoryview(bytearray(records))
+        # Before anything is read, let alone inflated.
+        partition.log.check_size(len(batch))
         header = check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
-        check_records(batch, header, keys_wanted=partition.log.config.is_compacted)
+        rules = _rules(context, partition)
+        max_timestamp_ms = check_records(batch, header, rules, allowance)
+        while max_timestamp_ms is None:
+            config = partition.log.config
+            checked_ms = yield from _check_aside(context, batch, header, rules, allowance)
+            partition = _partition(context, topic, index)
+            partition.log.check_size(len(batch))
+            if partition.log.config is config:
+                max_timestamp_ms = checked_ms
+            rules = _rules(context, partition)
+        if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
+            header = correct_timestamps(batch, max_timestamp_ms)
         implicit_add = context.version >= IMPLICIT_ADD_FROM
         if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
             verify(context, transactional_id, partition, header)
         appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
     except KafkaError as error:
-        return PartitionProduceResponse(index, error.code, -1, error_message=error.message)
+        return _refused(index, error, partition)
     return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset)
+
+
+def _partition(context: Context, topic: TopicProduceData, index: int) -> Partition:
+    """Raises KafkaError for a partition that is not there, or not for this client."""
+    name = topic.name if context.version < IDS_FROM else topic_name(context.broker, topic.topic_id)
+    partition = context.broker.partitions.get(name, index)
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
+    return partition
+
+
+def _rules(context: Context, partition: Partition) -> Rules:
+    log, now_ms = partition.log, context.broker.env.now_ms()
+    config = log.config
+    return Rules(
+        partition=f"{log.topic}-{log.partition}",
+        keys_wanted=config.is_compacted,
+        is_append_time=config.is_append_time,
+        earliest_ms=now_ms - config.message_timestamp_before_max_ms,
+        latest_ms=now_ms + config.message_timestamp_after_max_ms,
+    )
+
+
+def _check_aside(context: Context, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> Steps[int]:
+    """A batch that takes long to look at: inflated beside the loop, within the memory that all requests share."""
+    stream, memory = RecordStream(batch, header, allowance), context.broker.inflating
+    while not memory.take(stream.memory_bytes):
+        yield None
+    left_bytes = allowance.left_bytes
+    try:
+        checked_ms = yield from check_in_steps(batch, header, rules, allowance, stream)
+    finally:
+        memory.give(stream.memory_bytes)
+        context.broker.counters.inflated_bytes += left_bytes - allowance.left_bytes
+    return checked_ms
+
+
+def _refused(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
+    errors = error.errors if isinstance(error, RecordsRefused) else []
+    log_start_offset = -1
+    if partition is not None and error.code not in _WITHOUT_START:
+        log_start_offset = partition.log.log_start_offset
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_start_offset=log_start_offset,
+        record_errors=[BatchIndexAndErrorMessage(at, message) for at, message in errors],
+        error_message=error.message,
+    )
 
 
 def verify(context: Context, transactional_id: str, partition: Partition, header: BatchHeader) -> None:
@@ -99,13 +195,15 @@ def verification_code(code: Code, version: int) -> Code:
     return PRODUCE_CODES.get(code, code)
 
 
-def _refusal(context: Context, request: ProduceRequest) -> Code:
+def _refusal(context: Context, request: ProduceRequest, pace: Pace) -> Steps[Code]:
     """What refuses the request as a whole. Partitions that do not exist do not count among its producers."""
     if request.acks not in (-1, 0, 1):
         return Code.INVALID_REQUIRED_ACKS
     producers = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
+            if pace.is_over(1):
+                yield None
             records = data.records
             if records is None or len(records) < 61 or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
                 continue

@@ -30,9 +30,19 @@ class Recent:
 
 
 class Counters:
-    """``requests`` by API key and version; ``transactions`` by outcome: commit, abort, timeout, fenced."""
+    """``requests`` by API key and version; ``transactions`` by outcome: commit, abort, timeout, fenced.
 
-    __slots__ = ("durations", "durations_sum_s", "requests", "transactions", "verification_failures", "verification_ms")
+    ``inflated_bytes`` of produced batches, of those that are looked at piece by piece."""
+
+    __slots__ = (
+        "durations",
+        "durations_sum_s",
+        "inflated_bytes",
+        "requests",
+        "transactions",
+        "verification_failures",
+        "verification_ms",
+    )
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, int]] = Counter()
@@ -40,6 +50,7 @@ class Counters:
         # Transactions by upper bound of their duration, the last for longer ones.
         self.durations = [0] * (len(DURATION_BOUNDS_S) + 1)
         self.durations_sum_s = 0.0
+        self.inflated_bytes = 0
         self.verification_ms = Recent()
         self.verification_failures = 0
 

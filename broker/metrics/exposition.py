@@ -155,6 +155,8 @@ def _own(broker: Broker) -> Iterator[Metric]:
         buckets.append((bound, float(total)))
     text = "From the first partition to the end, in s"
     yield HistogramMetricFamily("ottla_txn_duration_seconds", text, buckets=buckets, sum_value=counters.durations_sum_s)
+    yield _gauge("ottla_inflating_memory_bytes", "Memory that inflating batches holds", broker.inflating.used_bytes)
+    yield _gauge("ottla_inflating_memory_limit_bytes", "Memory that it may hold", broker.inflating.limit_bytes)
     yield _gauge("ottla_startup_seconds", "Time to load everything, in s", broker.startup_ms / 1000)
     yield _gauge("ottla_unexpected_errors", "Bugs met", broker.unexpected_errors)
 

@@ -20,6 +20,7 @@ def varint(value: int) -> bytes:
 def record(
     *,
     delta: int = 0,
+    timestamp_delta_ms: int = 0,
     key: bytes | None = b"k",
     value: bytes | None = b"v",
     key_length: int | None = None,
@@ -29,7 +30,7 @@ def record(
     length: int | None = None,
 ) -> bytes:
     """One record; lengths may lie."""
-    parts = [b"\0", varint(0), varint(delta)]
+    parts = [b"\0", varint(timestamp_delta_ms), varint(delta)]
     for data, said in ((key, key_length), (value, value_length)):
         parts += [varint(said if said is not None else -1 if data is None else len(data)), data or b""]
     body = b"".join([*parts, headers, tail])

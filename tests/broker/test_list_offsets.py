@@ -1,0 +1,144 @@
+"""ListOffsets by timestamp: what is found, and what a hostile batch or request costs."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker.api import Context
+from broker.handlers import list_offsets
+from protocol.errors import Code
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from protocol.records import LZ4, ZSTD, build_batch, compress, read_header, with_attributes
+from storage.log import Log
+from storage.steps import run
+from tests.raw import create
+from tests.scenarios.batches import batch, record
+from tests.simulated import SimulatedBroker
+
+MIB = 1 << 20
+STEP_S = 0.020
+
+
+@pytest.fixture
+def simulated() -> Iterator[SimulatedBroker]:
+    broker = SimulatedBroker().start()
+    with broker.connect() as client:
+        create(client, "t", 1)  # type: ignore[arg-type]
+    yield broker
+    broker.close()
+    assert not broker.bugs
+
+
+def log_of(simulated: SimulatedBroker) -> Log:
+    return simulated.broker.partitions.get("t", 0).log
+
+
+def store(simulated: SimulatedBroker, raw: bytes | bytearray) -> None:
+    """Into the log as it is, as a directory of Apache Kafka's may have it."""
+    raw = bytearray(raw)
+    log_of(simulated).append_as_leader(raw, read_header(raw), simulated.now_ms())
+
+
+def asked(*timestamps_ms: int) -> ListOffsetsRequest:
+    return ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, at_ms) for at_ms in timestamps_ms])])
+
+
+def handled(simulated: SimulatedBroker, request: ListOffsetsRequest) -> Any:
+    return list_offsets.handle(Context(simulated.broker, 10, "test", "", 1, "PLAINTEXT"), request)
+
+
+def answers(simulated: SimulatedBroker, *timestamps_ms: int) -> list[tuple[int, int, int]]:
+    found = handled(simulated, asked(*timestamps_ms))
+    response: ListOffsetsResponse = run(found) if isinstance(found, Iterator) else found
+    return [(p.error_code, p.offset, p.timestamp) for p in response.topics[0].partitions]
+
+
+def costs(steps: Any) -> tuple[float, int]:
+    """Seconds of the longest step, and how many steps ran beside the loop."""
+    slowest, aside = 0.0, 0
+    while True:
+        began = time.thread_time()
+        step = next(steps, "end")
+        slowest = max(slowest, time.thread_time() - began)
+        if step == "end":
+            return slowest, aside
+        if callable(step):
+            aside += 1
+            step()
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_the_first_record_at_or_after_a_time(simulated: SimulatedBroker, codec: int) -> None:
+    now_ms = simulated.now_ms()
+    records = b"".join(record(delta=i, timestamp_delta_ms=d, value=b"v" * 9_000) for i, d in enumerate([0, 30, 10, 40, 20]))
+    raw = bytearray(batch(compress(records, codec), count=5, timestamp_ms=now_ms, attributes=codec))
+    raw[35:43] = (now_ms + 40).to_bytes(8, "big")
+    store(simulated, raw)
+    assert answers(simulated, now_ms - 5, now_ms + 5, now_ms + 40, now_ms + 41, -3) == [
+        (0, 0, now_ms),
+        (0, 1, now_ms + 30),
+        (0, 3, now_ms + 40),
+        (0, -1, -1),
+        (0, 3, now_ms + 40),
+    ]
+    log_of(simulated).delete_records(2)
+    assert answers(simulated, now_ms - 5) == [(0, 2, now_ms + 10)]
+
+
+def test_append_time_needs_no_record(simulated: SimulatedBroker) -> None:
+    noise = with_attributes(bytearray(batch(b"noise", count=3, attributes=LZ4, timestamp_ms=simulated.now_ms())), 0x08)
+    store(simulated, noise)
+    assert answers(simulated, simulated.now_ms()) == [(0, 0, simulated.now_ms())]
+
+
+def test_a_batch_that_cannot_be_read_is_told_of(simulated: SimulatedBroker) -> None:
+    store(simulated, batch(b"noise", count=3, attributes=ZSTD, timestamp_ms=simulated.now_ms()))
+    assert answers(simulated, simulated.now_ms(), -1) == [(Code.CORRUPT_MESSAGE, -1, -1), (0, 3, -1)]
+
+
+def test_a_stored_bomb_costs_no_memory(simulated: SimulatedBroker) -> None:
+    """A directory of Apache Kafka's may hold what ottla would not have taken."""
+    bomb = record(value=bytes(40 * MIB)) + record(delta=1, timestamp_delta_ms=5)
+    raw = bytearray(batch(compress(bomb, ZSTD), count=2, attributes=ZSTD, timestamp_ms=simulated.now_ms()))
+    raw[35:43] = (simulated.now_ms() + 5).to_bytes(8, "big")
+    store(simulated, raw)
+    tracemalloc.start()
+    assert answers(simulated, simulated.now_ms() + 5) == [(0, 1, simulated.now_ms() + 5)]
+    assert tracemalloc.get_traced_memory()[1] < 8 * MIB
+    tracemalloc.stop()
+    attempts = [costs(handled(simulated, asked(simulated.now_ms() + 5))) for _ in range(3)]
+    assert min(slowest for slowest, _ in attempts) < STEP_S
+
+
+def test_thousands_of_questions_are_answered_in_steps(simulated: SimulatedBroker) -> None:
+    now_ms = simulated.now_ms()
+    store(simulated, build_batch([(b"k", b"v" * 50)] * 20_000, now_ms, compression=ZSTD))
+    one = costs(handled(simulated, asked(now_ms)))[1]
+    attempts = [costs(handled(simulated, asked(*[now_ms] * 5_000))) for _ in range(3)]
+    assert {aside for _, aside in attempts} == {one}, "one look serves all that ask the same"
+    assert min(slowest for slowest, _ in attempts) < STEP_S
+    different = [costs(handled(simulated, asked(*[now_ms - i for i in range(200)]))) for _ in range(2)]
+    assert min(slowest for slowest, _ in different) < STEP_S
+
+
+def test_a_few_questions_are_answered_at_once(simulated: SimulatedBroker) -> None:
+    store(simulated, build_batch([(b"k", b"v" * 50)] * 100, simulated.now_ms()))
+    assert not isinstance(handled(simulated, asked(simulated.now_ms(), -1, -2, -3)), Iterator)
+
+
+def test_segments_may_go_while_one_looks(simulated: SimulatedBroker) -> None:
+    log, now_ms = log_of(simulated), simulated.now_ms()
+    for _ in range(2):
+        store(simulated, build_batch([(b"k", b"v" * 50)] * 20_000, now_ms, compression=ZSTD))
+        log.roll(now_ms)
+    steps = handled(simulated, asked(now_ms + 1, now_ms))
+    next(steps)
+    log.log_start_offset = 20_000
+    log.segments.pop(0).mark_deleted()
+    response = run(steps)
+    assert [p.offset for p in response.topics[0].partitions] == [-1, 20_000]

@@ -1,0 +1,187 @@
+"""Produce: which records are to blame, what is stored, and what a large request costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker.api import Context
+from broker.handlers import produce
+from protocol.errors import Code
+from protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header, renew_crc
+from storage.log import Log
+from storage.steps import Steps, run
+from tests.raw import create
+from tests.scenarios.batches import batch, record
+from tests.simulated import SimulatedBroker
+
+ZSTD = 4
+MIB = 1 << 20
+STEP_S = 0.020
+
+
+@pytest.fixture
+def simulated() -> Iterator[SimulatedBroker]:
+    broker = SimulatedBroker({"ottla.request.inflated.max.bytes": str(64 * MIB)}).start()
+    yield broker
+    assert not broker.broker.inflating.used_bytes
+    broker.close()
+    assert not broker.bugs
+
+
+def make(simulated: SimulatedBroker, topic: str, partitions: int = 1, **configs: str) -> None:
+    with simulated.connect() as client:
+        create(client, topic, partitions, **configs)  # type: ignore[arg-type]
+
+
+def log_of(simulated: SimulatedBroker, topic: str, index: int = 0) -> Log:
+    return simulated.broker.partitions.get(topic, index).log
+
+
+def request(topic: str, batches: dict[int, bytes]) -> ProduceRequest:
+    data = [PartitionProduceData(index, memoryview(bytearray(raw))) for index, raw in batches.items()]
+    return ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=data)])
+
+
+def handled(simulated: SimulatedBroker, asked: ProduceRequest, version: int = 12) -> Any:
+    """What the handler returns: a response, or the steps to one."""
+    return produce.handle(Context(simulated.broker, version, "test", "", 1, "PLAINTEXT"), asked)
+
+
+def send(simulated: SimulatedBroker, topic: str, raw: bytes) -> PartitionProduceResponse:
+    found = handled(simulated, request(topic, {0: raw}))
+    response = run(found) if isinstance(found, Iterator) else found
+    answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
+    return answer
+
+
+@pytest.mark.parametrize("version", [7, 8, 12])
+def test_the_records_to_blame_are_named_from_version_8_on(simulated: SimulatedBroker, version: int) -> None:
+    make(simulated, "t", cleanup_policy="compact")
+    raw = batch(record() + record(delta=1, key=None), count=2, timestamp_ms=simulated.now_ms())
+    with simulated.connect() as client:
+        answer = client.call(request("t", {0: raw}), version).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (Code.INVALID_RECORD, -1, -1)
+    assert answer.log_start_offset == 0
+    named = [(e.batch_index, e.batch_index_error_message) for e in answer.record_errors]
+    assert named == ([] if version < 8 else [(1, "Compacted topic cannot accept message without key in topic partition t-0")])
+    assert (answer.error_message is None) == (version < 8)
+    assert log_of(simulated, "t").log_end_offset == 0
+
+
+def test_the_header_is_made_to_say_what_the_records_say(simulated: SimulatedBroker) -> None:
+    make(simulated, "t", message_timestamp_after_max_ms="10000")
+    now_ms = simulated.now_ms()
+    for said_ms, attributes in ((now_ms + 10**9, 0), (now_ms - 10**6, 0), (now_ms, TIMESTAMP_TYPE_BIT)):
+        raw = bytearray(batch(record() + record(delta=1), count=2, timestamp_ms=now_ms, attributes=attributes))
+        raw[35:43] = said_ms.to_bytes(8, "big")
+        renew_crc(raw)
+        assert send(simulated, "t", bytes(raw)).error_code == 0
+    headers = [(h.max_timestamp_ms, h.attributes) for _, h, _ in log_of(simulated, "t").segments[0].scan()]
+    assert headers == [(now_ms, 0)] * 3
+    assert log_of(simulated, "t").segments[0].max_timestamp_ms == now_ms
+
+
+def test_a_base_offset_is_not_for_clients_to_choose(simulated: SimulatedBroker) -> None:
+    make(simulated, "t")
+    raw = bytearray(batch(record()))
+    raw[7] = 5
+    assert send(simulated, "t", bytes(raw)).error_code == Code.INVALID_RECORD
+
+
+def test_size_is_looked_at_before_anything_is_inflated(simulated: SimulatedBroker) -> None:
+    make(simulated, "t", max_message_bytes="400")
+    raw = batch(compress(record(value=bytes(20 * MIB)), ZSTD), attributes=ZSTD)
+    assert len(raw) > 400
+    before = time.thread_time()
+    found = handled(simulated, request("t", {0: raw}))
+    assert time.thread_time() - before < 0.005
+    assert found.responses[0].partition_responses[0].error_code == Code.MESSAGE_TOO_LARGE
+
+
+class Spent:
+    """What a request's steps took of the loop."""
+
+    def __init__(self, steps: Steps[Any]) -> None:
+        self.slowest_s = 0.0
+        self.aside = 0
+        while True:
+            began = time.thread_time()
+            try:
+                step = next(steps)
+            except StopIteration as ended:
+                self.response = ended.value
+                self.slowest_s = max(self.slowest_s, time.thread_time() - began)
+                return
+            self.slowest_s = max(self.slowest_s, time.thread_time() - began)
+            if step is not None:
+                self.aside += 1
+                step()
+
+
+def test_all_batches_of_a_request_share_what_may_be_inflated(simulated: SimulatedBroker) -> None:
+    """Thirty batches of 40 MiB each in a few KiB: one is looked at, the others are refused for what is left."""
+    make(simulated, "t", 30)
+    bomb = batch(compress(record(value=bytes(40 * MIB)), ZSTD), attributes=ZSTD, timestamp_ms=simulated.now_ms())
+    attempts = [Spent(handled(simulated, request("t", dict.fromkeys(range(30), bomb)))) for _ in range(3)]
+    codes = [p.error_code for p in attempts[0].response.responses[0].partition_responses]
+    assert codes == [0] + [Code.MESSAGE_TOO_LARGE] * 29
+    assert attempts[0].aside <= 70
+    assert min(a.slowest_s for a in attempts) < STEP_S
+    assert simulated.broker.counters.inflated_bytes <= 3 * 66 * MIB
+
+
+def test_a_large_request_is_handled_in_steps(simulated: SimulatedBroker) -> None:
+    """Hundreds of batches of as many records as a batch may have: no step holds the loop."""
+    make(simulated, "t", 300)
+    raw = bytes(build_batch([(b"k", b"v" * 20)] * 1_000, simulated.now_ms()))
+    attempts = [Spent(handled(simulated, request("t", dict.fromkeys(range(300), raw)))) for _ in range(2)]
+    assert {p.error_code for p in attempts[0].response.responses[0].partition_responses} == {0}
+    assert min(a.slowest_s for a in attempts) < STEP_S
+    assert log_of(simulated, "t", 299).log_end_offset == 2_000
+
+
+def test_a_small_request_is_one_stretch(simulated: SimulatedBroker) -> None:
+    make(simulated, "t")
+    raw = bytes(build_batch([(b"k", b"v" * 100)] * 1_000, simulated.now_ms(), compression=ZSTD))
+    assert not isinstance(handled(simulated, request("t", {0: raw})), Iterator)
+
+
+def test_what_changes_while_records_are_looked_at_counts(simulated: SimulatedBroker) -> None:
+    make(simulated, "t")
+    raw = bytes(build_batch([(None, b"v")] * 20_000, simulated.now_ms(), compression=ZSTD))
+    steps = handled(simulated, request("t", {0: raw}))
+    next(steps)
+    log = log_of(simulated, "t")
+    log.config = type(log.config)(cleanup_policy=("compact",))
+    answer = run(steps).responses[0].partition_responses[0]
+    assert (answer.error_code, len(answer.record_errors)) == (Code.INVALID_RECORD, 10_000)
+    steps = handled(simulated, request("t", {0: bytes(build_batch([(b"k", b"v")] * 20_000, simulated.now_ms()))}))
+    next(steps)
+    simulated.broker.partitions.remove("t", 0)
+    assert run(steps).responses[0].partition_responses[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_client_that_leaves_gives_back_what_it_held(simulated: SimulatedBroker) -> None:
+    make(simulated, "t")
+    raw = bytes(build_batch([(b"k", b"v")] * 20_000, simulated.now_ms(), compression=ZSTD))
+    assert read_header(raw).record_count == 20_000
+    steps = handled(simulated, request("t", {0: raw}))
+    next(steps)
+    assert simulated.broker.inflating.used_bytes
+    steps.close()
+    assert not simulated.broker.inflating.used_bytes
+
+
+def test_inflating_waits_for_memory(simulated: SimulatedBroker) -> None:
+    make(simulated, "t")
+    memory = simulated.broker.inflating
+    assert memory.take(memory.limit_bytes)
+    steps = handled(simulated, request("t", {0: bytes(build_batch([(b"k", b"v")] * 9_000, simulated.now_ms(), compression=ZSTD))}))
+    assert [next(steps) for _ in range(10)] == [None] * 10
+    memory.give(memory.limit_bytes)
+    assert run(steps).responses[0].partition_responses[0].error_code == 0

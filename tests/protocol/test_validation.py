@@ -1,0 +1,234 @@
+"""What is looked at in a client's records, in which order, and what looking costs."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from protocol.errors import Code, KafkaError
+from protocol.inflating import Allowance
+from protocol.record_stream import LARGE_RECORD_BYTES, RecordStream, zigzag
+from protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header
+from protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
+from storage.steps import run
+from tests.scenarios.batches import batch, record
+
+NOW_MS = 1_700_000_000_000
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+CODECS = pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD], ids=["none", "gzip", "snappy", "lz4", "zstd"])
+MIB = 1 << 20
+LIMIT_BYTES = 1 << 30
+STEP_S = 0.010
+
+
+def rules(**changed: Any) -> Rules:
+    values = {
+        "partition": "t-0",
+        "keys_wanted": False,
+        "is_append_time": False,
+        "earliest_ms": NOW_MS - 10_000,
+        "latest_ms": NOW_MS + 10_000,
+    }
+    return Rules(**(values | changed))
+
+
+def packed(records: list[bytes], codec: int = NONE, *, count: int | None = None, attributes: int = 0) -> bytes:
+    payload = compress(b"".join(records), codec)
+    return batch(payload, count=len(records) if count is None else count, attributes=codec | attributes, timestamp_ms=NOW_MS)
+
+
+def at_once(raw: bytes, wanted: Rules, limit_bytes: int = LIMIT_BYTES) -> int | None:
+    return check_records(raw, read_header(raw), wanted, Allowance(limit_bytes))
+
+
+def in_steps(raw: bytes, wanted: Rules, limit_bytes: int = LIMIT_BYTES) -> int | None:
+    header, allowance = read_header(raw), Allowance(limit_bytes)
+    return run(check_in_steps(raw, header, wanted, allowance, RecordStream(raw, header, allowance)))
+
+
+Check = Callable[..., int | None]
+BOTH = pytest.mark.parametrize("check", [at_once, in_steps])
+
+
+def refused(check: Check, raw: bytes, wanted: Rules, limit_bytes: int = LIMIT_BYTES) -> KafkaError:
+    with pytest.raises(KafkaError) as error:
+        check(raw, wanted, limit_bytes)
+    return error.value
+
+
+def blamed(error: KafkaError) -> list[int]:
+    assert isinstance(error, RecordsRefused)
+    return [e.batch_index for e in error.errors]
+
+
+@BOTH
+@CODECS
+def test_records_without_a_key_are_named(check: Check, codec: int) -> None:
+    raw = packed([record(delta=i, key=None if i in (1, 3) else b"k") for i in range(5)], codec)
+    assert check(raw, rules()) == NOW_MS
+    error = refused(check, raw, rules(keys_wanted=True))
+    assert error.code is Code.INVALID_RECORD
+    assert blamed(error) == [1, 3]
+    assert "rejected due to 2 record errors" in (error.message or "")
+
+
+@BOTH
+@CODECS
+def test_timestamps_out_of_range_are_named(check: Check, codec: int) -> None:
+    """Each record's own counts; the largest that the header tells of does not."""
+    deltas = [0, -20_000, 5, 20_000, 10_000]
+    raw = packed([record(delta=i, timestamp_delta_ms=d) for i, d in enumerate(deltas)], codec)
+    error = refused(check, raw, rules())
+    assert error.code is Code.INVALID_TIMESTAMP
+    assert blamed(error) == [1, 3]
+    assert check(raw, rules(is_append_time=True)) == NOW_MS + 20_000
+    assert check(raw, rules(earliest_ms=0, latest_ms=1 << 62)) == NOW_MS + 20_000
+
+
+@BOTH
+def test_a_bad_timestamp_decides_the_code_and_a_missing_key_the_message(check: Check) -> None:
+    raw = packed([record(), record(delta=1, key=None, timestamp_delta_ms=20_000), record(delta=2, timestamp_delta_ms=20_000)])
+    error = refused(check, raw, rules(keys_wanted=True))
+    assert isinstance(error, RecordsRefused)
+    assert error.code is Code.INVALID_TIMESTAMP
+    assert ["without key" in e.message for e in error.errors] == [True, False]
+
+
+@BOTH
+def test_no_timestamp_is_never_out_of_range(check: Check) -> None:
+    raw = batch(record() + record(delta=1), count=2, timestamp_ms=-1)
+    assert check(raw, rules()) == -1
+
+
+@BOTH
+def test_clients_may_not_stamp_for_the_broker(check: Check) -> None:
+    raw = packed([record(), record(delta=1)], attributes=TIMESTAMP_TYPE_BIT)
+    assert check(raw, rules()) == NOW_MS
+    error = refused(check, raw, rules(is_append_time=True))
+    assert (error.code, blamed(error)) == (Code.INVALID_TIMESTAMP, [0, 1])
+
+
+@CODECS
+def test_both_ways_find_the_same_in_any_batch(codec: int) -> None:
+    random = Random(codec)
+    for _ in range(100):
+        size = random.choice([0, 3, 200, 70_000])
+        records = [
+            record(
+                delta=i if random.random() < 0.99 else i + 1,
+                key=random.choice([None, b"", b"k" * random.randrange(300)]) if random.random() < 0.3 else b"k",
+                value=random.choice([None, random.randbytes(random.randrange(size + 1))]),
+                timestamp_delta_ms=random.choice([0, 0, 0, 1, 10_000, 10_001]),
+                tail=b"x" if random.random() < 0.01 else b"",
+            )
+            for i in range(random.randrange(1, 12))
+        ]
+        raw = bytearray(packed(records, codec, count=max(1, len(records) + random.choice([0, 0, 0, 0, 1, -1]))))
+        if random.random() < 0.2:
+            raw[random.randrange(61, len(raw))] ^= 1 << random.randrange(8)
+        outcomes = []
+        for check in (at_once, in_steps):
+            try:
+                outcomes.append((check(bytes(raw), rules(keys_wanted=True)), None, None))
+            except KafkaError as error:
+                # Which of two faults is met first is no matter.
+                code = Code.INVALID_RECORD if error.code is Code.CORRUPT_MESSAGE else error.code
+                outcomes.append((None, code, [e.batch_index for e in getattr(error, "errors", [])]))
+        if outcomes[0] != (None, None, None):
+            assert outcomes[0] == outcomes[1]
+
+
+@CODECS
+@pytest.mark.parametrize("key_bytes", [1, LARGE_RECORD_BYTES + 1])
+def test_large_records_are_looked_at_without_their_bytes(codec: int, key_bytes: int) -> None:
+    header = b"\x02" + zigzag(300) + b"h" * 300 + zigzag(400_000) + b"x" * 400_000
+    large = record(delta=1, key=b"k" * key_bytes, value=b"v" * 2 * MIB, headers=header, timestamp_delta_ms=7)
+    assert in_steps(packed([record(), large, record(delta=2)], codec), rules(keys_wanted=True)) == NOW_MS + 7
+    keyless = record(delta=1, key=None, value=b"v" * 2 * MIB)
+    assert blamed(refused(in_steps, packed([record(), keyless], codec), rules(keys_wanted=True))) == [1]
+    for bad in (
+        record(value=b"v" * MIB, tail=b"x"),
+        record(value=b"v" * MIB, headers=zigzag(-1)),
+        record(value=b"v" * MIB, headers=zigzag(2**31 - 1)),
+        record(value=b"v" * MIB, headers=b"\x02" + zigzag(-1)),
+        record(value=b"v" * MIB, value_length=MIB + 50),
+        record(value=b"v" * MIB, length=3 * MIB),
+        record(value=b"v" * MIB, delta=1),
+    ):
+        assert refused(in_steps, packed([bad], codec), rules()).code is Code.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_payload_that_is_cut_off_is_corrupt(codec: int) -> None:
+    payload = compress(record(value=Random(1).randbytes(300_000)), codec)
+    for cut in (1, 5, len(payload) // 2):
+        raw = batch(payload[:-cut], attributes=codec, timestamp_ms=NOW_MS)
+        assert refused(in_steps, raw, rules()).code in (Code.CORRUPT_MESSAGE, Code.INVALID_RECORD)
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_what_inflates_beyond_the_allowance_is_too_large(codec: int) -> None:
+    raw = packed([record(value=bytes(20 * MIB))], codec)
+    assert in_steps(raw, rules()) == NOW_MS
+    error = refused(in_steps, raw, rules(), 10 * MIB)
+    assert error.code is Code.MESSAGE_TOO_LARGE
+    assert "ottla.request.inflated.max.bytes" in (error.message or "")
+
+
+@BOTH
+def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_decoded(check: Check) -> None:
+    assert refused(check, packed([record()], count=2**31 - 1), rules()).code is Code.INVALID_RECORD
+    assert refused(check, packed([record()], ZSTD, count=2**31 - 1), rules()).code is Code.MESSAGE_TOO_LARGE
+    assert refused(check, packed([record()], ZSTD, count=2), rules()).code is Code.INVALID_RECORD
+
+
+def test_the_errors_of_a_batch_are_bounded() -> None:
+    raw = packed([record(delta=i, key=None) for i in range(12_000)])
+    error = refused(in_steps, raw, rules(keys_wanted=True))
+    assert blamed(error) == list(range(10_000))
+    assert "due to 12000 record errors" in (error.message or "")
+
+
+def costs(raw: bytes) -> tuple[float, int]:
+    """Seconds of the longest step on the loop, and bytes at the peak of all Python objects; best of a few attempts."""
+    longest, peak = [], 0
+    for measured in (False, False, True):
+        header, allowance, slowest = read_header(raw), Allowance(LIMIT_BYTES), 0.0
+        steps = check_in_steps(raw, header, rules(), allowance, RecordStream(raw, header, allowance))
+        if measured:
+            tracemalloc.start()
+        while True:
+            began = time.thread_time()
+            aside = next(steps, "end")
+            slowest = max(slowest, time.thread_time() - began)
+            if aside == "end":
+                break
+            if callable(aside):
+                aside()
+        if measured:
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        else:
+            longest.append(slowest)
+    return min(longest), peak
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_a_bomb_costs_no_memory_and_does_not_hold_the_loop(codec: int) -> None:
+    slowest, peak = costs(packed([record(value=bytes(40 * MIB))], codec))
+    assert slowest < STEP_S
+    assert peak < 8 * MIB
+
+
+@CODECS
+def test_tiny_records_cost_no_memory_and_do_not_hold_the_loop(codec: int) -> None:
+    count = 20_000
+    raw = bytes(build_batch([(None, b"")] * count, NOW_MS, compression=codec))
+    slowest, peak = costs(raw)
+    assert slowest < STEP_S
+    assert peak < 8 * MIB
