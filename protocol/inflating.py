@@ -41,8 +41,11 @@ _XERIAL_HEADER_BYTES = 16
 _BLOCK = Struct(">i")
 
 
-class TooLarge(Exception):
+class TooLarge(KafkaError):
     """The payload inflates to more than is allowed."""
+
+    def __init__(self, reason: str = "the batch inflates to more than is allowed") -> None:
+        super().__init__(Code.MESSAGE_TOO_LARGE, reason)
 
 
 class Allowance:
@@ -183,6 +186,6 @@ def _snappy_block(block: memoryview) -> memoryview:
     if size > SNAPPY_MAX_RATIO * len(block):
         raise ValueError(f"a snappy block of {len(block)} bytes that says it holds {size}")
     if size > SNAPPY_BLOCK_BYTES:
-        raise TooLarge
+        raise TooLarge(f"a snappy block of {size} bytes, at most {SNAPPY_BLOCK_BYTES} are taken")
     out = bytearray(size)
     return memoryview(out)[: cramjam.snappy.decompress_raw_into(block, out)]

@@ -1,6 +1,6 @@
 """The records of one batch, a few at a time, in bounded memory: nothing but a piece of the payload is ever held.
 
-A record that is larger than is wanted whole is walked through and a stand-in handed out instead: the same attributes, deltas and
+A record larger than `LARGE_RECORD_BYTES` is walked through and a stand-in handed out instead: the same attributes, deltas and
 nulls, without the bytes. Reading ahead is C code, which a thread may run beside the event loop.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from protocol.errors import Code, KafkaError
-from protocol.inflating import PIECE_BYTES, Allowance, TooLarge, memory_bytes, pieces
+from protocol.inflating import PIECE_BYTES, Allowance, memory_bytes, pieces
 from protocol.primitives import Buffer, uvarint
 from protocol.records import COMPRESSION_MASK, HEADER, HEADER_BYTES, BatchHeader
 
@@ -27,8 +27,13 @@ RECORDS_AT_ONCE = 2_000
 LARGE_RECORD_BYTES = 4 * PIECE_BYTES
 READ_AHEAD_BYTES = 1 << 20
 READ_AHEAD_PIECES = 64
+MAX_KEY_BYTES = 1 << 20
+"""The longest key that a stand-in keeps."""
 _HEADERS_AT_ONCE = 500
 _MAX_VARINT_BYTES = 10
+_HEAD_BYTES = 4 * _MAX_VARINT_BYTES
+_NULL = b"\1"
+"""A length of -1."""
 
 
 def varint(buf: Buffer, at: int) -> tuple[int, int]:
@@ -95,9 +100,10 @@ def plain(header: BatchHeader, records: Buffer, count: int) -> bytes:
 
 
 class RecordStream:
-    """``whole_bytes``: of which records a stand-in will do.
+    """``keeps_keys``: stand-ins have the key of their record, if it is no longer than `MAX_KEY_BYTES`.
 
-    Raises INVALID_RECORD for what are no records, CORRUPT_MESSAGE for what cannot be inflated, `TooLarge` beyond a limit."""
+    Raises INVALID_RECORD for what are no records, CORRUPT_MESSAGE for what cannot be inflated, `TooLarge` beyond a limit.
+    """
 
     __slots__ = (
         "_allowance",
@@ -107,21 +113,22 @@ class RecordStream:
         "_error",
         "_is_aside",
         "_is_done",
+        "_keeps_keys",
         "_pieces",
         "_ready",
-        "_whole_bytes",
+        "large_bytes",
         "memory_bytes",
     )
 
-    def __init__(
-        self, batch: Buffer, header: BatchHeader, allowance: Allowance | None = None, *, whole_bytes: int = LARGE_RECORD_BYTES
-    ) -> None:
+    def __init__(self, batch: Buffer, header: BatchHeader, allowance: Allowance | None = None, *, keeps_keys: bool = False) -> None:
         payload = memoryview(batch)[HEADER_BYTES:]
         self._is_aside = header.compression != 0
         self._pieces = pieces(payload, header.compression)
         self._allowance = allowance if self._is_aside else None
         self._ready: deque[bytes | memoryview] = deque()
-        self._whole_bytes = whole_bytes
+        self._keeps_keys = keeps_keys
+        self.large_bytes = 0
+        """How many bytes the record has that `next_whole` stopped at, because it is large; the first of them are held."""
         self._error: BaseException | None = None
         self._is_done = False
         self._data = b""
@@ -148,7 +155,7 @@ class RecordStream:
                 self._ready.append(piece)
                 if size >= READ_AHEAD_BYTES:
                     return
-        except (KafkaError, TooLarge) as error:
+        except KafkaError as error:
             self._error, self._is_done = error, True
 
     def _next_piece(self) -> Steps[bytes | memoryview | None]:
@@ -177,27 +184,46 @@ class RecordStream:
         return len(parts) > 1
 
     def next_records(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
-        """Some whole records, one behind the other, and how many they are; none at the end."""
+        """Some records, one behind the other, and how many they are; none at the end. Of a large one a stand-in."""
+        records, count = yield from self.next_whole(at_most)
+        if not count and self.large_bytes:
+            return (yield from self._stand_in()), 1
+        return records, count
+
+    def next_whole(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
+        """Some whole records and how many they are; none at the end, and before a large one, which is left to `take`."""
+        self.large_bytes = 0
         while True:
             end, count = whole_records(self._data, self._at, at_most)
             if count:
                 records, self._at = self._data[self._at : end], end
                 return records, count
-            wanted_bytes = self._missing_bytes()
-            if wanted_bytes > self._whole_bytes:
-                return (yield from self._stand_in()), 1
-            if not (yield from self._more(wanted_bytes)):
+            size, missing_bytes = self._next_size()
+            if missing_bytes > LARGE_RECORD_BYTES:
+                while len(self._data) - self._at < _HEAD_BYTES and (yield from self._more()):
+                    pass
+                self.large_bytes = size
+                return b"", 0
+            if not (yield from self._more(missing_bytes)):
                 if self._at < len(self._data):
                     raise malformed("the last one is cut off")
                 return b"", 0
 
-    def _missing_bytes(self) -> int:
-        """How much of the record that comes next is not held yet; 1 where even its length is cut off."""
+    def take(self, at_most: int) -> Steps[bytes]:
+        """What comes next, as it is: some bytes, and not more than are wanted."""
+        if self._at == len(self._data) and not (yield from self._more()):
+            raise malformed("the last one is cut off")
+        part = self._data[self._at : self._at + at_most]
+        self._at += len(part)
+        return part
+
+    def _next_size(self) -> tuple[int, int]:
+        """How many bytes the record has that comes next, and how many are not held yet; 1 where even its length is cut off."""
         try:
             length, body = varint(self._data, self._at)
         except IndexError:
-            return 1
-        return max(1, body + length - len(self._data))
+            return 0, 1
+        return body + length - self._at, max(1, body + length - len(self._data))
 
     def _varint(self) -> Steps[int]:
         while len(self._data) - self._at < _MAX_VARINT_BYTES and (yield from self._more()):
@@ -225,11 +251,9 @@ class RecordStream:
         self._at += 1
         timestamp_delta = yield from self._varint()
         offset_delta = yield from self._varint()
-        nulls = []
-        for _ in ("key", "value"):
-            size = yield from self._varint()
-            nulls.append(size < 0)
-            yield from self._skip(size)
+        key = yield from self._key()
+        value_size = yield from self._varint()
+        yield from self._skip(value_size)
         headers = yield from self._varint()
         if headers < 0:
             raise malformed(f"{headers} headers")
@@ -246,5 +270,18 @@ class RecordStream:
         if self._base + self._at != end:
             raise malformed(f"a record of {length} bytes whose fields have another length")
         body = bytes((attributes,)) + zigzag(timestamp_delta) + zigzag(offset_delta)
-        body += b"".join(b"\1" if is_null else b"\0" for is_null in nulls) + b"\0"
+        body += _NULL if key is None else zigzag(len(key)) + key
+        body += (_NULL if value_size < 0 else b"\0") + b"\0"
         return zigzag(len(body)) + body
+
+    def _key(self) -> Steps[bytes | None]:
+        size = yield from self._varint()
+        if not self._keeps_keys or size <= 0:
+            yield from self._skip(size)
+            return b"" if size >= 0 else None
+        if size > MAX_KEY_BYTES:
+            raise malformed(f"a key of {size} bytes")
+        key = b""
+        while len(key) < size:
+            key += yield from self.take(size - len(key))
+        return key

@@ -6,25 +6,20 @@ offset, its sequence and its producer. Only a delete horizon, which takes the ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
+from protocol.deflating import Deflated
 from protocol.errors import Code, KafkaError
-from protocol.inflating import Allowance, pieces
-from protocol.primitives import Buffer
+from protocol.inflating import PIECE_BYTES
 from protocol.record_stream import varint, zigzag
 from protocol.records import (
     DELETE_HORIZON_BIT,
-    HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
-    compress,
     pack_batch,
 )
-
-MAX_PAYLOAD_BYTES = 64 << 20
-"""The largest payload that is looked into as a whole."""
 
 
 class RawRecord(msgspec.Struct, gc=False):
@@ -40,30 +35,18 @@ class RawRecord(msgspec.Struct, gc=False):
     is_tombstone: bool
 
 
-def payload_of(batch: Buffer, header: BatchHeader) -> bytes:
-    """The records of a batch, inflated. Raises `TooLarge` beyond `MAX_PAYLOAD_BYTES`, and CORRUPT_MESSAGE."""
-    raw = memoryview(batch)[HEADER_BYTES:]
-    if not header.compression:
-        return bytes(raw)
-    allowance, found = Allowance(MAX_PAYLOAD_BYTES), bytearray()
-    for piece in pieces(raw, header.compression):
-        allowance.take(len(piece))
-        found += piece
-    return bytes(found)
-
-
-def split(payload: bytes, header: BatchHeader) -> Iterator[RawRecord]:
-    """The records one by one. Raises CORRUPT_MESSAGE where the payload is not what the header says."""
+def split(records: bytes, count: int) -> Iterator[RawRecord]:
+    """``count`` records that fill ``records``, one by one. Raises CORRUPT_MESSAGE where they do not."""
     at = 0
     try:
-        for _ in range(header.record_count):
-            record = _record_at(payload, at)
+        for _ in range(count):
+            record = _record_at(records, at)
             at = record.end
             yield record
     except IndexError:
         at = -1
-    if at != len(payload):
-        raise KafkaError(Code.CORRUPT_MESSAGE, f"no {header.record_count} records in the batch at offset {header.base_offset}")
+    if at != len(records):
+        raise KafkaError(Code.CORRUPT_MESSAGE, "a record's fields are not what its length says")
 
 
 def _record_at(payload: bytes, start: int) -> RawRecord:
@@ -85,30 +68,63 @@ def delete_horizon_ms(header: BatchHeader) -> int | None:
     return header.base_timestamp_ms if header.attributes & DELETE_HORIZON_BIT else None
 
 
-def keep(header: BatchHeader, payload: bytes, kept: Sequence[RawRecord], horizon_ms: int | None = None) -> bytes:
-    """The batch with ``kept`` alone (one at least); ``horizon_ms`` is the delete horizon to set now."""
-    attributes, base_ms = header.attributes, header.base_timestamp_ms
-    if horizon_ms is None:
-        body = b"".join([payload[r.start : r.end] for r in kept])
-    else:
-        body = b"".join([_moved(payload, r, base_ms - horizon_ms) for r in kept])
-        attributes |= DELETE_HORIZON_BIT
-    max_ms = header.max_timestamp_ms
-    if not attributes & TIMESTAMP_TYPE_BIT:
-        max_ms = base_ms + max(r.timestamp_delta for r in kept)
-    changed = msgspec.structs.replace(
-        header,
-        attributes=attributes,
-        base_timestamp_ms=base_ms if horizon_ms is None else horizon_ms,
-        max_timestamp_ms=max_ms,
-        record_count=len(kept),
-    )
-    return bytes(pack_batch(changed, compress(body, header.compression)))
+class Kept:
+    """What stays of a batch, taken record by record and compressed as the batch was.
 
+    ``horizon_ms`` is the delete horizon to set now; it takes the base timestamp's place, so that each delta is written anew.
+    """
 
-def _moved(payload: bytes, record: RawRecord, by_ms: int) -> bytes:
-    body = bytes((record.attributes,)) + zigzag(record.timestamp_delta + by_ms) + payload[record.body : record.end]
-    return zigzag(len(body)) + body
+    __slots__ = ("_header", "_horizon_ms", "_payload", "_waiting")
+
+    def __init__(self, header: BatchHeader, horizon_ms: int | None) -> None:
+        self._header = header
+        self._horizon_ms = horizon_ms
+        self._payload = Deflated(header.compression)
+        self._waiting = bytearray()
+
+    def add(self, records: bytes, record: RawRecord) -> None:
+        self._waiting += self._moved(records, record.start, record.end)
+
+    def add_head(self, head: bytes, size: int) -> None:
+        """The first bytes of a record of ``size`` bytes; `add_part` brings the others."""
+        self._waiting += self._moved(head, 0, size)
+
+    def add_part(self, part: bytes) -> None:
+        self._waiting += part
+
+    def _moved(self, records: bytes, start: int, end: int) -> bytes:
+        if self._horizon_ms is None:
+            return records[start:end]
+        _, attributes = varint(records, start)
+        delta, body = varint(records, attributes + 1)
+        head = records[attributes : attributes + 1] + zigzag(delta + self._header.base_timestamp_ms - self._horizon_ms)
+        return zigzag(len(head) + end - body) + head + records[body:end]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `compress` has something to do."""
+        return len(self._waiting) >= PIECE_BYTES
+
+    def compress(self) -> None:
+        """C code that gives up the interpreter's lock."""
+        waiting, self._waiting = self._waiting, bytearray()
+        self._payload.add(waiting)
+
+    def batch(self, record_count: int, max_timestamp_delta_ms: int) -> bytes:
+        """The batch, with its base offset, its last offset, its sequence and its producer."""
+        header, horizon_ms = self._header, self._horizon_ms
+        self.compress()
+        max_timestamp_ms = header.max_timestamp_ms
+        if not header.attributes & TIMESTAMP_TYPE_BIT:
+            max_timestamp_ms = header.base_timestamp_ms + max_timestamp_delta_ms
+        changed = msgspec.structs.replace(
+            header,
+            attributes=header.attributes if horizon_ms is None else header.attributes | DELETE_HORIZON_BIT,
+            base_timestamp_ms=header.base_timestamp_ms if horizon_ms is None else horizon_ms,
+            max_timestamp_ms=max_timestamp_ms,
+            record_count=record_count,
+        )
+        return bytes(pack_batch(changed, self._payload.end()))
 
 
 def empty(header: BatchHeader) -> bytes:

@@ -198,6 +198,8 @@ def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: 
             check.look(plain(header, records, count), count)
             yield None
     except TooLarge:
+        if allowance.left_bytes >= 0:
+            raise
         raise _too_large(allowance) from None
     return check.end()
 

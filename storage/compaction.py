@@ -12,10 +12,11 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from protocol.inflating import TooLarge
+from protocol.errors import Code, KafkaError
 from protocol.primitives import Buffer
+from protocol.record_stream import RecordStream
 from protocol.records import BatchHeader, read_marker
-from protocol.rewriting import RawRecord, delete_horizon_ms, empty, keep, payload_of, split
+from protocol.rewriting import Kept, RawRecord, delete_horizon_ms, empty, split
 from storage.producer_state import ProducerState
 from storage.steps import Pace, Steps
 from storage.txn_index import AbortedTxn
@@ -136,32 +137,48 @@ class Pass(msgspec.Struct, frozen=True):
 def map_batch(
     keys: KeyMap, transactions: TransactionsSeen, batch: Buffer, header: BatchHeader, start: int, pace: Pace
 ) -> Steps[bool]:
-    """Note the keys of a batch from offset ``start`` on; False where the map is full."""
+    """Note the keys of a batch from offset ``start`` on; False where the map is full. Raises KafkaError."""
     if header.is_control:
         transactions.ends_nothing(batch, header)
     elif not transactions.is_aborted(header):
-        payload = _payload(batch, header)
-        for record in () if payload is None else split(payload, header):
-            offset = header.base_offset + record.offset_delta
-            if record.key is not None and offset >= start and not keys.put(record.key, offset):
-                return False
-            if pace.is_over(1):
-                yield None
+        stream = RecordStream(batch, header, keeps_keys=True)
+        while True:
+            records, count = yield from stream.next_records()
+            if not count:
+                break
+            for record in split(records, count):
+                offset = header.base_offset + record.offset_delta
+                if record.key is not None and offset >= start and not keys.put(record.key, offset):
+                    return False
+                if pace.is_over(1):
+                    yield None
     if header.last_offset >= start:
         keys.latest_offset = header.last_offset
     return True
 
 
-def _payload(batch: Buffer, header: BatchHeader) -> bytes | None:
-    """None for a batch that is too large to look into: it is neither mapped nor made smaller."""
-    try:
-        return payload_of(batch, header)
-    except TooLarge:
-        return None
+class _Choice:
+    """Which records of a batch stay: a byte for each, 1 for those that do."""
+
+    __slots__ = ("has_tombstones", "kept", "max_timestamp_delta_ms", "stays")
+
+    def __init__(self) -> None:
+        self.stays = bytearray()
+        self.kept = 0
+        self.has_tombstones = False
+        self.max_timestamp_delta_ms = 0
+
+    def add(self, record: RawRecord, *, stays: bool) -> None:
+        self.stays.append(stays)
+        if stays:
+            delta = record.timestamp_delta
+            self.max_timestamp_delta_ms = max(self.max_timestamp_delta_ms, delta) if self.kept else delta
+            self.kept += 1
+            self.has_tombstones |= record.is_tombstone
 
 
 def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Steps[Buffer | None]:
-    """What stays of a batch, None for nothing. Raises CORRUPT_MESSAGE."""
+    """What stays of a batch, None for nothing. Raises KafkaError for a batch that cannot be read."""
     horizon_ms = delete_horizon_ms(header)
     ends_nothing = False
     if header.is_control:
@@ -169,36 +186,72 @@ def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> 
         is_discarded = ends_nothing and horizon_ms is not None and horizon_ms <= this.now_ms
     else:
         is_discarded = this.transactions.is_aborted(header)
-    kept: list[RawRecord] = []
-    payload: bytes | None = b""
+    choice = _Choice()
     if not is_discarded and header.record_count:
-        payload = _payload(batch, header)
-        if payload is None:
-            return batch
-        if header.is_control:
-            kept = list(split(payload, header))
-        else:
-            kept = yield from _newest(this, header, payload, horizon_ms, pace)
-    if not kept:
+        choice = yield from _chosen(this, batch, header, horizon_ms, pace)
+    if not choice.kept:
         if header in this.last_batches or header.next_offset == this.end_offset:
             return batch if header.record_count == 0 else empty(header)
         return None
-    needs_horizon = horizon_ms is None and (ends_nothing or any(r.is_tombstone for r in kept if not header.is_control))
-    if len(kept) == header.record_count and not needs_horizon:
+    needs_horizon = horizon_ms is None and (ends_nothing or (choice.has_tombstones and not header.is_control))
+    if choice.kept == header.record_count and not needs_horizon:
         return batch
-    return keep(header, payload or b"", kept, this.now_ms + this.delete_retention_ms if needs_horizon else None)
+    return (yield from _rewritten(batch, header, choice, this.now_ms + this.delete_retention_ms if needs_horizon else None, pace))
 
 
-def _newest(this: Pass, header: BatchHeader, payload: bytes, horizon_ms: int | None, pace: Pace) -> Steps[list[RawRecord]]:
-    """The records that are the newest of their key; tombstones until the horizon, records without a key never."""
-    kept = []
+def _chosen(this: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> Steps[_Choice]:
+    """The records that are the newest of their key; tombstones until the horizon, records without a key never.
+
+    Of a control batch all.
+    """
+    choice = _Choice()
     are_tombstones_kept = horizon_ms is None or this.now_ms < horizon_ms
     keys = this.keys
-    for record in split(payload, header):
-        offset = header.base_offset + record.offset_delta
-        is_wanted = are_tombstones_kept or not record.is_tombstone
-        if offset > keys.latest_offset or (is_wanted and record.key is not None and keys.is_newest(record.key, offset)):
-            kept.append(record)
-        if pace.is_over(1):
+    stream = RecordStream(batch, header, keeps_keys=True)
+    while True:
+        records, count = yield from stream.next_records()
+        if not count:
+            break
+        for record in split(records, count):
+            offset = header.base_offset + record.offset_delta
+            is_wanted = are_tombstones_kept or not record.is_tombstone
+            is_newest = is_wanted and record.key is not None and keys.is_newest(record.key, offset)
+            choice.add(record, stays=header.is_control or offset > keys.latest_offset or is_newest)
+            if pace.is_over(1):
+                yield None
+    if len(choice.stays) != header.record_count:
+        reason = f"no {header.record_count} records in the batch at offset {header.base_offset}"
+        raise KafkaError(Code.CORRUPT_MESSAGE, reason)
+    return choice
+
+
+def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: int | None, pace: Pace) -> Steps[bytes]:
+    """The batch with the chosen records alone; what is large goes through it in pieces."""
+    kept, stream, at = Kept(header, horizon_ms), RecordStream(batch, header), 0
+    while True:
+        records, count = yield from stream.next_whole()
+        for record in split(records, count):
+            if choice.stays[at]:
+                kept.add(records, record)
+            at += 1
+        if not count:
+            if not stream.large_bytes:
+                break
+            yield from _copy_large(stream, kept, stays=bool(choice.stays[at]))
+            at += 1
+        if kept.is_full:
+            yield kept.compress
+        if pace.is_over(count):
             yield None
-    return kept
+    return kept.batch(choice.kept, choice.max_timestamp_delta_ms)
+
+
+def _copy_large(stream: RecordStream, kept: Kept, *, stays: bool) -> Steps[None]:
+    size, done = stream.large_bytes, 0
+    while done < size:
+        part = yield from stream.take(size - done)
+        if stays:
+            kept.add_part(part) if done else kept.add_head(part, size)
+        done += len(part)
+        if kept.is_full:
+            yield kept.compress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from dataclasses import dataclass, field
 
 import pytest
@@ -114,6 +115,45 @@ def test_the_newest_of_each_key_stays_with_its_offset(log: Log, compression: int
     assert (header.base_offset, header.last_offset_delta, header.record_count) == (0, 2, 2)
     assert header.max_timestamp_ms == NOW_MS - 5
     assert header.compression == compression
+
+
+ROOMY = LogConfig(segment_bytes=64 << 20, max_message_bytes=64 << 20, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
+
+
+@pytest.mark.parametrize("compression", range(5))
+def test_large_records_go_through_in_pieces(logs: Logs, compression: int) -> None:
+    """The key of each is known, and a delete horizon changes the beginning of each alone."""
+    log, value = logs.new(ROOMY), "v" * 1_500_000
+    write(log, ("big", value + "1"), compression=compression)
+    write(log, ("a", "1"), ("big", value + "2"), ("gone", None), ("b", "1"), ("late", value + "3"), compression=compression)
+    write(log, ("a", "2"), ("late", None), compression=compression)
+    before = {r.offset: r.timestamp_ms for _, raw in stored(log) for r in read_records(raw)}
+    compact(log)
+    assert contents(log) == [
+        (2, "big", value + "2"),
+        (3, "gone", None),
+        (4, "b", "1"),
+        (6, "a", "2"),
+        (7, "late", None),
+    ]
+    assert delete_horizon_ms(stored(log)[0][0]) == NOW_MS + ROOMY.delete_retention_ms
+    assert all(before[r.offset] == r.timestamp_ms for _, raw in stored(log) for r in read_records(raw))
+
+
+def test_a_bomb_is_cleaned_in_bounded_memory(logs: Logs) -> None:
+    log = logs.new(ROOMY)
+    zeros = build_batch([(b"a", b"1"), (b"bomb", bytes(40 << 20))], NOW_MS, compression=4)
+    log.append_as_leader(zeros, check_produced(zeros), NOW_MS)
+    write(log, ("a", "2"))
+    del zeros
+    tracemalloc.start()
+    compact(log)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+    assert [(h.record_count, h.last_offset_delta) for h, _ in stored(log)] == [(1, 1), (1, 0)]
+    write(log, ("bomb", "2"))
+    compact(log)
+    assert contents(log) == [(2, "a", "2"), (3, "bomb", "2")]
 
 
 def test_a_batch_that_stays_whole_keeps_its_bytes(log: Log) -> None:
