@@ -11,12 +11,13 @@ from coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, METADATA_TOPIC, TOPIC_
 from coordinator.result import LogRecord
 from protocol.errors import DecodeError, KafkaError
 from protocol.primitives import NO_UUID
-from protocol.records import batches, build_batch, crc_is_valid, read_records
+from protocol.records import batches, build_batch, crc_is_valid
 from storage import snapshot
 from storage.checkpoints import LeaderEpochs, read_partition_metadata
 from storage.filesystem import Filesystem
 from storage.log import Log
 from storage.log_dir import CLEAN_FILE, DirectoryError, Identity, parse_directory_name, read_identity, write_identity
+from storage.reading import records_of
 from storage.recovery import open_log
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
@@ -116,7 +117,7 @@ def _metadata(fs: Filesystem, directory: str, notes: list[str]) -> ClusterState:
             raw = data[at : at + header.size_bytes]
             if header.is_control or not crc_is_valid(raw, header):
                 continue
-            for record in read_records(raw):
+            for record in records_of(raw, header):
                 try:
                     state.replay(LogRecord(record.key, record.value))
                 except (DecodeError, KeyError, IndexError):
@@ -163,7 +164,7 @@ def carry_out(fs: Filesystem, target: str, found: Plan, identity: Identity, now_
     open_log(metadata, now_ms, clean=False)
     for segment in metadata.segments:
         for _, header, raw in segment.scan():
-            for record in () if header.is_control else read_records(raw):
+            for record in () if header.is_control else records_of(raw, header):
                 state.replay(LogRecord(record.key, record.value))
     taken = [name for name in found.topics if name in state.topics]
     if taken:

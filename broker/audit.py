@@ -14,9 +14,10 @@ from coordinator.result import LogRecord
 from coordinator.transaction.metadata import TopicPartition, TxnMetadata, from_record
 from coordinator.transaction.states import PREPARED, TxnState
 from protocol.errors import DecodeError
-from protocol.records import BatchHeader, batches, crc_is_valid, read_marker, read_records
+from protocol.records import BatchHeader, batches, crc_is_valid, read_marker
 from storage.filesystem import Filesystem
 from storage.log_dir import parse_directory_name
+from storage.reading import records_of
 from storage.segment import LOG_SUFFIX
 
 Seen = Callable[[int], None]
@@ -117,7 +118,7 @@ def _coordinator(
 ) -> None:
     newest: dict[str, TxnMetadata] = {}
     for header, raw in _batches(fs, paths, seen):
-        for record in () if header.is_control else read_records(raw):
+        for record in () if header.is_control else records_of(raw, header):
             try:
                 transactional_id, metadata = from_record(LogRecord(record.key, record.value))
             except DecodeError:

@@ -14,9 +14,10 @@ from struct import Struct
 from coordinator.cluster import METADATA_TOPIC, ClusterState
 from coordinator.result import LogRecord
 from protocol.errors import DecodeError
-from protocol.records import CONTROL_BIT, assign, batches, build_batch, crc_is_valid, read_records, with_attributes
+from protocol.records import CONTROL_BIT, assign, batches, build_batch, crc_is_valid, with_attributes
 from storage.filesystem import Filesystem
 from storage.log_dir import DirectoryError, Identity, TopicPartition, parse_directory_name, read_identity, write_identity
+from storage.reading import records_of
 from storage.segment import LOG_SUFFIX
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
@@ -91,7 +92,7 @@ def _metadata(fs: Filesystem, directory: str, node_id: int) -> tuple[ClusterStat
             raw = data[at : at + header.size_bytes]
             if not crc_is_valid(raw, header):
                 raise DirectoryError(f"{path}: the batch at offset {header.base_offset} is damaged")
-            for record in () if header.is_control else read_records(raw):
+            for record in () if header.is_control else records_of(raw, header):
                 try:
                     state.replay(LogRecord(record.key, record.value))
                 except DecodeError as error:

@@ -17,9 +17,9 @@ from coordinator.result import LogRecord
 from coordinator.transaction.metadata import TopicPartition, TxnMetadata, from_record
 from coordinator.transaction.states import PREPARED, TxnState
 from protocol.errors import DecodeError
-from protocol.records import read_records
 from storage.log import Log
 from storage.producer_state import TV2
+from storage.reading import records_of
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -55,7 +55,7 @@ def _decisions(log: Log) -> Iterator[TxnMetadata]:
     newest: dict[str, TxnMetadata | None] = {}
     for segment in log.segments:
         for _, header, raw in segment.scan():
-            for record in () if header.is_control else read_records(raw):
+            for record in () if header.is_control else records_of(raw, header):
                 try:
                     transactional_id, metadata = from_record(LogRecord(record.key, record.value))
                 except DecodeError:

@@ -11,7 +11,8 @@ from broker.env import Env
 from broker.partitions import Partition
 from coordinator.result import LogRecord, Result
 from protocol.errors import Code, DecodeError, KafkaError
-from protocol.records import build_batch, read_header, read_marker, read_records
+from protocol.records import build_batch, read_header, read_marker
+from storage.reading import records_of
 
 T = TypeVar("T")
 
@@ -78,13 +79,17 @@ class Runtime:
                         on_marker(marker.producer_id, marker.commit)
                     continue
                 producer_id = header.producer_id if header.is_transactional else -1
-                for record in read_records(raw):
-                    try:
-                        self._replay(LogRecord(record.key, record.value), record.offset, producer_id)
-                        count += 1
-                    except DecodeError as error:
-                        skipped += 1
-                        log.warning("record_skipped", partition=repr(storage), offset=record.offset, reason=str(error))
+                try:
+                    for record in records_of(raw, header):
+                        try:
+                            self._replay(LogRecord(record.key, record.value), record.offset, producer_id)
+                            count += 1
+                        except DecodeError as error:
+                            skipped += 1
+                            log.warning("record_skipped", partition=repr(storage), offset=record.offset, reason=str(error))
+                except KafkaError as error:
+                    # An admin client may write here: what it wrote must not keep the broker from starting.
+                    log.error("batch_skipped", partition=repr(storage), offset=header.base_offset, reason=error.message)
         return count
 
 

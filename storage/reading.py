@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from protocol.errors import Code, KafkaError
 from protocol.primitives import Buffer
 from protocol.record_stream import RecordStream, plain
-from protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader
+from protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, Record, read_records
 from storage.log import Log
 from storage.segment import LOOKUP_BYTES, Segment
-from storage.steps import Pace, Steps
+from storage.steps import Pace, Steps, run
 from storage.txn_index import AbortedTxn
 
+MAX_RECORD_BYTES = 64 << 20
+"""The largest record that is read as a whole."""
+SMALL_BYTES = 1 << 20
+"""Batches up to this size, not compressed, are read at once."""
 BATCH_WORK = 2
 WORK_BYTES_SHIFT = 14
 """What a batch costs in `Pace`'s units to be passed over: a fixed part, and one unit for each 16 KiB."""
@@ -162,3 +168,34 @@ def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | N
 
 def leader_epoch_at_start(log: Log) -> int:
     return log.epochs.epoch_for(log.log_start_offset)
+
+
+def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
+    """The records of a stored batch one by one, for who has time; what is held is a piece and a record.
+
+    Raises CORRUPT_MESSAGE for what cannot be read, and for a record larger than `MAX_RECORD_BYTES`.
+    """
+    if not header.compression and len(batch) <= SMALL_BYTES:
+        yield from read_records(batch)
+        return
+    stream = RecordStream(batch, header)
+    while True:
+        try:
+            records, count = run(stream.next_whole())
+            if not count and stream.large_bytes:
+                if stream.large_bytes > MAX_RECORD_BYTES:
+                    raise KafkaError(Code.CORRUPT_MESSAGE, f"a record of {stream.large_bytes} bytes")
+                records, count = run(_whole(stream)), 1
+            found = [Record(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(plain(header, records, count))]
+        except Exception as error:  # the C codec raises many kinds
+            raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
+        if not found:
+            return
+        yield from found
+
+
+def _whole(stream: RecordStream) -> Steps[bytes]:
+    found = bytearray()
+    while len(found) < stream.large_bytes:
+        found += yield from stream.take(stream.large_bytes - len(found))
+    return bytes(found)

@@ -11,6 +11,7 @@ import pytest
 from broker.api import Context
 from broker.handlers import produce
 from protocol.errors import Code
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header, renew_crc
 from storage.log import Log
@@ -185,3 +186,14 @@ def test_inflating_waits_for_memory(simulated: SimulatedBroker) -> None:
     assert [next(steps) for _ in range(10)] == [None] * 10
     memory.give(memory.limit_bytes)
     assert run(steps).responses[0].partition_responses[0].error_code == 0
+
+
+def test_a_bomb_among_the_coordinators_records_does_not_keep_the_broker_from_starting(simulated: SimulatedBroker) -> None:
+    """Whoever calls itself the admin client may write there, as with Apache Kafka."""
+    with simulated.connect("__admin_client") as client:
+        client.call(FindCoordinatorRequest(key="g", key_type=0), 3)
+    log = log_of(simulated, "__consumer_offsets")
+    bomb = bytearray(batch(compress(record(value=bytes(65 * MIB)), ZSTD), attributes=ZSTD, timestamp_ms=simulated.now_ms()))
+    log.append_as_leader(bomb, read_header(bomb), simulated.now_ms())
+    simulated.restart()
+    assert log_of(simulated, "__consumer_offsets").log_end_offset == 1
