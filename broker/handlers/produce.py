@@ -50,12 +50,33 @@ _WITHOUT_START = {
     Code.INVALID_TOPIC_EXCEPTION,
 }
 """Refusals that do not tell where the log starts (ReplicaManager.appendRecordsToLeader)."""
+_ACKS = (-1, 0, 1)
+_UNCOUNTED = -2
+"""No producer id: of a transactional batch whose producer does not count."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
 
 
 def handle(context: Context, request: ProduceRequest) -> ProduceResponse | Steps[ProduceResponse | None] | None:
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1 and request.acks in _ACKS:
+        answered = _one(context, request)
+        if answered is not None:
+            return answered if request.acks else None
     return begun(_in_steps(context, request))
+
+
+def _one(context: Context, request: ProduceRequest) -> ProduceResponse | None:
+    """The one batch of a small request, without a generator; None where it must be looked at in steps."""
+    topic = request.topic_data[0]
+    data = topic.partition_data[0]
+    allowance = Allowance(context.broker.settings.ottla_request_inflated_max_bytes)
+    if request.transactional_id is None and _producer_of(context, topic, data) is not None:
+        answer: PartitionProduceResponse | None = PartitionProduceResponse(
+            data.index, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1
+        )
+    else:
+        answer = _append_at_once(context, request.transactional_id, topic, data, allowance)
+    return None if answer is None else ProduceResponse([TopicProduceResponse(topic.name, topic.topic_id, [answer])])
 
 
 def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceResponse | None]:
@@ -81,46 +102,80 @@ def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceRespons
             if refused is not Code.NONE:
                 answers.append(PartitionProduceResponse(index, refused, -1))
             else:
-                answers.append((yield from _append(context, request.transactional_id, topic, data, allowance)))
+                answer = _append_at_once(context, request.transactional_id, topic, data, allowance)
+                if answer is None:
+                    answer = yield from _append_in_steps(context, request.transactional_id, topic, data, allowance)
+                answers.append(answer)
             work = PARTITION_WORK + (len(data.records or b"") + left_bytes - allowance.left_bytes >> WORK_BYTES_SHIFT)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     return ProduceResponse(responses) if request.acks else None
 
 
-def _append(
+def _append_at_once(
     context: Context, transactional_id: str | None, topic: TopicProduceData, data: PartitionProduceData, allowance: Allowance
-) -> Steps[PartitionProduceResponse]:
-    """The records may be looked at in steps; from the last look at the partition to the append nothing can come between."""
-    index = data.index
+) -> PartitionProduceResponse | None:
+    """Checks, verification and append are one synchronous stretch; None for a batch that takes long to look at."""
     partition: Partition | None = None
     try:
-        partition = _partition(context, topic, index)
-        records = data.records
-        if records is None:
-            raise KafkaError(Code.INVALID_RECORD, "no records")
-        batch = records if type(records) is memoryview else memoryview(bytearray(records))
-        # Before anything is read, let alone inflated.
-        partition.log.check_size(len(batch))
-        header = check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
+        partition = _partition(context, topic, data.index)
+        batch, header = _batch(context, partition, data)
         rules = _rules(context, partition)
         max_timestamp_ms = check_records(batch, header, rules, allowance)
-        while max_timestamp_ms is None:
-            config = partition.log.config
-            checked_ms = yield from _check_aside(context, batch, header, rules, allowance)
-            partition = _partition(context, topic, index)
-            partition.log.check_size(len(batch))
-            if partition.log.config is config:
-                max_timestamp_ms = checked_ms
-            rules = _rules(context, partition)
-        if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
-            header = correct_timestamps(batch, max_timestamp_ms)
-        implicit_add = context.version >= IMPLICIT_ADD_FROM
-        if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
-            verify(context, transactional_id, partition, header)
-        appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
+        if max_timestamp_ms is None:
+            return None
+        return _append(context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
     except KafkaError as error:
-        return _refused(index, error, partition)
-    return PartitionProduceResponse(index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset)
+        return _refused(data.index, error, partition)
+
+
+def _append_in_steps(
+    context: Context, transactional_id: str | None, topic: TopicProduceData, data: PartitionProduceData, allowance: Allowance
+) -> Steps[PartitionProduceResponse]:
+    """The records are looked at in steps; from the last look at the partition to the append nothing can come between."""
+    partition: Partition | None = None
+    try:
+        while True:
+            partition = _partition(context, topic, data.index)
+            config = partition.log.config
+            batch, header = _batch(context, partition, data)
+            max_timestamp_ms = yield from _check_aside(context, batch, header, _rules(context, partition), allowance)
+            partition = _partition(context, topic, data.index)
+            if partition.log.config is config:
+                rules = _rules(context, partition)
+                return _append(context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+    except KafkaError as error:
+        return _refused(data.index, error, partition)
+
+
+def _batch(context: Context, partition: Partition, data: PartitionProduceData) -> tuple[memoryview, BatchHeader]:
+    """The batch and its header after every check that needs no record. Raises KafkaError."""
+    records = data.records
+    if records is None:
+        raise KafkaError(Code.INVALID_RECORD, "no records")
+    batch = records if type(records) is memoryview else memoryview(bytearray(records))
+    # Before anything is read, let alone inflated.
+    partition.log.check_size(len(batch))
+    return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
+
+
+def _append(
+    context: Context,
+    transactional_id: str | None,
+    partition: Partition,
+    batch: memoryview,
+    header: BatchHeader,
+    rules: Rules,
+    max_timestamp_ms: int,
+) -> PartitionProduceResponse:
+    """Verification and append of a batch whose records were looked at. Raises KafkaError."""
+    if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
+        header = correct_timestamps(batch, max_timestamp_ms)
+    implicit_add = context.version >= IMPLICIT_ADD_FROM
+    if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
+        verify(context, transactional_id, partition, header)
+    appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
+    log = partition.log
+    return PartitionProduceResponse(log.partition, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset)
 
 
 def _partition(context: Context, topic: TopicProduceData, index: int) -> Partition:
@@ -200,22 +255,31 @@ def verification_code(code: Code, version: int) -> Code:
 
 
 def _refusal(context: Context, request: ProduceRequest, pace: Pace) -> Steps[Code]:
-    """What refuses the request as a whole. Partitions that do not exist do not count among its producers."""
-    if request.acks not in (-1, 0, 1):
+    """What refuses the request as a whole."""
+    if request.acks not in _ACKS:
         return Code.INVALID_REQUIRED_ACKS
     producers = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
+            producer_id = _producer_of(context, topic, data)
+            if producer_id is not None:
+                if request.transactional_id is None:
+                    return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                producers.add(producer_id)
             if pace.is_over(1):
                 yield None
-            records = data.records
-            if records is None or len(records) < 61 or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
-                continue
-            if request.transactional_id is None:
-                return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            if context.version >= IDS_FROM or context.broker.partitions.find(topic.name, data.index) is not None:
-                producers.add(read_header(records).producer_id)
+    producers.discard(_UNCOUNTED)
     return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
+
+
+def _producer_of(context: Context, topic: TopicProduceData, data: PartitionProduceData) -> int | None:
+    """Who wrote a transactional batch. Partitions that do not exist do not count among the producers of a request."""
+    records = data.records
+    if records is None or len(records) < 61 or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
+        return None
+    if context.version < IDS_FROM and context.broker.partitions.find(topic.name, data.index) is None:
+        return _UNCOUNTED
+    return read_header(records).producer_id
 
 
 def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse | None:
