@@ -155,6 +155,7 @@ def _own(broker: Broker) -> Iterator[Metric]:
         buckets.append((bound, float(total)))
     text = "From the first partition to the end, in s"
     yield HistogramMetricFamily("ottla_txn_duration_seconds", text, buckets=buckets, sum_value=counters.durations_sum_s)
+    yield _counter("ottla_inflated_bytes", "Bytes that produced batches were inflated to in steps", counters.inflated_bytes)
     yield _gauge("ottla_inflating_memory_bytes", "Memory that inflating batches holds", broker.inflating.used_bytes)
     yield _gauge("ottla_inflating_memory_limit_bytes", "Memory that it may hold", broker.inflating.limit_bytes)
     yield _gauge("ottla_startup_seconds", "Time to load everything, in s", broker.startup_ms / 1000)

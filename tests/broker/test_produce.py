@@ -10,6 +10,7 @@ import pytest
 
 from broker.api import Context
 from broker.handlers import produce
+from broker.metrics.exposition import collect
 from protocol.errors import Code
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
@@ -197,3 +198,12 @@ def test_a_bomb_among_the_coordinators_records_does_not_keep_the_broker_from_sta
     log.append_as_leader(bomb, read_header(bomb), simulated.now_ms())
     simulated.restart()
     assert log_of(simulated, "__consumer_offsets").log_end_offset == 1
+
+
+def test_what_is_inflated_is_a_metric(simulated: SimulatedBroker) -> None:
+    make(simulated, "t")
+    send(simulated, "t", bytes(build_batch([(b"k", b"v" * 1_000)] * 9_000, simulated.now_ms(), compression=ZSTD)))
+    samples = {s.name: s.value for metric in collect(simulated.broker) for s in metric.samples}
+    assert samples["ottla_inflated_bytes_total"] > 9_000_000
+    assert samples["ottla_inflating_memory_bytes"] == 0
+    assert samples["ottla_inflating_memory_limit_bytes"] == 256 * MIB
