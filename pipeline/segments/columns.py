@@ -10,14 +10,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from aiokafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
 
-from protocol.records import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader
+from protocol.errors import KafkaError
+from protocol.inflating import Allowance, pieces
+from protocol.records import HEADER_BYTES, MAX_COMPRESSION, TIMESTAMP_TYPE_BIT, BatchHeader
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_DECODERS = {1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode}
+MAX_PAYLOAD_BYTES = 1 << 30
+"""A batch that inflates to more is refused: a task's memory would not hold its columns."""
 _MARGIN = b"\0" * 16
 """Behind the last record, so that a number which is cut off ends."""
 ABREAST = 8
@@ -227,14 +229,16 @@ def _payload(header: BatchHeader, raw: memoryview) -> bytes | memoryview:
     body = raw[HEADER_BYTES:]
     if not header.compression:
         return body
-    decode = _DECODERS.get(header.compression)
-    if decode is None:
+    if header.compression > MAX_COMPRESSION:
         raise Malformed(f"the batch at offset {header.base_offset} has the unknown compression {header.compression}")
+    allowance, found = Allowance(MAX_PAYLOAD_BYTES), []
     try:
-        found: bytes = decode(body)
-    except Exception as error:  # each codec has kinds of its own
-        raise Malformed(f"the batch at offset {header.base_offset} cannot be decompressed: {error}") from error
-    return found
+        for piece in pieces(body, header.compression):
+            allowance.take(len(piece))
+            found.append(piece)
+    except KafkaError as error:
+        raise Malformed(f"the batch at offset {header.base_offset} cannot be decompressed: {error.message}") from error
+    return b"".join(found)
 
 
 def _as_text(found: pa.Array) -> pa.Array:

@@ -146,6 +146,13 @@ def test_what_cannot_be_decompressed() -> None:
         Records([(read_header(broken), memoryview(bytes(broken)))])
 
 
+def test_a_batch_inflates_to_so_much_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, raw = built(0, 3, [(1, b"k", b"v" * 100_000, [])])
+    monkeypatch.setattr("pipeline.segments.columns.MAX_PAYLOAD_BYTES", 99_000)
+    with pytest.raises(Malformed, match="inflates to more than is allowed"):
+        Records([(read_header(raw), memoryview(bytes(raw)))])
+
+
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_change_of_a_byte_does_more_than_be_refused(data: Any) -> None:
