@@ -1,10 +1,13 @@
 """ListOffsets, versions 1 to 11 (KIP-79, KIP-98, KIP-207, KIP-734, KIP-405).
 
 Timestamps below zero are questions: -1 the end (the last stable offset for read_committed), -2 the start, -3 the
-largest timestamp, -4 the local start, -5 the end of tiered storage (there is none: -1).
+largest timestamp, -4 the local start, -5 the end of tiered storage and -6 the start of what is not
+in it yet (there is none: -1).
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from broker.api import Context, Declaration
 from broker.partitions import Partition, check_leader_epoch
@@ -19,10 +22,10 @@ from protocol.messages.list_offsets import (
 from storage.reading import TimestampedOffset, leader_epoch_at_start, offset_for_timestamp, offset_of_max_timestamp
 from storage.steps import Pace, Steps, begun
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 PARTITION_WORK = 3
 """What an answer costs in `Pace`'s units, the look-up aside."""
-_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NOTHING = TimestampedOffset(-1, -1, -1)
 
 
@@ -34,26 +37,34 @@ def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse
 
 
 def _in_steps(context: Context, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-    """One partition after the other; what was asked before in this request is not looked up again."""
+    """One partition after the other. One that is named twice gets one answer, INVALID_REQUEST, as with Apache Kafka."""
     committed = request.isolation_level == 1
     pace = Pace()
-    known: dict[tuple[str, int, int, int], Answer] = {}
+    times: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for asked in topic.partitions:
+            times[topic.name, asked.partition_index] += 1
+            if pace.is_over(1):
+                yield None
     topics = []
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
-            key = (topic.name, asked.partition_index, asked.current_leader_epoch, asked.timestamp)
-            found = known.get(key)
-            if found is None:
-                found = known[key] = yield from _answer(context, topic.name, asked, committed=committed)
+            if pace.is_over(PARTITION_WORK):
+                yield None
+            where = (topic.name, asked.partition_index)
+            if times[where] != 1:
+                if times[where]:
+                    answers.append(ListOffsetsPartitionResponse(asked.partition_index, Code.INVALID_REQUEST))
+                times[where] = 0
+                continue
+            found = yield from _answer(context, topic.name, asked, committed=committed)
             if isinstance(found, KafkaError):
                 answers.append(ListOffsetsPartitionResponse(asked.partition_index, found.code))
             else:
                 answers.append(
                     ListOffsetsPartitionResponse(asked.partition_index, 0, found.timestamp_ms, found.offset, found.leader_epoch)
                 )
-            if pace.is_over(PARTITION_WORK):
-                yield None
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return ListOffsetsResponse(0, topics)
 
@@ -77,7 +88,7 @@ def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bo
         return TimestampedOffset(-1, bound, epoch)
     if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return TimestampedOffset(-1, log.log_start_offset, max(leader_epoch_at_start(log), 0))
-    if asked.timestamp == LATEST_TIERED:
+    if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
     if asked.timestamp == MAX_TIMESTAMP:
         return (yield from offset_of_max_timestamp(log, bound)) or _NOTHING
