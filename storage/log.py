@@ -91,7 +91,7 @@ class Log:
             if duplicate is not None:
                 time_ms = duplicate.timestamp_ms
                 return Appended(duplicate.first_offset, duplicate.last_offset, time_ms, is_duplicate=True)
-        self.check_size(len(batch))
+        self._check_size(len(batch))
         if header.producer_id >= 0:
             self.producers.check_data(header, implicit_add=implicit_add)
         return self._append(batch, header, now_ms)
@@ -99,13 +99,16 @@ class Log:
     def append_own(self, batch: bytearray, now_ms: int) -> Appended:
         """Append a batch of the broker's own (coordinators, cluster metadata): no sequence, but an epoch to check."""
         header = read_header(batch)
-        self.check_size(len(batch))
+        self._check_size(len(batch))
         if header.producer_id >= 0:
             self.producers.check_epoch(header)
         return self._append(batch, header, now_ms)
 
-    def check_size(self, size: int) -> None:
-        """Raises MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for a batch of ``size`` bytes."""
+    def takes(self, size: int) -> bool:
+        """Whether a batch of ``size`` bytes is small enough."""
+        return size <= self.config.max_message_bytes and size <= self.config.segment_bytes
+
+    def _check_size(self, size: int) -> None:
         config = self.config
         if size > config.max_message_bytes:
             raise KafkaError(Code.MESSAGE_TOO_LARGE, f"a batch of {size} bytes, at most {config.max_message_bytes} are taken")
@@ -136,7 +139,7 @@ class Log:
         as for any batch.
         """
         batch = build_marker(marker, now_ms)
-        self.check_size(len(batch))
+        self._check_size(len(batch))
         self.producers.check_marker(marker, transaction_version)
         offset = self.log_end_offset
         segment = self._segment_for(len(batch), offset, now_ms, now_ms)

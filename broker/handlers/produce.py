@@ -118,9 +118,11 @@ def _append_at_once(
     partition: Partition | None = None
     try:
         partition = _partition(context, topic, data.index)
-        batch, header = _batch(context, partition, data)
+        batch, header = _batch(context, data)
         rules = _rules(context, partition)
-        max_timestamp_ms = check_records(batch, header, rules, allowance)
+        # What the log will refuse for its size is not looked into, let alone inflated.
+        is_looked_at = partition.log.takes(len(batch))
+        max_timestamp_ms = check_records(batch, header, rules, allowance) if is_looked_at else header.max_timestamp_ms
         if max_timestamp_ms is None:
             return None
         return _append(context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
@@ -137,7 +139,7 @@ def _append_in_steps(
         while True:
             partition = _partition(context, topic, data.index)
             config = partition.log.config
-            batch, header = _batch(context, partition, data)
+            batch, header = _batch(context, data)
             max_timestamp_ms = yield from _check_aside(context, batch, header, _rules(context, partition), allowance)
             partition = _partition(context, topic, data.index)
             if partition.log.config is config:
@@ -147,14 +149,12 @@ def _append_in_steps(
         return _refused(data.index, error, partition)
 
 
-def _batch(context: Context, partition: Partition, data: PartitionProduceData) -> tuple[memoryview, BatchHeader]:
+def _batch(context: Context, data: PartitionProduceData) -> tuple[memoryview, BatchHeader]:
     """The batch and its header after every check that needs no record. Raises KafkaError."""
     records = data.records
     if records is None:
         raise KafkaError(Code.INVALID_RECORD, "no records")
     batch = records if type(records) is memoryview else memoryview(bytearray(records))
-    # Before anything is read, let alone inflated.
-    partition.log.check_size(len(batch))
     return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
 
 
