@@ -9,6 +9,7 @@ from storage.filesystem import Filesystem
 
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
+NO_EPOCH = -1
 
 
 def _lines(raw: bytes | None) -> list[str] | None:
@@ -84,8 +85,8 @@ class LeaderEpochs:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Largest known epoch at or below ``epoch`` and where it ends; (-1, -1) where nothing is known."""
-        if not self._entries or epoch < 0:
-            return -1, -1
+        if not self._entries or epoch == NO_EPOCH:
+            return NO_EPOCH, -1
         if epoch == self._entries[-1][0]:
             return epoch, log_end_offset
         at = bisect_right([e for e, _ in self._entries], epoch)

@@ -19,6 +19,8 @@ from protocol.primitives import NO_UUID
 def handle(context: Context, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     broker = context.broker
     state = broker.cluster.state
+    if not _is_sound(request):
+        return failed(request, context.version, Code.INVALID_REQUEST)
     names = sorted({t.name for t in request.topics} or state.topics)
     first, start = "", 0
     if request.cursor is not None:
@@ -31,12 +33,13 @@ def handle(context: Context, request: DescribeTopicPartitionsRequest) -> Describ
         topic = state.topics.get(name)
         if topic is None:
             if request.topics:
-                answers.append(DescribeTopicPartitionsResponseTopic(_missing(name), name, NO_UUID))
+                answers.append(_missing(name))
             continue
         begin = start if name == first else 0
         if left == 0:
             return DescribeTopicPartitionsResponse(0, answers, Cursor(name, begin))
-        end = min(topic.partition_count, begin + left)
+        # A cursor may lie behind the last partition: the topic is told of, without partitions, as in Kafka.
+        end = max(begin, min(topic.partition_count, begin + left))
         answers.append(_describe(broker.settings.node_id, topic, begin, end))
         left -= end - begin
         if end < topic.partition_count:
@@ -44,12 +47,21 @@ def handle(context: Context, request: DescribeTopicPartitionsRequest) -> Describ
     return DescribeTopicPartitionsResponse(0, answers, None)
 
 
-def _missing(name: str) -> Code:
+def _is_sound(request: DescribeTopicPartitionsRequest) -> bool:
+    """A cursor names no partition below 0, and one of the topics that are asked for (DescribeTopicPartitionsRequestHandler)."""
+    cursor = request.cursor
+    if cursor is None:
+        return True
+    return cursor.partition_index >= 0 and (not request.topics or any(t.name == cursor.topic_name for t in request.topics))
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = Code.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_topic_name(name)
     except KafkaError as error:
-        return error.code
-    return Code.UNKNOWN_TOPIC_OR_PARTITION
+        code = error.code
+    return DescribeTopicPartitionsResponseTopic(code, name, NO_UUID, topic_authorized_operations=TOPIC_OPERATIONS)
 
 
 def _describe(node_id: int, topic: Topic, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:

@@ -50,6 +50,9 @@ def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMa
 
 
 def _write(broker: Broker, asked: WritableTxnMarker, topic: str, index: int) -> Code:
+    if asked.producer_id < 0 or asked.producer_epoch < 0:
+        # No transaction is theirs. Kafka's own builder of such a batch fails, which clients see as this code.
+        return Code.UNKNOWN_SERVER_ERROR
     marker = EndTxnMarker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
     try:
         if topic == OFFSETS_TOPIC:

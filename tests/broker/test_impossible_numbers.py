@@ -1,0 +1,86 @@
+"""Numbers that no client gives, below zero or far beyond the end. The answers are those of Apache Kafka 4.3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from protocol.errors import Code
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from protocol.records import build_batch
+from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
+
+LOWEST = -(2**31)
+
+
+@pytest.fixture
+def client() -> Iterator[SimulatedClient]:
+    broker = SimulatedBroker().start()
+    with broker.connect() as connected:
+        connected.call(CreateTopicsRequest([CreatableTopic("a", 3, 1), CreatableTopic("b", 2, 1)], 1000), 7)
+        yield connected
+    broker.close()
+    assert broker.bugs == 0
+
+
+def pages(
+    client: SimulatedClient, topics: list[str], limit: int, cursor: tuple[str, int] | None
+) -> tuple[list[tuple[int, str, list[int]]], tuple[str, int] | None]:
+    after = None if cursor is None else Cursor(*cursor)
+    answer = client.call(DescribeTopicPartitionsRequest([TopicRequest(name) for name in topics], limit, after))
+    told = [(t.error_code, t.name, [p.partition_index for p in t.partitions]) for t in answer.topics]
+    return told, None if answer.next_cursor is None else (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
+
+
+@pytest.mark.parametrize("cursor", [("a", -1), ("a", LOWEST), ("b", -3), ("", -1)])
+@pytest.mark.parametrize("limit", [2000, 2])
+def test_a_cursor_below_zero_is_refused(client: SimulatedClient, cursor: tuple[str, int], limit: int) -> None:
+    refused = [(Code.INVALID_REQUEST, "a", []), (Code.INVALID_REQUEST, "b", [])]
+    assert pages(client, ["a", "b"], limit, cursor) == (refused, None)
+    assert pages(client, [], limit, cursor) == ([], None)
+
+
+@pytest.mark.parametrize("cursor", [("aa", 1), ("zz", 0), ("", 0)])
+def test_a_cursor_names_a_topic_that_is_asked_for(client: SimulatedClient, cursor: tuple[str, int]) -> None:
+    assert pages(client, ["a"], 2000, cursor) == ([(Code.INVALID_REQUEST, "a", [])], None)
+    after = [(0, name, list(range(count))) for name, count in (("a", 3), ("b", 2)) if name >= cursor[0]]
+    assert pages(client, [], 2000, cursor) == (after, None)
+
+
+@pytest.mark.parametrize("index", [3, 99, 2**31 - 1])
+def test_a_cursor_behind_the_last_partition(client: SimulatedClient, index: int) -> None:
+    assert pages(client, ["a", "b"], 2, ("a", index)) == ([(0, "a", []), (0, "b", [0, 1])], None)
+
+
+@pytest.mark.parametrize("limit", [1, 0, -1, LOWEST])
+def test_a_page_has_one_partition_at_least(client: SimulatedClient, limit: int) -> None:
+    assert pages(client, ["a", "b"], limit, None) == ([(0, "a", [0])], ("a", 1))
+    assert pages(client, ["a", "b"], limit, ("a", 2)) == ([(0, "a", [2])], ("b", 0))
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1), (-1, -1), (-5, 3)])
+def test_a_marker_of_no_producer_is_not_written(client: SimulatedClient, producer_id: int, epoch: int) -> None:
+    marker = WritableTxnMarker(producer_id, epoch, True, [WritableTxnMarkerTopic("a", [0])], 0)
+    answer = client.call(WriteTxnMarkersRequest([marker]), 1)
+    assert answer.markers[0].topics[0].partitions[0].error_code == Code.UNKNOWN_SERVER_ERROR
+    batch = bytes(build_batch([(None, b"v")], START_MS))
+    data = TopicProduceData("a", partition_data=[PartitionProduceData(0, batch)])
+    assert client.call(ProduceRequest(None, -1, -1, [data]), 9).responses[0].partition_responses[0].base_offset == 0
+
+
+@pytest.mark.parametrize(("epoch", "told"), [(-1, (-1, -1)), (-2, (-2, 0)), (0, (0, 1)), (5, (-1, -1))])
+def test_where_a_leader_epoch_ends(client: SimulatedClient, epoch: int, told: tuple[int, int]) -> None:
+    batch = bytes(build_batch([(None, b"v")], START_MS))
+    client.call(ProduceRequest(None, -1, -1, [TopicProduceData("a", partition_data=[PartitionProduceData(0, batch)])]), 9)
+    asked = [OffsetForLeaderTopic("a", [OffsetForLeaderPartition(0, -1, epoch)])]
+    (answer,) = client.call(OffsetForLeaderEpochRequest(-1, asked)).topics[0].partitions
+    assert (answer.leader_epoch, answer.end_offset) == told
