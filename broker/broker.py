@@ -31,6 +31,8 @@ from storage.log_dir import DirectoryError, Identity, LogDirectory, read_identit
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+UNWRITTEN_TOLD = 20
+"""Files that a stop could not write, and that are logged one by one."""
 TORN_TOLD = 100
 """Torn transactions that are logged one by one."""
 
@@ -234,7 +236,11 @@ class Broker:
         self.stepping.stop()
         self._close_listeners()
         self.connections.close_all("the broker stops")
-        self.directory.close()
+        unwritten = self.directory.close()
+        for line in unwritten[:UNWRITTEN_TOLD]:
+            log.error("not_written", reason=line)
+        if len(unwritten) > UNWRITTEN_TOLD:
+            log.error("more_not_written", count=len(unwritten))
         log.info("broker_stopped", unexpected_errors=self.unexpected_errors)
 
     def _close_listeners(self) -> None:

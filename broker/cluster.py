@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.config.topics import log_config
-from broker.partitions import Partition
+from broker.partitions import Partition, take_offline
 from broker.runtime import Runtime
 from coordinator.cluster import (
     BROKER_RESOURCE,
@@ -20,7 +20,9 @@ from coordinator.cluster import (
     Topic,
 )
 from coordinator.result import LogRecord
+from protocol.errors import KafkaError
 from storage.config import LogConfig
+from storage.log_dir import DirectoryError
 from storage.recovery import Report
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Cluster:
         self._broker = broker
         self.state = ClusterState(broker.settings.node_id, ignores_case=broker.directory.ignores_case())
         storage, _ = broker.directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, broker.env.now_ms())
+        if storage.offline_reason is not None:
+            raise DirectoryError(f"cannot start without the cluster's metadata: {storage.offline_reason}")
         # Not among the partitions that clients can name.
         self._runtime = Runtime(broker.env, Partition(broker.env, storage, broker.commit), self._replay)
         self._producer_ids = (0, 0)
@@ -69,7 +73,10 @@ class Cluster:
 
     def load(self, features: Mapping[str, int]) -> None:
         """Replay the metadata, set feature levels of a fresh directory, open every partition."""
-        fresh = self._runtime.load() == 0
+        try:
+            fresh = self._runtime.load() == 0
+        except KafkaError as error:
+            raise DirectoryError(f"cannot start without the cluster's metadata: {error.message}") from error
         levels = {**DEFAULT_FEATURES, **features} if fresh else dict(features)
         for name, level in levels.items():
             if self.state.features.get(name) != level:
@@ -101,7 +108,11 @@ class Cluster:
         topic = self.state.topics.get(name)
         if topic is None or index >= topic.partition_count:
             return False
-        return self._broker.directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
+        try:
+            return self._broker.directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
+        except OSError:
+            # Nobody can say. It is opened, which takes it offline.
+            return True
 
     def _open(self, topic: Topic, index: int, *, exists: bool) -> None:
         broker = self._broker
@@ -109,6 +120,8 @@ class Cluster:
         if exists:
             storage, report = broker.directory.open(topic.name, index, config, broker.env.now_ms(), topic.topic_id)
             self._tell(storage.directory, report)
+            if storage.offline_reason is not None:
+                take_offline(storage, storage.offline_reason)
         else:
             storage = broker.directory.create(topic.name, index, config, topic.topic_id)
         storage.leader_epoch = topic.leader_epochs[index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from broker.runtime import Runtime
@@ -9,6 +10,7 @@ from coordinator.cluster import OFFSETS_TOPIC
 from coordinator.group.requests import GroupConfig
 from coordinator.group.shard import GroupShard
 from coordinator.result import LogRecord, partition_for
+from protocol.errors import KafkaError
 from protocol.records import EndTxnMarker
 from storage.checkpoints import topic_id_text
 from storage.steps import Steps
@@ -39,7 +41,9 @@ class Groups:
         topic = self._broker.cluster.state.topics.get(OFFSETS_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
             if self._broker.partitions.get(OFFSETS_TOPIC, index).log.log_end_offset:
-                self._open(index)
+                # One whose log goes offline by it was logged, and is refused to whoever asks for it.
+                with suppress(KafkaError):
+                    self._open(index)
 
     def _open(self, index: int) -> tuple[GroupShard, Runtime]:
         env = self._broker.env

@@ -10,9 +10,11 @@ import structlog
 from broker.config.settings import Settings
 from broker.env import Timer
 from broker.network.listener import IDLE_TICK_MS
+from broker.partitions import disk_error
 from protocol.errors import KafkaError
 from storage.cleaning import Interrupted, filthiest
 from storage.log import Log
+from storage.log_dir import described
 from storage.steps import Steps
 
 if TYPE_CHECKING:
@@ -86,8 +88,12 @@ class Housekeeping:
                 self._timers[name] = self._broker.env.call_later(interval_ms(self._broker.settings), begin)
 
         def failed(error: Exception) -> None:
-            log.exception("task_failed", task=name)
-            self._broker.unexpected_errors += 1
+            if isinstance(error, OSError):
+                # The disk's: a person must mend it, and until then it comes again.
+                log.error("task_failed", task=name, error=described(error))
+            else:
+                log.exception("task_failed", task=name)
+                self._broker.unexpected_errors += 1
             again()
 
         def begin() -> None:
@@ -140,8 +146,9 @@ class Housekeeping:
                 log.error("log_cannot_be_cleaned", partition=repr(dirty.log), reason=error.message)
                 self.uncleanable.add(dirty.log)
             except OSError as error:
-                log.error("cleaning_failed", partition=repr(dirty.log), error=str(error))
-                return
+                disk_error(dirty.log, error)
+                if not dirty.log.is_offline:
+                    return
             else:
                 log.info("log_cleaned", partition=repr(dirty.log), bytes_before=done.bytes_before, bytes_after=done.bytes_after)
 

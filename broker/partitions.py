@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import structlog
 
@@ -10,12 +11,36 @@ from broker.durability import GroupCommit
 from broker.env import Env
 from protocol.errors import Code, KafkaError
 from protocol.records import BatchHeader, EndTxnMarker
+from storage.filesystem import is_damage
 from storage.log import Appended, Log
-from storage.log_dir import LogDirectory, TopicPartition
+from storage.log_dir import LogDirectory, TopicPartition, described
+from storage.reading import Slice, read
+
+T = TypeVar("T")
 
 MARKER_COUNTS_BYTES = 1 << 40
 
 log = structlog.get_logger("partition")
+
+
+def disk_error(storage: Log, error: OSError) -> KafkaError:
+    """What a client is told of a log whose files could not be read or written.
+
+    Where they can no longer be trusted the log goes offline, with one line, and nothing is tried again until the next
+    start. All others are served: Kafka takes the whole directory offline, and here there is only one.
+    """
+    reason = described(error)
+    if not is_damage(error):
+        log.error("disk_refused", partition=repr(storage), error=reason)
+    elif storage.offline_reason is None:
+        take_offline(storage, reason)
+    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{storage.topic}-{storage.partition}: {reason}")
+
+
+def take_offline(storage: Log, reason: str) -> None:
+    """Nothing is read or written before the next start. Says so once."""
+    storage.offline_reason = reason
+    log.error("partition_offline", partition=repr(storage), reason=reason, hint="mend the files, then start the broker again")
 
 
 class Partition:
@@ -38,7 +63,7 @@ class Partition:
         try:
             appended = self.log.append_as_leader(batch, header, self._env.now_ms(), implicit_add=implicit_add)
         except OSError as error:
-            raise self._disk_error(error) from error
+            raise disk_error(self.log, error) from error
         self.bytes_in += len(batch)
         self.messages_in += header.record_count
         self._grew(len(batch))
@@ -49,7 +74,7 @@ class Partition:
         try:
             appended = self.log.append_own(batch, self._env.now_ms())
         except OSError as error:
-            raise self._disk_error(error) from error
+            raise disk_error(self.log, error) from error
         self._grew(len(batch))
         return appended
 
@@ -57,7 +82,7 @@ class Partition:
         try:
             appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
         except OSError as error:
-            raise self._disk_error(error) from error
+            raise disk_error(self.log, error) from error
         # A marker may lay open any amount of data to a committed reader: whoever waits must look.
         self._grew(MARKER_COUNTS_BYTES)
         return appended
@@ -74,9 +99,23 @@ class Partition:
         for waiter in waiters:
             self._env.call_soon(waiter)
 
-    def _disk_error(self, error: OSError) -> KafkaError:
-        log.error("append_failed", partition=repr(self.log), error=str(error))
-        return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.log.topic}-{self.log.partition}: {error.strerror or error}")
+    # reading
+
+    def read(self, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
+        """Raises `KafkaError`, as `storage.reading.read` does, and KAFKA_STORAGE_ERROR."""
+        self.log.check_online()
+        try:
+            return read(self.log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch)
+        except OSError as error:
+            raise disk_error(self.log, error) from error
+
+    def look_up(self, look: Callable[[Log], T]) -> T:
+        """What ``look`` finds in the log. Raises KAFKA_STORAGE_ERROR."""
+        self.log.check_online()
+        try:
+            return look(self.log)
+        except OSError as error:
+            raise disk_error(self.log, error) from error
 
 
 class Partitions:

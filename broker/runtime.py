@@ -68,7 +68,16 @@ class Runtime:
             self._replay(record, appended.base_offset + at, producer_id)
 
     def load(self, on_marker: Callable[[int, bool], None] | None = None) -> int:
-        """Replay the whole log at start; how many records. Unknown kinds of records are skipped with a line."""
+        """Replay the whole log; how many records. Unknown kinds of records are skipped with a line.
+
+        Raises `KafkaError` for a log that is offline, or goes offline by it: nobody may be told that it holds nothing.
+        """
+        try:
+            return self.partition.look_up(lambda _: self._load(on_marker))
+        except KafkaError as error:
+            raise coordinator_code(error) from error
+
+    def _load(self, on_marker: Callable[[int, bool], None] | None) -> int:
         count, skipped = 0, 0
         storage = self.partition.log
         for segment in storage.segments:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -48,7 +49,9 @@ class Transactions:
         topic = self._broker.cluster.state.topics.get(TRANSACTION_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
             if self._broker.partitions.get(TRANSACTION_TOPIC, index).log.log_end_offset:
-                self._open(index)
+                # One whose log goes offline by it was logged, and is refused to whoever asks for it.
+                with suppress(KafkaError):
+                    self._open(index)
 
     def resume(self) -> None:
         """Drive what was decided before the last stop; nobody needs to ask (CRD-01)."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 from bisect import bisect_right
 
-from storage.filesystem import Filesystem
+from protocol.primitives import NO_UUID
+from storage.filesystem import Damaged, Filesystem
 
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 NO_EPOCH = -1
+MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 
 
 def _lines(raw: bytes | None) -> list[str] | None:
@@ -26,9 +28,10 @@ def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
     """``(topic, partition) -> offset`` of an offset checkpoint; empty where it is missing or damaged."""
     try:
         entries = [line.split(" ") for line in _lines(fs.read_file(path)) or []]
-        return {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+        offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
     except ValueError:
         return {}
+    return offsets if all(0 <= offset <= MAX_OFFSET for offset in offsets.values()) else {}
 
 
 def write_offsets(fs: Filesystem, path: str, offsets: dict[tuple[str, int], int]) -> None:
@@ -66,22 +69,18 @@ class LeaderEpochs:
         """A batch of ``epoch`` is about to stand at ``start_offset``."""
         if self._entries and epoch <= self._entries[-1][0]:
             return
-        self._entries = [e for e in self._entries if e[1] < start_offset]
-        self._entries.append((epoch, start_offset))
-        self._write()
+        self._replace([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
 
     def truncate_end(self, log_end_offset: int) -> None:
         kept = [e for e in self._entries if e[1] < log_end_offset]
         if kept != self._entries:
-            self._entries = kept
-            self._write()
+            self._replace(kept)
 
     def truncate_start(self, log_start_offset: int) -> None:
         """Forget epochs that end before the log starts; the one that covers the start then starts there."""
         at = bisect_right([offset for _, offset in self._entries], log_start_offset) - 1
         if at > 0 or (at == 0 and self._entries[0][1] < log_start_offset):
-            self._entries = [(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]]
-            self._write()
+            self._replace([(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Largest known epoch at or below ``epoch`` and where it ends; (-1, -1) where nothing is known."""
@@ -100,9 +99,11 @@ class LeaderEpochs:
         at = bisect_right([start for _, start in self._entries], offset) - 1
         return self._entries[at][0] if at >= 0 else -1
 
-    def _write(self) -> None:
-        lines = ["0", str(len(self._entries)), *(f"{epoch} {offset}" for epoch, offset in self._entries)]
+    def _replace(self, entries: list[tuple[int, int]]) -> None:
+        """The file first: what could not be written there counts for nothing. Raises OSError."""
+        lines = ["0", str(len(entries)), *(f"{epoch} {offset}" for epoch, offset in entries)]
         self._fs.write_file(self._path, ("\n".join(lines) + "\n").encode())
+        self._entries = entries
 
 
 def topic_id_text(topic_id: bytes) -> str:
@@ -111,15 +112,25 @@ def topic_id_text(topic_id: bytes) -> str:
 
 
 def parse_topic_id(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "==")
+    """Raises ValueError."""
+    topic_id = base64.urlsafe_b64decode(text + "==")
+    if len(topic_id) != len(NO_UUID):
+        raise ValueError(f"{text!r} is no topic id")
+    return topic_id
 
 
 def read_partition_metadata(fs: Filesystem, directory: str) -> bytes | None:
-    """The topic id a partition directory belongs to."""
-    for line in (fs.read_file(f"{directory}/{PARTITION_METADATA_FILE}") or b"").decode().splitlines():
-        name, _, value = line.partition(": ")
-        if name == "topic_id":
-            return parse_topic_id(value)
+    """The topic id a partition directory belongs to, None where it does not say. Raises `Damaged`."""
+    path = f"{directory}/{PARTITION_METADATA_FILE}"
+    # A power cut may leave a file without what was written to it.
+    raw = (fs.read_file(path) or b"").strip(b"\0")
+    try:
+        for line in raw.decode().splitlines():
+            name, _, value = line.partition(": ")
+            if name == "topic_id":
+                return parse_topic_id(value)
+    except ValueError:
+        raise Damaged(path, "it does not say whose partition this is; restore it, or move the directory away") from None
     return None
 
 

@@ -50,7 +50,7 @@ class Cleaned(msgspec.Struct):
 
 def look_at(log: Log, now_ms: int) -> Dirty | None:
     """How dirty a log is; None where it is not compacted or has nothing that may be cleaned."""
-    if not log.config.is_compacted or log.is_failed or len(log.segments) < 2:
+    if not log.config.is_compacted or log.is_failed or log.is_offline or len(log.segments) < 2:
         return None
     start = log.first_dirty_offset
     if not log.log_start_offset <= start <= log.log_end_offset:
@@ -121,7 +121,7 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
 def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
     """Stop reading segments that are no longer the log's."""
     while True:
-        if log.is_failed or not _are_there(log, sources):
+        if log.is_failed or log.is_offline or not _are_there(log, sources):
             raise Interrupted(f"{log.topic}-{log.partition} changed while it was cleaned")
         try:
             step = next(steps)

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Protocol
 
 from protocol.primitives import Buffer
+
+
+class Damaged(OSError):
+    """A file is not what was written to it: cut, replaced, removed, or something else than a plain file.
+
+    Trying again does not help, as it does with a full disk. ``strerror`` is one line for a person.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(errno.EIO, f"{path}: {reason}")
+
+
+HOPELESS = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE, getattr(errno, "EUCLEAN", errno.EIO))
+"""The disk cannot give what it has taken."""
+
+
+def is_damage(error: OSError) -> bool:
+    """Whether a file or the disk below it can no longer be trusted, unlike one that is full or may not be written now."""
+    return error.errno in HOPELESS
 
 
 class File(Protocol):
@@ -18,7 +38,11 @@ class File(Protocol):
         ...
 
     def read(self, size: int, offset: int) -> bytes:
-        """At most ``size`` bytes from ``offset``; short only at the end."""
+        """``size`` bytes from ``offset``, fewer only where ``self.size`` ends. Raises `Damaged` where the file ends before."""
+        ...
+
+    def check(self) -> None:
+        """Raises `Damaged` where an open file was cut, removed or replaced by somebody else."""
         ...
 
     def truncate(self, size: int) -> None: ...
@@ -31,10 +55,12 @@ class File(Protocol):
 class Filesystem(Protocol):
     """What storage asks of a disk. Paths are strings; every method may raise OSError."""
 
-    def open(self, path: str) -> File: ...
+    def open(self, path: str) -> File:
+        """A file that is there, or will be at its first append. Raises `Damaged` for what is no plain file."""
+        ...
 
     def read_file(self, path: str) -> bytes | None:
-        """The whole content, None where there is no such file."""
+        """The whole content, None where there is no such file. Raises `Damaged` for a link, a pipe, or what else is no file."""
         ...
 
     def write_file(self, path: str, data: Buffer) -> None:
@@ -53,6 +79,10 @@ class Filesystem(Protocol):
 
     def unlink(self, path: str) -> None:
         """Remove a file; one that is not there is no error."""
+        ...
+
+    def is_dir(self, path: str) -> bool | None:
+        """Whether a directory is there, rather than a link to one or a file; None where nothing is."""
         ...
 
     def list_dir(self, path: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from struct import Struct
 
 from storage.filesystem import File, Filesystem
@@ -45,6 +46,19 @@ class OffsetIndex:
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    @property
+    def stored(self) -> int:
+        """Entries that the file has."""
+        return self._file.size // _OFFSET_ENTRY.size
+
+    def is_within(self, size_bytes: int) -> bool:
+        """Whether the entries lead into a log of that size, one behind the other."""
+        positions = self._positions
+        if not positions:
+            return True
+        ascending = all(a < b for a, b in pairwise(positions))
+        return ascending and positions[0] >= 0 and positions[-1] < size_bytes
 
     @property
     def size_bytes(self) -> int:
@@ -112,6 +126,11 @@ class TimeIndex:
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    @property
+    def stored(self) -> int:
+        """Entries that the file has."""
+        return self._file.size // _TIME_ENTRY.size
 
     @property
     def size_bytes(self) -> int:

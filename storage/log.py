@@ -6,6 +6,7 @@ directory until its first append.
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_right
 
 import msgspec
@@ -16,10 +17,13 @@ from protocol.records import NO_TIMESTAMP, BatchHeader, EndTxnMarker, assign, bu
 from storage import snapshot
 from storage.checkpoints import LeaderEpochs, write_partition_metadata
 from storage.config import LogConfig
-from storage.filesystem import Filesystem
+from storage.filesystem import Damaged, Filesystem
 from storage.producer_state import ProducerState
-from storage.segment import SWAP_SUFFIX, Segment
+from storage.segment import LOG_SUFFIX, SWAP_SUFFIX, Segment
 from storage.txn_index import AbortedTxn
+
+FILE_CHECK_MS = 1_000
+"""How long an append may go on without a look whether the file is still there, and as long as it should be."""
 
 SNAPSHOTS_KEPT = 2
 """Snapshots of the newest segments that are kept, besides the one at the log end."""
@@ -56,9 +60,16 @@ class Log:
         self.recovery_point = 0
         self.first_dirty_offset = 0
         self.is_failed = False
+        # Why nothing is read or written before the next start, which looks at the files anew.
+        self.offline_reason: str | None = None
+        self._checked_ms = 0
 
     def __repr__(self) -> str:
         return f"Log({self.topic}-{self.partition})"
+
+    @property
+    def is_offline(self) -> bool:
+        return self.offline_reason is not None
 
     @property
     def active(self) -> Segment:
@@ -165,17 +176,36 @@ class Log:
 
     def _segment_for(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int) -> Segment:
         self._check_sound()
+        if abs(now_ms - self._checked_ms) >= FILE_CHECK_MS:
+            self._checked_ms = now_ms
+            for newest in self.segments[-1:]:
+                newest.log.check()
         if not self.segments:
             self._create(now_ms)
         elif self.active.should_roll(size, last_offset, timestamp_ms, now_ms, self.config):
             self.roll(now_ms)
         return self.segments[-1]
 
+    def check_online(self) -> None:
+        """Raises KAFKA_STORAGE_ERROR."""
+        if self.offline_reason is not None:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} is offline: {self.offline_reason}")
+
     def _check_sound(self) -> None:
+        self.check_online()
         if self.is_failed:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} has failed")
 
+    def check_directory(self) -> None:
+        """Raises `Damaged` where what is not a directory is in its place: files are never written behind a link."""
+        if self.fs.is_dir(self.directory) is False:
+            raise Damaged(self.directory, "a link or a file is in the place of a directory; move the directory itself there")
+
     def _create(self, now_ms: int) -> None:
+        """Make the directory. Raises FileExistsError where an earlier topic's files could not be moved out of it."""
+        self.check_directory()
+        if any(name.endswith((LOG_SUFFIX, snapshot.SUFFIX)) for name in self.fs.list_dir(self.directory)):
+            raise FileExistsError(errno.EEXIST, f"{self.directory} holds the files of an earlier topic; move it away")
         self.fs.make_dir(self.directory)
         if self.topic_id != NO_UUID:
             write_partition_metadata(self.fs, self.directory, self.topic_id)
@@ -224,7 +254,10 @@ class Log:
             self.epochs.truncate_start(before_offset)
 
     def delete_old(self, now_ms: int, at_most: int) -> list[str]:
-        """Apply retention by time, by size and by log start to some segments; the renamed files, to be unlinked later."""
+        """Apply retention by time, by size and by log start to some segments; the renamed files, to be unlinked later.
+
+        Raises OSError where not even the first can be renamed.
+        """
         if not self.segments:
             return []
         gone = 0
@@ -241,14 +274,22 @@ class Log:
                 self.roll(now_ms)
         if gone == 0:
             return []
-        gone = min(gone, at_most)
-        doomed, self.segments = self.segments[:gone], self.segments[gone:]
+        renamed: list[str] = []
+        for _ in range(min(gone, at_most)):
+            try:
+                renamed += self.segments[0].mark_deleted()
+            except OSError:
+                # It is still the log's, with all behind it.
+                if not renamed:
+                    raise
+                break
+            del self.segments[0]
         if self.segments[0].base_offset > self.log_start_offset:
             self.log_start_offset = self.segments[0].base_offset
             self.producers.drop_open_before(self.log_start_offset)
             self.epochs.truncate_start(self.log_start_offset)
         self._drop_old_snapshots()
-        return [path for segment in doomed for path in segment.mark_deleted()]
+        return renamed
 
     def _deletable(self) -> int:
         """Segments whose every record lies below the high watermark."""
@@ -311,15 +352,17 @@ class Log:
         self.recovery_point = self.log_end_offset
 
     def close(self) -> None:
-        """A clean end: snapshot at the log end, indexes written, everything synced."""
+        """A clean end: snapshot at the log end, indexes written, everything synced. Raises OSError with all descriptors closed."""
         if not self.segments:
             return
-        if not self.is_failed:
-            snapshot.write(self.fs, self.directory, self.producers, self.log_end_offset)
-            self._drop_old_snapshots()
-            self.flush()
-        for segment in self.segments:
-            segment.close()
+        try:
+            if not self.is_failed and not self.is_offline:
+                self.active.log.check()
+                snapshot.write(self.fs, self.directory, self.producers, self.log_end_offset)
+                self._drop_old_snapshots()
+                self.flush()
+        finally:
+            self.abandon()
 
     def abandon(self) -> None:
         """Close the descriptors and write nothing."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from protocol.errors import KafkaError
 from protocol.primitives import NO_UUID
 from storage.checkpoints import read_offsets, read_partition_metadata, write_offsets
 from storage.cleaning import Cleaned, Dirty, clean
@@ -37,6 +38,13 @@ SEGMENTS_AT_ONCE = 20
 TopicPartition = tuple[str, int]
 
 
+def described(error: Exception) -> str:
+    """One line that says what went wrong and with which file."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
 class DirectoryError(Exception):
     """The directory cannot be used; the text is one line for a person."""
 
@@ -62,14 +70,22 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 
 
 def read_identity(fs: Filesystem, path: str) -> Identity | None:
-    raw = fs.read_file(f"{path}/{META_FILE}")
+    """None for a directory that has none yet. Raises `DirectoryError`."""
+    try:
+        raw = fs.read_file(f"{path}/{META_FILE}")
+    except OSError as error:
+        raise DirectoryError(f"cannot use {path}: {described(error)}") from error
     if raw is None:
         return None
-    found = dict(line.split("=", 1) for line in raw.decode().splitlines() if "=" in line and not line.startswith("#"))
     try:
+        lines = [line for line in raw.decode().splitlines() if "=" in line and not line.startswith("#")]
+        found = dict(line.split("=", 1) for line in lines)
         return Identity(found["cluster.id"], int(found["node.id"]), found.get("directory.id", ""))
+    except UnicodeDecodeError:
+        reason = "it is no text"
     except (KeyError, ValueError) as error:
-        raise DirectoryError(f"{path}/{META_FILE} is damaged ({error}); restore it or start with another directory") from None
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    raise DirectoryError(f"{path}/{META_FILE} is damaged ({reason}); restore it or start with another directory")
 
 
 def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
@@ -110,10 +126,14 @@ class LogDirectory:
         try:
             self.fs.make_dir(self.path)
             self._lock = self.fs.lock(f"{self.path}/{LOCK_FILE}")
+            if self._lock is None:
+                raise DirectoryError(f"{self.path} is in use by another broker; stop it or give another --data-dir")
+            self._read_checkpoints()
         except OSError as error:
-            raise DirectoryError(f"cannot use {self.path}: {error.strerror or error}") from error
-        if self._lock is None:
-            raise DirectoryError(f"{self.path} is in use by another broker; stop it or give another --data-dir")
+            self.fs.unlock(self._lock)
+            raise DirectoryError(f"cannot use {self.path}: {described(error)}") from error
+
+    def _read_checkpoints(self) -> None:
         clean = f"{self.path}/{CLEAN_FILE}"
         self.was_clean = self.fs.read_file(clean) is not None
         # Gone before anything is loaded: a crash while loading must count as unclean (KAFKA-10471).
@@ -135,19 +155,36 @@ class LogDirectory:
         return f"{self.path}/{topic}-{partition}"
 
     def open(self, topic: str, partition: int, config: LogConfig, now_ms: int, topic_id: bytes = NO_UUID) -> tuple[Log, Report]:
-        """Open a log that is on disk, or make one that will be at its first append."""
+        """Open a log that is on disk, or make one that will be at its first append.
+
+        One that cannot be opened is offline: it says why, and all others are served.
+        """
         key = (topic, partition)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
-        report = open_log(
+        try:
+            report = self._load(log, now_ms)
+        except (OSError, KafkaError, ValueError) as error:
+            log.abandon()
+            log = Log(self.fs, log.directory, topic, partition, config, topic_id)
+            log.offline_reason = described(error)
+            report = Report()
+        log.first_dirty_offset = self._first_dirty.get(key, 0)
+        self.logs[key] = log
+        return log, report
+
+    def _load(self, log: Log, now_ms: int) -> Report:
+        """Raises OSError, and whatever reading a log may raise that is none."""
+        key = (log.topic, log.partition)
+        log.check_directory()
+        # Damaged metadata is told of here, where there is a log to take offline.
+        self.topic_id_on_disk(*key)
+        return open_log(
             log,
             now_ms,
             clean=self.was_clean,
             recovery_point=self._recovery_points.get(key, 0),
             log_start_offset=self._log_starts.get(key),
         )
-        log.first_dirty_offset = self._first_dirty.get(key, 0)
-        self.logs[key] = log
-        return log, report
 
     def create(self, topic: str, partition: int, config: LogConfig, topic_id: bytes) -> Log:
         """A log that did not exist before."""
@@ -171,7 +208,7 @@ class LogDirectory:
             self._trash.append((now_ms + log.config.file_delete_delay_ms, renamed, True))
 
     def set_aside(self, topic: str, partition: int, unique: str) -> str:
-        """Rename a directory that belongs to no topic, as Kafka does with strays; its new name."""
+        """Rename a directory that belongs to no topic, as Kafka does with strays; its new name. Raises OSError."""
         renamed = f"{self.path}/{topic[:200]}-{partition}.{unique}{STRAY_SUFFIX}"
         self.fs.rename(self.directory_of(topic, partition), renamed)
         return renamed
@@ -197,17 +234,26 @@ class LogDirectory:
         yield remove
 
     def apply_retention(self, now_ms: int) -> Steps[None]:
-        """Delete what the logs' settings let go, in steps of a few segments."""
+        """Delete what the logs' settings let go, in steps of a few segments.
+
+        A log that cannot be cut keeps no other from it: the first error is raised at the end.
+        """
         moved, pace = False, Pace()
+        failure: OSError | None = None
         for log in list(self.logs.values()):
-            while paths := log.delete_old(now_ms, SEGMENTS_AT_ONCE):
-                self.retire(paths, now_ms + log.config.file_delete_delay_ms)
-                moved = True
-                yield None
+            try:
+                while not log.is_offline and (paths := log.delete_old(now_ms, SEGMENTS_AT_ONCE)):
+                    self.retire(paths, now_ms + log.config.file_delete_delay_ms)
+                    moved = True
+                    yield None
+            except OSError as error:
+                failure = failure or error
             if pace.is_over(1):
                 yield None
         if moved:
             self.write_log_starts()
+        if failure is not None:
+            raise failure
 
     def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
         """In steps that each look at ``at_once`` producers at most."""
@@ -218,7 +264,8 @@ class LogDirectory:
     # checkpoints
 
     def _written(self, value: Callable[[Log], int]) -> dict[TopicPartition, int]:
-        return {key: value(log) for key, log in self.logs.items() if log.segments}
+        """Of logs that are offline nothing is said: the next start reads all of them."""
+        return {key: value(log) for key, log in self.logs.items() if log.segments and not log.is_offline}
 
     def checkpoint(self) -> Steps[None]:
         """Write the checkpoints, a file a step."""
@@ -236,7 +283,7 @@ class LogDirectory:
         settled, pace = [], Pace()
         for log in logs:
             files, point = log.settled()
-            if files and not log.is_failed:
+            if files and not log.is_failed and not log.is_offline:
                 settled.append((log, files, point))
             if pace.is_over(1):
                 yield None
@@ -273,6 +320,12 @@ class LogDirectory:
             for key, log in self.logs.items()
             if log.segments and log.log_start_offset > log.segments[0].base_offset
         }
+        # One that could not be opened keeps what the last start knew: deleted records must not come back with it.
+        starts |= {
+            key: self._log_starts[key]
+            for key, log in self.logs.items()
+            if log.is_offline and not log.segments and key in self._log_starts
+        }
         path = f"{self.path}/{LOG_STARTS}"
         write_offsets(self.fs, path, starts)
         return path
@@ -283,14 +336,29 @@ class LogDirectory:
             log.abandon()
         self.fs.unlock(self._lock)
 
-    def close(self) -> None:
-        """A clean stop; the clean-shutdown file is the very last that is written."""
-        failed = False
+    def close(self) -> list[str]:
+        """A stop; what could not be written, a line each.
+
+        The clean-shutdown file is the very last that is written, and only where all else was: without it the next start
+        recovers as after a crash.
+        """
+        unwritten: list[str] = []
+
+        def tried(work: Callable[[], None], name: str) -> bool:
+            try:
+                work()
+            except OSError as error:
+                unwritten.append(f"{name}: {described(error)}")
+                return False
+            return True
+
+        is_whole = True
         for log in self.logs.values():
-            log.close()
-            failed = failed or log.is_failed
-        run(self.empty_trash(1 << 62))
-        run(self.checkpoint())
-        if not failed:
-            self.fs.write_file(f"{self.path}/{CLEAN_FILE}", b'{"version":0,"brokerEpoch":0}')
+            is_whole = tried(log.close, repr(log)) and not log.is_failed and not log.is_offline and is_whole
+        tried(lambda: run(self.empty_trash(1 << 62)), "removing deleted files")
+        is_whole = tried(lambda: run(self.checkpoint()), "checkpoints") and is_whole
+        if is_whole:
+            clean = f"{self.path}/{CLEAN_FILE}"
+            tried(lambda: self.fs.write_file(clean, b'{"version":0,"brokerEpoch":0}'), CLEAN_FILE)
         self.fs.unlock(self._lock)
+        return unwritten

@@ -36,6 +36,8 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         del self._made()[size:]
 
+    def check(self) -> None: ...
+
     def sync(self) -> None: ...
 
     def close(self) -> None: ...
@@ -79,6 +81,11 @@ class MemoryFilesystem:
 
     def unlink(self, path: str) -> None:
         self.files.pop(path, None)
+
+    def is_dir(self, path: str) -> bool | None:
+        if path in self._dirs or any(p.startswith(f"{path}/") for p in self.files):
+            return True
+        return False if path in self.files else None
 
     def list_dir(self, path: str) -> list[str]:
         names = {p[len(path) + 1 :].partition("/")[0] for p in [*self.files, *self._dirs] if p.startswith(f"{path}/")}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
-from collections import deque
+import stat
 
 from protocol.primitives import Buffer
+from storage.filesystem import Damaged
 
 MAX_OPEN_FILES = 2_000
-"""Descriptors kept open; beyond that the oldest are closed and opened again when they are needed."""
+"""Descriptors kept open where nobody says how many there may be."""
+
+_PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""A link is not followed: what it points to is not the broker's to write. Opening a pipe does not wait for its other end."""
+_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 
 
 class RealFile:
@@ -23,13 +29,15 @@ class RealFile:
         self._fd = -1
         self.path = path
         try:
-            self.size = os.stat(path).st_size
+            status = os.lstat(path)
         except FileNotFoundError:
             self.size = 0
+        else:
+            _check_plain(path, status)
+            self.size = status.st_size
 
     def _open(self) -> int:
-        self._fd = os.open(self.path, self._fs.flags, 0o644)
-        self._fs.opened(self)
+        self._fd = self._fs.opened(self)
         return self._fd
 
     def append(self, data: Buffer) -> None:
@@ -46,7 +54,27 @@ class RealFile:
         self.size = start + total
 
     def read(self, size: int, offset: int) -> bytes:
-        return os.pread(self._fd if self._fd >= 0 else self._open(), size, offset)
+        data = os.pread(self._fd if self._fd >= 0 else self._open(), size, offset)
+        return data if len(data) == size else self._read_on(data, size, offset)
+
+    def _read_on(self, data: bytes, size: int, offset: int) -> bytes:
+        """What was read is short, which it may be at the end only, or where the operating system gives no more at once."""
+        wanted = max(min(size, self.size - offset), 0)
+        while len(data) < wanted:
+            more = os.pread(self._fd, wanted - len(data), offset + len(data))
+            if not more:
+                raise Damaged(self.path, f"the file ends at byte {offset + len(data)} of {self.size}: something else has cut it")
+            data += more
+        return data
+
+    def check(self) -> None:
+        if self._fd < 0:
+            return
+        held = os.fstat(self._fd)
+        if held.st_nlink == 0:
+            raise Damaged(self.path, "something else has removed the file or put another one in its place")
+        if held.st_size != self.size:
+            raise Damaged(self.path, f"the file has {held.st_size} bytes and should have {self.size}: something else writes to it")
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd if self._fd >= 0 else self._open(), size)
@@ -58,49 +86,98 @@ class RealFile:
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-            self._fs.closed()
+            fd, self._fd = self._fd, -1
+            self._fs.closed(self)
+            os.close(fd)
+
+
+def _check_plain(path: str, status: os.stat_result) -> None:
+    """Raises `Damaged` for anything but a plain file."""
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a directory" if stat.S_ISDIR(status.st_mode) else "a device"
+        raise Damaged(path, f"{'a pipe' if stat.S_ISFIFO(status.st_mode) else kind} is in the place of a file")
 
 
 class RealFilesystem:
     """`Filesystem` on the local disk, with a bound on open descriptors. ``read_only`` files are never made or written."""
 
     def __init__(self, max_open_files: int = MAX_OPEN_FILES, *, read_only: bool = False) -> None:
-        self.flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT)
-        self._open_files: deque[RealFile] = deque()
-        self._open_count = 0
-        self._max_open_files = max_open_files
+        self._read_only = read_only
+        # The one that was opened first is the first that is closed.
+        self._open_files: dict[RealFile, None] = {}
+        self.max_open_files = max_open_files
 
-    def opened(self, file: RealFile) -> None:
-        self._open_files.append(file)
-        self._open_count += 1
-        while self._open_count > self._max_open_files:
-            self._open_files.popleft().close()
-        if len(self._open_files) > 4 * self._max_open_files:
-            self._open_files = deque(f for f in self._open_files if f._fd >= 0)
+    @property
+    def open_files(self) -> int:
+        """Files that are kept open."""
+        return len(self._open_files)
 
-    def closed(self) -> None:
-        self._open_count -= 1
+    def opened(self, file: RealFile) -> int:
+        """A descriptor for a file that has none. Raises `Damaged` where it is not the file that it was."""
+        while len(self._open_files) >= self.max_open_files:
+            next(iter(self._open_files)).close()
+        if self._read_only:
+            flags = os.O_RDONLY
+        else:
+            # A file that held something is never made anew: its place would be taken by one full of zeros.
+            flags = os.O_RDWR | (0 if file.size else os.O_CREAT)
+        try:
+            fd = self._descriptor(file.path, flags)
+        except FileNotFoundError as error:
+            if file.size and not self._read_only:
+                raise Damaged(file.path, "something else has removed the file") from error
+            raise
+        try:
+            status = os.fstat(fd)
+            _check_plain(file.path, status)
+            if status.st_size != file.size and not self._read_only:
+                raise Damaged(
+                    file.path, f"the file has {status.st_size} bytes and should have {file.size}: something else writes to it"
+                )
+        except OSError:
+            os.close(fd)
+            raise
+        self._open_files[file] = None
+        return fd
+
+    def _descriptor(self, path: str, flags: int) -> int:
+        """Open; where there are no descriptors left, files that are kept open give theirs."""
+        while True:
+            try:
+                return os.open(path, flags | _PLAIN, 0o644)
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise Damaged(path, "a symbolic link is in the place of a file") from error
+                if error.errno not in _TOO_MANY_OPEN or not self._open_files:
+                    raise
+                next(iter(self._open_files)).close()
+
+    def closed(self, file: RealFile) -> None:
+        self._open_files.pop(file, None)
 
     def open(self, path: str) -> RealFile:
         return RealFile(self, path)
 
     def read_file(self, path: str) -> bytes | None:
         try:
-            with open(path, "rb") as file:
-                return file.read()
+            fd = self._descriptor(path, os.O_RDONLY)
         except FileNotFoundError:
             return None
+        try:
+            _check_plain(path, os.fstat(fd))
+            with open(fd, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(fd)
 
     def write_file(self, path: str, data: Buffer) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
+        with open(self._descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
             file.write(data)
         os.replace(temporary, path)
 
     def sync_file(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | _PLAIN)
         try:
             os.fsync(fd)
         finally:
@@ -123,6 +200,12 @@ class RealFilesystem:
         except FileNotFoundError:
             return
 
+    def is_dir(self, path: str) -> bool | None:
+        try:
+            return stat.S_ISDIR(os.lstat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def list_dir(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(path))
@@ -133,7 +216,11 @@ class RealFilesystem:
         os.makedirs(path, exist_ok=True)
 
     def remove_dir(self, path: str) -> None:
-        shutil.rmtree(path, ignore_errors=False)
+        if os.path.islink(path):
+            # What it points to is not ours.
+            os.unlink(path)
+        else:
+            shutil.rmtree(path, ignore_errors=False)
 
     def remove_empty_dir(self, path: str) -> None:
         try:
@@ -149,7 +236,7 @@ class RealFilesystem:
         return os.path.abspath(path)
 
     def lock(self, path: str) -> object | None:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = self._descriptor(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

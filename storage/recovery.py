@@ -17,6 +17,7 @@ from storage.segment import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
+    parse_file_name,
 )
 from storage.txn_index import AbortedTxn
 
@@ -33,11 +34,11 @@ class Report:
 
 
 def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log_start_offset: int | None = None) -> Report:
-    """Fill a fresh `Log` from its directory. Raises OSError."""
+    """Fill a fresh `Log` from its directory. Raises OSError: `Damaged` where files are not what they should be."""
     report = Report()
     _finish_swaps(log.fs, log.directory, now_ms)
     names = _tidy(log.fs, log.directory)
-    bases = [int(n[: -len(LOG_SUFFIX)]) for n in names if n.endswith(LOG_SUFFIX) and n[: -len(LOG_SUFFIX)].isdigit()]
+    bases = [base for base in (parse_file_name(name, LOG_SUFFIX) for name in names) if base is not None]
     if not bases:
         log.log_start_offset = log.log_end_offset = log.high_watermark = log_start_offset or 0
         return report
@@ -66,16 +67,17 @@ def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
         if name.partition(".")[0] in unfinished:
             fs.unlink(f"{directory}/{name}")
     for name in names:
-        stem, _, suffix = name.partition(".")
-        if stem in unfinished or "." + suffix != LOG_SUFFIX + SWAP_SUFFIX:
+        stem = parse_file_name(name, LOG_SUFFIX + SWAP_SUFFIX)
+        if stem is None or name.partition(".")[0] in unfinished:
             continue
-        swapped = Segment(fs, directory, int(stem), now_ms, SWAP_SUFFIX)
+        swapped = Segment(fs, directory, stem, now_ms, SWAP_SUFFIX)
         end = swapped.last_next_offset()
         swapped.close()
         for old in fs.list_dir(directory):
-            base, _, kind = old.partition(".")
-            if "." + kind in (LOG_SUFFIX, *_INDEX_SUFFIXES) and int(stem) <= int(base) < max(end, int(stem) + 1):
-                fs.unlink(f"{directory}/{old}")
+            for kind in (LOG_SUFFIX, *_INDEX_SUFFIXES):
+                base = parse_file_name(old, kind)
+                if base is not None and stem <= base < max(end, stem + 1):
+                    fs.unlink(f"{directory}/{old}")
         swapped.rename("")
     for name in fs.list_dir(directory):
         # The log came last, so it is in its place: what is called *.swap still is one of its indexes.

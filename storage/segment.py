@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 
 from protocol.primitives import Buffer
 from protocol.records import HEADER_BYTES, MIN_BATCH_LENGTH, BatchHeader, crc_is_valid, read_header
+from storage.checkpoints import MAX_OFFSET
 from storage.config import LogConfig
 from storage.filesystem import File, Filesystem
 from storage.indexes import OffsetIndex, TimeIndex
@@ -21,10 +23,23 @@ CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 SCAN_BYTES = 1 << 20
 LOOKUP_BYTES = 1 << 15
+MOST_ABORTED = 1 << 20
+"""Aborted transactions that a segment's index may have beyond its batches."""
+
+
+_FILE_NAME = re.compile(r"([0-9]{20})(\..+)", re.ASCII)
 
 
 def file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
+
+
+def parse_file_name(name: str, suffix: str) -> int | None:
+    """The offset that a file is named after; None for every name that `file_name` does not give with this suffix."""
+    parts = _FILE_NAME.fullmatch(name)
+    if parts is None or parts[2] != suffix or int(parts[1]) > MAX_OFFSET:
+        return None
+    return int(parts[1])
 
 
 class Segment:
@@ -119,7 +134,10 @@ class Segment:
     def scan(
         self, position: int = 0, end: int | None = None, chunk: int = SCAN_BYTES
     ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Position, header and bytes of each batch from a file position on; ends at the first that is not whole."""
+        """Position, header and bytes of each batch from a file position on; ends at the first that is not whole.
+
+        Each turn moves on by a batch, or reads more than the last; a read gives all of what is asked for, or raises.
+        """
         end = self.log.size if end is None else end
         while position < end:
             raw = memoryview(self.log.read(min(chunk, end - position), position))
@@ -137,7 +155,7 @@ class Segment:
                 if len(raw) < HEADER_BYTES:
                     return
                 size = read_header(raw).size_bytes
-                if size > end - position:
+                if size > end - position or size <= len(raw):
                     return
                 chunk = max(chunk, size)
                 continue
@@ -151,7 +169,10 @@ class Segment:
         return None
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from a file position on: reads a window, and jumps over large batches."""
+        """Position and header of each batch from a file position on: reads a window, and jumps over large batches.
+
+        Each turn moves on by a header at least; a read gives all of what is asked for, or raises.
+        """
         end = self.log.size
         while end - position >= HEADER_BYTES:
             raw = self.log.read(min(LOOKUP_BYTES, end - position), position)
@@ -168,8 +189,12 @@ class Segment:
 
     def load(self) -> bool:
         """Take over the indexes after a clean stop; False when they must be rebuilt."""
+        at_most = self.log.size // HEADER_BYTES
+        # More entries than batches: reading them could take any amount of memory. Compaction may leave transactions without any.
+        if max(self.offset_index.stored, self.time_index.stored) > at_most or self.txn_index.stored > max(at_most, MOST_ABORTED):
+            return False
         sound = self.offset_index.load() and self.time_index.load() and self.txn_index.load(self.base_offset)
-        if self.log.size and not sound:
+        if not sound or not self.offset_index.is_within(self.log.size):
             return False
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last
         for _, header in self.headers(0):
@@ -233,8 +258,9 @@ class Segment:
         paths = []
         for file in self.files() if suffix == DELETED_SUFFIX else reversed(self.files()):
             stem = file.path.removesuffix(self._suffix)
-            # Not every segment has every index.
-            with suppress(FileNotFoundError):
+            # Not every segment has every index, and one without its log is nothing.
+            is_orphan = suffix == DELETED_SUFFIX and file is not self.log
+            with suppress(OSError if is_orphan else FileNotFoundError):
                 self._fs.rename(file.path, stem + suffix)
                 paths.append(stem + suffix)
             file.path = stem + suffix

@@ -9,6 +9,7 @@ from crc32c import crc32c
 
 from storage.filesystem import Filesystem
 from storage.producer_state import NO_BATCH, ProducerEntry, ProducerState
+from storage.segment import parse_file_name
 
 SUFFIX = ".snapshot"
 VERSION = 1
@@ -64,7 +65,8 @@ def decode(raw: bytes) -> list[ProducerEntry] | None:
 
 def offsets(fs: Filesystem, directory: str) -> list[int]:
     """Offsets of the snapshots in a directory, ascending."""
-    return [int(n[: -len(SUFFIX)]) for n in fs.list_dir(directory) if n.endswith(SUFFIX) and n[: -len(SUFFIX)].isdigit()]
+    parsed = (parse_file_name(name, SUFFIX) for name in fs.list_dir(directory))
+    return [offset for offset in parsed if offset is not None]
 
 
 def write(fs: Filesystem, directory: str, state: ProducerState, offset: int) -> None:

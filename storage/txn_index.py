@@ -50,6 +50,11 @@ class TxnIndex:
         return True
 
     @property
+    def stored(self) -> int:
+        """Entries that the file has."""
+        return self._file.size // ENTRY_BYTES
+
+    @property
     def file(self) -> File:
         return self._file
 

@@ -242,6 +242,9 @@ class SimulatedBroker:
         crashed: Callable[[], None] | None = getattr(self.fs, "crashed", None)
         if crashed is not None:
             crashed()
+        else:
+            # The operating system closes a killed process's files, and frees its lock.
+            self.broker.directory.abandon()
         self._gone()
 
     def _gone(self) -> None:

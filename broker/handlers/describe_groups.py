@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.api import Context, Declaration
 from broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from coordinator.group.group import GroupState
-from protocol.errors import Code, clipped
+from protocol.errors import Code, KafkaError, clipped
 from protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -20,7 +20,10 @@ def handle(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsRe
 
 
 def _describe(context: Context, group_id: str, operations: int) -> DescribedGroup:
-    shard, _ = context.broker.groups.shard(group_id)
+    try:
+        shard, _ = context.broker.groups.shard(group_id)
+    except KafkaError as error:
+        return DescribedGroup(error.code, error.message, group_id)
     group = shard.groups.get(group_id)
     if group is None:
         if shard.offsets.of_group(group_id):

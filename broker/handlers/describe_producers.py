@@ -21,7 +21,9 @@ def handle(context: Context, request: DescribeProducersRequest) -> DescribeProdu
 
 def _describe(context: Context, topic: str, index: int) -> PartitionResponse:
     try:
-        entries = context.broker.partitions.get(topic, index).log.producers.entries
+        log = context.broker.partitions.get(topic, index).log
+        log.check_online()
+        entries = log.producers.entries
     except KafkaError as error:
         return PartitionResponse(index, error.code, error.message)
     return PartitionResponse(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from protocol.errors import Code
+from protocol.errors import Code, KafkaError
 from protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -19,7 +19,10 @@ def handle(context: Context, request: DescribeTransactionsRequest) -> DescribeTr
 def _describe(context: Context, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(Code.INVALID_REQUEST, transactional_id)
-    found = context.broker.transactions.shard_of(transactional_id).ids.get(transactional_id)
+    try:
+        found = context.broker.transactions.shard_of(transactional_id).ids.get(transactional_id)
+    except KafkaError as error:
+        return TransactionState(error.code, transactional_id)
     if found is None:
         return TransactionState(Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
     topics: dict[str, list[int]] = {}

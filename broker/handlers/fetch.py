@@ -23,7 +23,6 @@ from protocol.messages.fetch import (
     PartitionData,
 )
 from protocol.primitives import NO_UUID
-from storage.reading import read
 
 READ_COMMITTED = 1
 IDS_FROM = 13
@@ -100,7 +99,7 @@ class Fetch:
 
     def _look_again(self) -> None:
         grown = sum(p.appended_bytes for p in self._partitions) - self._base_bytes
-        if grown < self._request.min_bytes and not any(p.log.is_failed for p in self._partitions):
+        if grown < self._request.min_bytes and not any(p.log.is_failed or p.log.is_offline for p in self._partitions):
             for partition in self._partitions:
                 partition.waiters[self._woken] = None
         elif self._read_all():
@@ -162,7 +161,7 @@ class Fetch:
                 check_leader_epoch(partition, asked.leader_epoch)
                 committed = request.isolation_level == READ_COMMITTED
                 limit = max(0, min(asked.max_bytes, budget - found))
-                piece = read(partition.log, asked.fetch_offset, limit, committed=committed, min_one_batch=found == 0)
+                piece = partition.read(asked.fetch_offset, limit, committed=committed, min_one_batch=found == 0)
             except KafkaError as error:
                 urgent = True
                 self._answers.append((asked, PartitionData(asked.key[2], error.code, -1, aborted_transactions=[], records=b"")))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from broker.api import Context, Declaration
-from broker.partitions import Partition, check_leader_epoch
+from broker.partitions import Partition, check_leader_epoch, disk_error
 from protocol.errors import Code, KafkaError
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -75,9 +75,15 @@ def _answer(context: Context, topic: str, asked: ListOffsetsPartition, *, commit
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         partition = context.broker.partitions.get(topic, asked.partition_index)
         check_leader_epoch(partition, asked.current_leader_epoch)
+        partition.log.check_online()
+    except KafkaError as error:
+        return error
+    try:
         return (yield from _look_up(partition, asked, committed=committed))
     except KafkaError as error:
         return error
+    except OSError as error:
+        return disk_error(partition.log, error)
 
 
 def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool) -> Steps[TimestampedOffset]:

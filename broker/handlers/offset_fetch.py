@@ -52,7 +52,10 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
     if not asked.group_id:
         return OffsetFetchResponseGroup(asked.group_id, [], Code.INVALID_GROUP_ID)
     broker = context.broker
-    shard, _ = broker.groups.shard(asked.group_id)
+    try:
+        shard, _ = broker.groups.shard(asked.group_id)
+    except KafkaError as error:
+        return OffsetFetchResponseGroup(asked.group_id, [], error.code)
     topics = asked.topics
     if topics is None:
         committed: dict[str, list[int]] = {}

@@ -24,6 +24,7 @@ def _look_up(context: Context, topic: str, asked: OffsetForLeaderPartition) -> E
     try:
         partition = context.broker.partitions.get(topic, asked.partition)
         check_leader_epoch(partition, asked.current_leader_epoch)
+        partition.log.check_online()
     except KafkaError as error:
         return EpochEndOffset(error.code, asked.partition)
     log = partition.log

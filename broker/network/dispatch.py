@@ -10,7 +10,7 @@ import structlog
 
 from broker.api import SERVED, Context, Declaration, Later, declaration, newest_version
 from protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
-from protocol.errors import Code
+from protocol.errors import Code, KafkaError
 from protocol.messages import APIS
 from protocol.primitives import Buffer, count_apart, message_elements
 from storage.steps import Steps
@@ -115,6 +115,8 @@ class Dispatcher:
         """The handler's response, `Later`, steps or None."""
         try:
             return route.api.handle(route.context, request)
+        except KafkaError as error:
+            return route.api.failed(request, route.context.version, error.code)
         except Exception:
             return self._failed(route, request)
 
@@ -159,6 +161,8 @@ class Dispatcher:
         if type(response) is GeneratorType:
             try:
                 response = yield from response
+            except KafkaError as error:
+                response = route.api.failed(request, route.context.version, error.code)
             except Exception:
                 response = self._failed(route, request)
         if response is None or type(response) is Later:

@@ -13,9 +13,10 @@ from pipeline.errors import PipelineError
 from protocol.records import BatchHeader, crc_is_valid, read_marker
 from storage import snapshot
 from storage.checkpoints import read_offsets
+from storage.filesystem import Damaged
 from storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS, parse_directory_name
 from storage.real_filesystem import RealFilesystem
-from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
+from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment, parse_file_name
 from storage.txn_index import AbortedTxn
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class Directory:
         names = self.fs.list_dir(directory)
         if any(name.endswith(LOG_SUFFIX + SWAP_SUFFIX) for name in names):
             raise Vanished(f"{directory} holds cleaned segments that are not in their place; start its broker, which finishes that")
-        bases = [int(n.removesuffix(LOG_SUFFIX)) for n in names if n.endswith(LOG_SUFFIX)]
+        bases = [base for base in (parse_file_name(name, LOG_SUFFIX) for name in names) if base is not None]
         if not bases:
             raise Vanished(f"{directory} has no segment; is its topic being deleted?")
         return [Segment(self.fs, directory, base, 0) for base in bases]
@@ -83,11 +84,11 @@ class Directory:
         for _ in range(ATTEMPTS - 1):
             try:
                 return look()
-            except (Vanished, FileNotFoundError):
+            except (Vanished, FileNotFoundError, Damaged):
                 time.sleep(PAUSE_S)
         try:
             return look()
-        except (Vanished, FileNotFoundError) as error:
+        except (Vanished, FileNotFoundError, Damaged) as error:
             raise PipelineError(str(error)) from None
 
     def _view(self, topic: str, partition: int) -> View:

@@ -48,6 +48,9 @@ class TracedFile:
         self._trace.append(Op("truncate", self.path, size=size))
         self._file.truncate(size)
 
+    def check(self) -> None:
+        self._file.check()
+
     def sync(self) -> None:
         self._trace.append(Op("sync", self.path))
 
@@ -86,6 +89,9 @@ class TracingFilesystem:
         if path in self.real.files:
             self.trace.append(Op("unlink", path))
             self.real.unlink(path)
+
+    def is_dir(self, path: str) -> bool | None:
+        return self.real.is_dir(path)
 
     def list_dir(self, path: str) -> list[str]:
         return self.real.list_dir(path)

@@ -12,6 +12,7 @@ from storage.log import Log
 from storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS, LogDirectory
 from storage.memory_filesystem import MemoryFilesystem
 from storage.steps import run
+from storage.txn_index import AbortedTxn
 from tests.storage.logs import NOW_MS, SMALL, end, put, state
 
 
@@ -153,3 +154,13 @@ def test_retention_takes_the_start_of_an_open_transaction(fs: MemoryFilesystem) 
     assert log.last_stable_offset == log.log_start_offset == log.segments[0].base_offset
     end(log, 1, commit=True)
     assert log.last_stable_offset == log.log_end_offset
+
+
+def test_compaction_may_leave_more_aborted_transactions_than_batches(fs: MemoryFilesystem) -> None:
+    directory, log = opened(fs)
+    put(log)
+    for number in range(3):
+        log.active.txn_index.append(AbortedTxn(number, 0, number, number))
+    directory.close()
+    _, again = opened(fs)
+    assert [entry.producer_id for entry in again.active.txn_index] == [0, 1, 2]

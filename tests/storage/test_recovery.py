@@ -308,5 +308,5 @@ def test_open_files_are_bounded(tmp_path: Path) -> None:
     for _ in range(2):
         for log in logs:
             put(log)
-    assert fs._open_count <= 8
+    assert fs.open_files <= 8
     assert [log.log_end_offset for log in logs] == [2] * 40

@@ -1,0 +1,374 @@
+"""Files that somebody else has cut, removed or replaced: one partition is offline, with one line, and all others are served."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from protocol.errors import Code
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.create_topics import CreatableTopicConfig as Config
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.messages.offset_fetch import OffsetFetchRequest
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import build_batch
+from storage.log_dir import CLEAN_FILE, META_FILE, RECOVERY_POINTS, DirectoryError
+from storage.real_filesystem import RealFilesystem
+from storage.steps import run
+from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
+
+FIRST = "00000000000000000000.log"
+OFFLINE = Code.KAFKA_STORAGE_ERROR
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[SimulatedBroker]:
+    simulated = SimulatedBroker({"log.dirs": str(tmp_path)}, fs=RealFilesystem()).start()
+    with simulated.connect() as client:
+        client.call(CreateTopicsRequest([CreatableTopic("bad", 1, 1), CreatableTopic("good", 1, 1)], 1000), 7)
+        for topic in ("bad", "good"):
+            for _ in range(5):
+                assert produce(client, topic) == 0
+    yield simulated
+    simulated.close()
+    assert simulated.bugs == 0
+
+
+def produce(client: SimulatedClient, topic: str) -> int:
+    batch = bytes(build_batch([(b"k", b"v" * 200)] * 5, START_MS))
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
+    return int(client.call(ProduceRequest(None, -1, 1000, [data]), 9).responses[0].partition_responses[0].error_code)
+
+
+def fetched(client: SimulatedClient, topic: str, offset: int = 0, max_bytes: int = 1 << 20) -> tuple[int, int]:
+    asked = [FetchTopic(topic, partitions=[FetchPartition(0, -1, offset, -1, -1, max_bytes)])]
+    answer = client.call(FetchRequest(replica_id=-1, max_wait_ms=0, max_bytes=1 << 20, session_epoch=-1, topics=asked), 12)
+    (partition,) = answer.responses[0].partitions
+    return partition.error_code, len(partition.records or b"")
+
+
+def listed(client: SimulatedClient, topic: str, timestamp: int) -> int:
+    asked = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, timestamp)])]
+    return int(client.call(ListOffsetsRequest(-1, 0, asked), 7).topics[0].partitions[0].error_code)
+
+
+def check_only_bad_is_offline(broker: SimulatedBroker) -> None:
+    with broker.connect() as client, capture_logs() as lines:
+        for _ in range(3):
+            assert produce(client, "bad") == OFFLINE
+            assert fetched(client, "bad") == (OFFLINE, 0)
+            assert listed(client, "bad", -1) == listed(client, "bad", START_MS) == OFFLINE
+        assert produce(client, "good") == 0
+        assert fetched(client, "good")[0] == 0
+        assert fetched(client, "good")[1] > 5 * 200
+    assert not lines, "it is said once, when it is seen"
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def grow(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"\0" * 100)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    other = path.with_suffix(".other")
+    other.write_bytes(path.read_bytes())
+    other.rename(path)
+
+
+READS: list[Callable[[SimulatedClient], int]] = [
+    lambda client: fetched(client, "bad", 20)[0],
+    lambda client: fetched(client, "bad", 24, 1)[0],
+    lambda client: listed(client, "bad", START_MS),
+    lambda client: listed(client, "bad", -3),
+]
+
+
+@pytest.mark.parametrize("look", READS, ids=["fetch", "fetch the end", "timestamp", "largest timestamp"])
+@pytest.mark.parametrize("harm", [cut, empty])
+def test_a_reader_meets_a_shorter_file(
+    broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None], look: Callable[[SimulatedClient], int]
+) -> None:
+    harm(tmp_path / "bad-0" / FIRST)
+    with broker.connect() as client, capture_logs() as lines:
+        assert look(client) == OFFLINE
+    assert [line["event"] for line in lines] == ["partition_offline"]
+    assert "cut" in lines[0]["reason"] or "bytes" in lines[0]["reason"]
+    check_only_bad_is_offline(broker)
+
+
+@pytest.mark.parametrize("harm", [cut, empty, grow, remove, replace])
+def test_an_append_meets_another_file(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    harm(tmp_path / "bad-0" / FIRST)
+    broker.sleep(2_000)
+    with broker.connect() as client, capture_logs() as lines:
+        assert produce(client, "bad") == OFFLINE
+    assert [line["event"] for line in lines] == ["partition_offline"]
+    check_only_bad_is_offline(broker)
+
+
+@pytest.mark.parametrize("harm", [cut, grow, remove])
+def test_a_file_that_is_opened_again_is_another(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    """With few descriptors a log's file is closed between two appends."""
+    assert isinstance(broker.fs, RealFilesystem)
+    for file in list(broker.fs._open_files):
+        file.close()
+    harm(tmp_path / "bad-0" / FIRST)
+    with broker.connect() as client:
+        assert produce(client, "bad") == OFFLINE
+    check_only_bad_is_offline(broker)
+
+
+def test_a_disk_that_cannot_read(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = broker.broker.partitions.get("bad", 0).log
+    bad_fd = log.active.log._fd  # type: ignore[attr-defined]
+    real = os.pread
+
+    def pread(fd: int, size: int, offset: int) -> bytes:
+        if fd == bad_fd:
+            raise OSError(5, "Input/output error")
+        return real(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", pread)
+    with broker.connect() as client:
+        assert fetched(client, "bad") == (OFFLINE, 0)
+    check_only_bad_is_offline(broker)
+
+
+def test_time_goes_on_with_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
+    """Retention, compaction, checkpoints and the stop; the next start takes what is whole."""
+    cut(tmp_path / "bad-0" / FIRST)
+    with broker.connect() as client:
+        assert fetched(client, "bad", 20) == (OFFLINE, 0)
+    broker.sleep(20 * 60_000)
+    assert broker.broker.unexpected_errors == 0
+    assert " bad 0 " not in (tmp_path / RECOVERY_POINTS).read_text()
+    broker.stop()
+    assert not (tmp_path / CLEAN_FILE).exists()
+    broker.start()
+    assert not broker.broker.directory.was_clean
+    with broker.connect() as client:
+        assert produce(client, "bad") == 0
+    assert broker.broker.partitions.get("bad", 0).log.log_end_offset == 15
+    assert broker.broker.partitions.get("good", 0).log.log_end_offset == 25
+
+
+# at the start
+
+
+def link(path: Path) -> None:
+    other = path.parent.parent / "elsewhere"
+    path.rename(other)
+    path.symlink_to(other)
+
+
+def pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def directory(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def device(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+NEIGHBOURS = [FIRST.replace(".log", suffix) for suffix in (".index", ".timeindex", ".txnindex")]
+WHAT = [FIRST, *NEIGHBOURS, "partition.metadata", "leader-epoch-checkpoint", "00000000000000000025.snapshot"]
+
+
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("harm", [link, pipe, directory, device])
+@pytest.mark.parametrize("name", WHAT)
+def test_what_is_no_file_is_not_followed(
+    broker: SimulatedBroker, tmp_path: Path, name: str, harm: Callable[[Path], None], kill: bool
+) -> None:
+    if kill:
+        broker.kill()
+        if name.endswith(".snapshot"):
+            # Not read where the whole log is.
+            broker.start()
+            return
+    else:
+        broker.stop()
+    path = tmp_path / "bad-0" / name
+    if harm is link and not path.exists():
+        path.write_bytes(b"")
+    harm(path)
+    target = tmp_path / "elsewhere"
+    before = target.read_bytes() if target.exists() else None
+    with capture_logs() as lines:
+        broker.start()
+    offline = [line for line in lines if line["event"] == "partition_offline"]
+    assert [name in line["reason"] for line in offline] == [True]
+    check_only_bad_is_offline(broker)
+    broker.restart()
+    assert (target.read_bytes() if target.exists() else None) == before, "what it points to is as it was"
+
+
+def test_a_partition_directory_that_is_a_link(broker: SimulatedBroker, tmp_path: Path) -> None:
+    broker.stop()
+    (tmp_path / "bad-0").rename(tmp_path / "elsewhere")
+    (tmp_path / "bad-0").symlink_to(tmp_path / "elsewhere")
+    broker.start()
+    check_only_bad_is_offline(broker)
+    broker.stop()
+    (tmp_path / "bad-0").unlink()
+    (tmp_path / "elsewhere").rename(tmp_path / "bad-0")
+    broker.start()
+    with broker.connect() as client:
+        assert produce(client, "bad") == 0
+    assert broker.broker.partitions.get("bad", 0).log.log_end_offset == 30
+
+
+def test_a_link_that_comes_before_the_first_append(broker: SimulatedBroker, tmp_path: Path) -> None:
+    with broker.connect() as client:
+        client.call(CreateTopicsRequest([CreatableTopic("late", 1, 1)], 1000), 7)
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "late-0").symlink_to(tmp_path / "elsewhere")
+        assert produce(client, "late") == OFFLINE
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_the_data_directory_itself_may_be_a_link(broker: SimulatedBroker, tmp_path: Path) -> None:
+    broker.stop()
+    linked = tmp_path.parent / f"{tmp_path.name}-link"
+    linked.symlink_to(tmp_path)
+    again = SimulatedBroker({"log.dirs": str(linked)}, fs=RealFilesystem()).start()
+    with again.connect() as client:
+        assert produce(client, "bad") == produce(client, "good") == 0
+    again.close()
+    broker.start()
+
+
+def test_partition_metadata_that_is_garbage(broker: SimulatedBroker, tmp_path: Path) -> None:
+    broker.stop()
+    path = tmp_path / "bad-0" / "partition.metadata"
+    good = path.read_bytes()
+    for damage in (b"version: 0\ntopic_id: nonsense", b"\xff\xfe topic_id: x", b"version: 0\ntopic_id: "):
+        path.write_bytes(damage)
+        broker.start()
+        check_only_bad_is_offline(broker)
+        broker.stop()
+    for lost in (b"", bytes(40), good):
+        path.write_bytes(lost)
+        broker.start()
+        assert broker.broker.partitions.get("bad", 0).log.log_end_offset == 25, "a power cut may leave it empty"
+        broker.stop()
+    broker.start()
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
+@pytest.mark.parametrize("size", [1, 7, 12, 34, 1 << 42])
+def test_an_index_of_any_length(broker: SimulatedBroker, tmp_path: Path, suffix: str, size: int) -> None:
+    """The last is a terabyte, of which nothing is written: reading it would take all memory."""
+    broker.stop()
+    path = tmp_path / "bad-0" / FIRST.replace(".log", suffix)
+    path.touch()
+    os.truncate(path, size)
+    broker.start()
+    with broker.connect() as client:
+        assert fetched(client, "bad")[0] == produce(client, "bad") == 0
+
+
+def test_names_that_no_broker_gives(broker: SimulatedBroker, tmp_path: Path) -> None:
+    broker.stop()
+    for name in ("9" * 20 + ".log", "\u0660.log", "5.log", "x.log.swap", "9" * 30 + ".snapshot", "\u00b2.snapshot", "notes.txt"):
+        (tmp_path / "bad-0" / name).write_bytes(b"noise" * 100)
+    broker.start()
+    with broker.connect() as client:
+        assert fetched(client, "bad")[0] == produce(client, "bad") == 0
+
+
+def test_an_offline_group_partition_never_says_that_it_holds_nothing(broker: SimulatedBroker, tmp_path: Path) -> None:
+    """A consumer that is told so would begin anew."""
+    with broker.connect() as client:
+        assert client.call(OffsetFetchRequest("g", None), 7).error_code == 0
+    index = broker.broker.groups.partition_of("g")
+    log = broker.broker.partitions.get("__consumer_offsets", index)
+    log.append_own(build_batch([(b"no record of ours", None)], START_MS))
+    broker.stop()
+    link(tmp_path / f"__consumer_offsets-{index}" / FIRST)
+    broker.start()
+    with broker.connect() as client:
+        assert client.call(OffsetFetchRequest("g", None), 7).error_code == Code.NOT_COORDINATOR
+        assert produce(client, "good") == 0
+
+
+# what belongs to the whole directory
+
+
+@pytest.mark.parametrize("name", [META_FILE, CLEAN_FILE, RECOVERY_POINTS, ".lock", f"__cluster_metadata-0/{FIRST}"])
+@pytest.mark.parametrize("harm", [pipe, directory, device])
+def test_the_broker_does_not_start_on_what_is_no_file(
+    broker: SimulatedBroker, tmp_path: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    broker.stop()
+    path = tmp_path / name
+    before = path.read_bytes()
+    harm(path)
+    if not (name == CLEAN_FILE and harm is device) and not (name == ".lock" and harm is pipe):
+        with pytest.raises(DirectoryError, match=name):
+            broker.start()
+    if path.is_dir():
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+    path.write_bytes(before)
+    broker.start()
+
+
+@pytest.mark.parametrize("raw", [bytes(range(256)), b"", b"node.id=1\n", b"cluster.id=x\nnode.id=one\n"])
+def test_meta_properties_that_cannot_be_read(broker: SimulatedBroker, tmp_path: Path, raw: bytes) -> None:
+    broker.stop()
+    path = tmp_path / META_FILE
+    before = path.read_bytes()
+    path.write_bytes(raw)
+    with pytest.raises(DirectoryError, match="damaged"):
+        broker.start()
+    path.write_bytes(before)
+    broker.start()
+
+
+@pytest.mark.parametrize("name", [RECOVERY_POINTS, "replication-offset-checkpoint", "log-start-offset-checkpoint"])
+@pytest.mark.parametrize("raw", [b"0\n1\nbad 0 -5\n", b"0\n1\nbad 0 " + b"9" * 40 + b"\n", bytes(range(256)), b"\xb2\n\xb2\n"])
+def test_checkpoints_that_say_the_impossible(broker: SimulatedBroker, tmp_path: Path, name: str, raw: bytes) -> None:
+    broker.kill()
+    (tmp_path / name).write_bytes(raw)
+    broker.start()
+    assert broker.broker.partitions.get("bad", 0).log.log_end_offset == 25
+    assert broker.broker.partitions.get("bad", 0).log.log_start_offset == 0
+
+
+def test_a_compacted_log_that_cannot_be_read_is_left_alone(broker: SimulatedBroker, tmp_path: Path) -> None:
+    with broker.connect() as client:
+        configs = [Config("cleanup.policy", "compact"), Config("internal.segment.bytes", "1500")]
+        configs.append(Config("min.cleanable.dirty.ratio", "0.01"))
+        client.call(CreateTopicsRequest([CreatableTopic("c", 1, 1, [], configs)], 1000), 7)
+        for _ in range(6):
+            assert produce(client, "c") == 0
+        cut(tmp_path / "c-0" / FIRST)
+        broker.sleep(60_000)
+        run(broker.broker.housekeeping.compact())
+        assert fetched(client, "c") == (OFFLINE, 0)
+        assert produce(client, "good") == 0
