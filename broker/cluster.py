@@ -22,7 +22,7 @@ from coordinator.cluster import (
 from coordinator.result import LogRecord
 from protocol.errors import KafkaError
 from storage.config import LogConfig
-from storage.log_dir import DirectoryError
+from storage.log_dir import DirectoryError, described
 from storage.recovery import Report
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ class Cluster:
             if self._belongs(name, index):
                 on_disk.add((name, index))
             elif (name, index) != (METADATA_TOPIC, 0):
-                renamed = self._broker.directory.set_aside(name, index, self._broker.env.random_uuid().hex())
-                log.warning("stray_directory_set_aside", directory=renamed)
+                self._set_aside(name, index)
         for topic in self.state.topics.values():
             for index in range(topic.partition_count):
                 self._open(topic, index, exists=(topic.name, index) in on_disk)
@@ -102,6 +101,17 @@ class Cluster:
         if METADATA_TOPIC in self.state.topics:
             self._runtime.execute(self.state.delete_topic(METADATA_TOPIC))
             log.warning("topic_over_the_metadata_removed", topic=METADATA_TOPIC, hint="what clients wrote to it is not served")
+
+    def _set_aside(self, name: str, index: int) -> None:
+        directory = self._broker.directory
+        if not directory.fs.is_dir(directory.directory_of(name, index)):
+            return
+        try:
+            renamed = directory.set_aside(name, index, self._broker.env.random_uuid().hex())
+        except OSError as error:
+            log.warning("stray_directory_in_the_way", directory=directory.directory_of(name, index), error=described(error))
+        else:
+            log.warning("stray_directory_set_aside", directory=renamed)
 
     def _belongs(self, name: str, index: int) -> bool:
         """Whether a directory is the topic's own, and not that of one deleted before under the same name."""
@@ -138,7 +148,7 @@ class Cluster:
     # topics
 
     def create_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
-        """Raises `KafkaError`."""
+        """Raises `KafkaError`, with nothing changed."""
         topic_id = self._broker.env.random_uuid()
         self._runtime.execute(self.state.create_topic(name, topic_id, partition_count, configs))
         topic = self.state.topics[name]
@@ -182,6 +192,7 @@ class Cluster:
         log.info("topic_deleted", topic=name)
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
+        """Raises `KafkaError`, with nothing changed."""
         self._runtime.execute(self.state.set_configs(resource_type, name, changes))
         if resource_type == BROKER_RESOURCE:
             self._broker.reconfigure()
@@ -197,7 +208,9 @@ class Cluster:
 
     def _set_log_config(self, name: str, config: LogConfig) -> None:
         for index in range(self.state.topics[name].partition_count):
-            self._broker.partitions.get(name, index).log.config = config
+            partition = self._broker.partitions.find(name, index)
+            if partition is not None:
+                partition.log.config = config
 
     @property
     def dynamic_broker_configs(self) -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import structlog
+
 from broker.runtime import Runtime
 from coordinator.cluster import OFFSETS_TOPIC
 from coordinator.group.requests import GroupConfig
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 GROUPS_AT_ONCE = 200
+
+log = structlog.get_logger("groups")
 
 
 class Groups:
@@ -80,8 +84,12 @@ class Groups:
         shard.replay_marker(marker.producer_id, commit=marker.commit)
 
     def topics_deleted(self, topics: set[str]) -> None:
+        """Forget their offsets. The topics are gone already: what a shard cannot log now it keeps until the offsets expire."""
         for shard, runtime in self._shards.values():
-            runtime.execute(shard.forget_topics(topics))
+            try:
+                runtime.execute(shard.forget_topics(topics))
+            except KafkaError as error:
+                log.warning("offsets_not_forgotten", partition=shard.partition, topics=sorted(topics), error=str(error))
 
     # time
 

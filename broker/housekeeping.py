@@ -153,9 +153,14 @@ class Housekeeping:
                 log.info("log_cleaned", partition=repr(dirty.log), bytes_before=done.bytes_before, bytes_after=done.bytes_after)
 
     def delete_records(self, storage: Log, before_offset: int) -> None:
-        """Move a log's start, durably: a restart must not bring deleted records back."""
-        storage.delete_records(before_offset)
+        """Move a log's start, durably: a restart must not bring deleted records back. Raises KAFKA_STORAGE_ERROR."""
+        storage.check_online()
         directory = self._broker.directory
-        path = directory.write_log_starts()
+        planned = {(storage.topic, storage.partition): before_offset} if before_offset > storage.log_start_offset else {}
+        try:
+            path = directory.write_log_starts(planned)
+        except OSError as error:
+            raise disk_error(storage, error) from error
+        storage.delete_records(before_offset)
         if self._broker.commit is not None:
             self._broker.commit.wrote_file(path, directory.path)

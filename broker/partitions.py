@@ -133,10 +133,15 @@ class Partitions:
         return partition
 
     def remove(self, topic: str, index: int) -> None:
+        """Take a partition out of service. What its directory does not allow now is done by the next start."""
         partition = self._by_name.pop((topic, index), None)
-        if partition is not None:
+        if partition is None:
+            return
+        try:
             self.directory.delete(topic, index, self._env.random_uuid().hex(), self._env.now_ms())
-            partition._wake()
+        except OSError as error:
+            log.warning("directory_not_removed", partition=repr(partition.log), error=described(error))
+        partition._wake()
 
     def find(self, topic: str, index: int) -> Partition | None:
         return self._by_name.get((topic, index))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
+from contextlib import suppress
 
 import msgspec
 
@@ -249,9 +250,14 @@ class Log:
     def delete_records(self, before_offset: int) -> None:
         """Raise the log start offset; segments that lie wholly below go with the next retention, as in Kafka."""
         if before_offset > self.log_start_offset:
-            self.log_start_offset = before_offset
-            self.producers.drop_open_before(before_offset)
-            self.epochs.truncate_start(before_offset)
+            self._start_at(before_offset)
+
+    def _start_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self.producers.drop_open_before(offset)
+        # Epochs from before the start do no harm, and go with the next that can be written.
+        with suppress(OSError):
+            self.epochs.truncate_start(offset)
 
     def delete_old(self, now_ms: int, at_most: int) -> list[str]:
         """Apply retention by time, by size and by log start to some segments; the renamed files, to be unlinked later.
@@ -285,9 +291,7 @@ class Log:
                 break
             del self.segments[0]
         if self.segments[0].base_offset > self.log_start_offset:
-            self.log_start_offset = self.segments[0].base_offset
-            self.producers.drop_open_before(self.log_start_offset)
-            self.epochs.truncate_start(self.log_start_offset)
+            self._start_at(self.segments[0].base_offset)
         self._drop_old_snapshots()
         return renamed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -112,6 +112,8 @@ class LogDirectory:
         self._first_dirty: dict[TopicPartition, int] = {}
         self.was_clean = True
         self._trash: list[tuple[int, str, bool]] = []
+        # Directories that belong to no topic and could not be renamed.
+        self._in_the_way: set[TopicPartition] = set()
 
     @property
     def absolute_path(self) -> str:
@@ -145,7 +147,9 @@ class LogDirectory:
     def partitions_on_disk(self) -> Iterator[TopicPartition]:
         for name in self.fs.list_dir(self.path):
             if _DELETED_NAME.fullmatch(name):
-                self.fs.remove_dir(f"{self.path}/{name}")
+                # What cannot be removed now is tried again by the next start.
+                with suppress(OSError):
+                    self.fs.remove_dir(f"{self.path}/{name}")
                 continue
             parsed = parse_directory_name(name)
             if parsed is not None:
@@ -187,8 +191,14 @@ class LogDirectory:
         )
 
     def create(self, topic: str, partition: int, config: LogConfig, topic_id: bytes) -> Log:
-        """A log that did not exist before."""
+        """A log that did not exist before.
+
+        Where an earlier topic's directory is still in its place and cannot be moved away, it refuses to be written.
+        """
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
+        if (topic, partition) in self._in_the_way:
+            with suppress(OSError):
+                self.set_aside(topic, partition, topic_id.hex())
         self.logs[topic, partition] = log
         return log
 
@@ -196,21 +206,36 @@ class LogDirectory:
         return read_partition_metadata(self.fs, self.directory_of(topic, partition))
 
     def delete(self, topic: str, partition: int, unique: str, now_ms: int) -> None:
-        """Take a log out of service; its directory is renamed now and removed later."""
+        """Take a log out of service; its directory is renamed now and removed later. One that is not there is no error.
+
+        Raises OSError where it cannot be renamed: the log is out of service all the same, and the next start, which knows no
+        topic of its id, sets the directory aside.
+        """
         log = self.logs.pop((topic, partition), None)
         if log is None:
             return
-        log.abandon()
         log.is_failed = True
-        if log.segments:
-            renamed = f"{self.path}/{topic[:200]}-{partition}.{unique}{DELETE_SUFFIX}"
+        with suppress(OSError):
+            # Nothing in these files is wanted any more.
+            log.abandon()
+        if not log.segments and not log.is_offline:
+            return
+        renamed = f"{self.path}/{topic[:200]}-{partition}.{unique}{DELETE_SUFFIX}"
+        try:
             self.fs.rename(log.directory, renamed)
-            self._trash.append((now_ms + log.config.file_delete_delay_ms, renamed, True))
+        except FileNotFoundError:
+            return
+        except OSError:
+            self._in_the_way.add((topic, partition))
+            raise
+        self._trash.append((now_ms + log.config.file_delete_delay_ms, renamed, True))
 
     def set_aside(self, topic: str, partition: int, unique: str) -> str:
         """Rename a directory that belongs to no topic, as Kafka does with strays; its new name. Raises OSError."""
         renamed = f"{self.path}/{topic[:200]}-{partition}.{unique}{STRAY_SUFFIX}"
+        self._in_the_way.add((topic, partition))
         self.fs.rename(self.directory_of(topic, partition), renamed)
+        self._in_the_way.discard((topic, partition))
         return renamed
 
     def retire(self, paths: list[str], due_ms: int) -> None:
@@ -313,8 +338,8 @@ class LogDirectory:
         write_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}", first_dirty)
         return done
 
-    def write_log_starts(self) -> str:
-        """The path of what was written."""
+    def write_log_starts(self, planned: Mapping[TopicPartition, int] | None = None) -> str:
+        """The path of what was written. ``planned`` are starts that logs will have once this is on file. Raises OSError."""
         starts = {
             key: log.log_start_offset
             for key, log in self.logs.items()
@@ -326,6 +351,7 @@ class LogDirectory:
             for key, log in self.logs.items()
             if log.is_offline and not log.segments and key in self._log_starts
         }
+        starts |= planned or {}
         path = f"{self.path}/{LOG_STARTS}"
         write_offsets(self.fs, path, starts)
         return path
