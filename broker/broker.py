@@ -11,6 +11,7 @@ from msgspec import to_builtins
 from broker.cluster import Cluster
 from broker.config.definitions import ConfigError
 from broker.config.settings import POWER, BrokerConfig
+from broker.descriptors import share_out
 from broker.durability import GroupCommit, Waiter
 from broker.env import Env, Listening, why_not_bound
 from broker.fetch_sessions import FetchSessions
@@ -62,8 +63,10 @@ class Broker:
         self.torn: list[Lost] = []
         self.cluster_id = ""
         self._advertised: dict[str, tuple[str, int]] = {}
+        self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
+        env.fs.max_open_files = self.descriptors.files
         self.stepping = Stepping(env)
-        self.connections = Connections(env, self.settings)
+        self.connections = Connections(env, self.settings, self.descriptors.connections)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         # Only where answers must wait for the disk.
         self.commit = GroupCommit(env, self.disk_failed) if self.settings.ottla_durability == POWER else None

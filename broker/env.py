@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import socket
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from storage.filesystem import Filesystem
@@ -60,6 +62,10 @@ class Env(Protocol):
 
     def host_name(self) -> str: ...
 
+    def open_file_limit(self) -> int:
+        """How many descriptors this process may have, raised as far as the operating system allows."""
+        ...
+
 
 class Listening(Protocol):
     """An open listener and the port it got."""
@@ -87,6 +93,8 @@ def _uptime_ms() -> int:
 
 
 METRICS_TIMEOUT_S = 10.0
+MOST_DESCRIPTORS = 1 << 20
+"""More are not asked for, also where there is no limit."""
 
 
 class _MetricsServer:
@@ -156,6 +164,16 @@ class RealEnv:
 
     def host_name(self) -> str:
         return socket.gethostname()
+
+    def open_file_limit(self) -> int:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            # Some systems have a limit of their own below the one they tell.
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                soft = wanted
+        return wanted if soft == resource.RLIM_INFINITY else soft
 
 
 def process_id() -> int:

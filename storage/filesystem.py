@@ -53,7 +53,15 @@ class File(Protocol):
 
 
 class Filesystem(Protocol):
-    """What storage asks of a disk. Paths are strings; every method may raise OSError."""
+    """What storage asks of a disk. Paths are strings; every method may raise OSError.
+
+    At most ``max_open_files`` are kept open; the one that was opened first gives way, and is opened again when it is needed.
+    """
+
+    max_open_files: int
+
+    @property
+    def open_files(self) -> int: ...
 
     def open(self, path: str) -> File:
         """A file that is there, or will be at its first append. Raises `Damaged` for what is no plain file."""

@@ -47,9 +47,15 @@ class MemoryFilesystem:
     """`storage.filesystem.Filesystem` without an operating system. ``files`` by path."""
 
     def __init__(self) -> None:
+        self.max_open_files = 0
         self.files: dict[str, bytearray] = {}
         self._dirs: set[str] = set()
         self._locks: set[str] = set()
+
+    @property
+    def open_files(self) -> int:
+        """None has a descriptor."""
+        return 0
 
     def open(self, path: str) -> MemoryFile:
         return MemoryFile(self, path)

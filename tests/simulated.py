@@ -21,6 +21,7 @@ from tests.raw import Closed, api_key, newest
 START_MS = 1_700_000_000_000
 PATIENCE_MS = 60_000
 DATA_DIR = "/data"
+OPEN_FILE_LIMIT = 1 << 20
 
 
 class _Timer:
@@ -86,6 +87,9 @@ class SimulatedEnv:
 
     def host_name(self) -> str:
         return "simulated"
+
+    def open_file_limit(self) -> int:
+        return OPEN_FILE_LIMIT
 
     # time
 

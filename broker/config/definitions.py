@@ -92,6 +92,13 @@ OWN = (
         documentation="How much memory the inflating of produced batches may hold, for all requests together.",
     ),
     Definition(
+        name="ottla.max.open.files",
+        type="INT",
+        default="20000",
+        rule="8..",
+        documentation="Log files that are kept open at most; fewer where the operating system gives fewer descriptors.",
+    ),
+    Definition(
         name="ottla.metrics.host", type="STRING", default="127.0.0.1", documentation="The address that metrics are served on."
     ),
     Definition(

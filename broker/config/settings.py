@@ -81,6 +81,7 @@ class Settings(msgspec.Struct, frozen=True):
     offset_metadata_max_bytes: int
     ottla_durability: str
     ottla_inflating_memory_bytes: int
+    ottla_max_open_files: int
     ottla_metrics_host: str
     ottla_metrics_port: int | None
     ottla_queued_max_response_bytes: int

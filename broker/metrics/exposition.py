@@ -160,6 +160,11 @@ def _own(broker: Broker) -> Iterator[Metric]:
     yield _gauge("ottla_inflating_memory_limit_bytes", "Memory that it may hold", broker.inflating.limit_bytes)
     yield _gauge("ottla_startup_seconds", "Time to load everything, in s", broker.startup_ms / 1000)
     yield _gauge("ottla_unexpected_errors", "Bugs met", broker.unexpected_errors)
+    yield _gauge("ottla_open_files", "Log files that are kept open", broker.env.fs.open_files)
+    yield _gauge("ottla_open_files_limit", "Log files that may be kept open", broker.env.fs.max_open_files)
+    yield _gauge("ottla_connections_limit", "Connections that may be open", broker.connections.limit)
+    offline = sum(partition.log.is_offline for partition in broker.partitions)
+    yield _gauge("kafka_server_replicamanager_offlinereplicacount", "Partitions that are offline", offline)
 
 
 def _budgets(broker: Broker) -> Iterator[Metric]:

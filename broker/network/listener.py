@@ -96,8 +96,10 @@ def _security_protocols(text: str) -> dict[str, str]:
 class Connections:
     """The open connections of a broker, with limits on their number, in all and by address."""
 
-    def __init__(self, env: Env, settings: Settings) -> None:
+    def __init__(self, env: Env, settings: Settings, most: int) -> None:
+        """``most`` is how many descriptors there are for connections."""
         self.tick = 0
+        self._most = most
         self.buffers = ReceiveBuffers()
         self.request_budget = RequestBudget(env, settings.queued_max_request_bytes, settings.ottla_request_stall_ms)
         self.response_budget = ResponseBudget(env, settings.ottla_queued_max_response_bytes, settings.ottla_response_stall_ms)
@@ -108,7 +110,7 @@ class Connections:
         self.set_limits(settings)
 
     def set_limits(self, settings: Settings) -> None:
-        self._limit = settings.max_connections
+        self.limit = min(settings.max_connections, self._most)
         self._limit_per_peer = settings.max_connections_per_ip
         self._limits_by_peer = connection_limits(settings.max_connections_per_ip_overrides)
         self._max_idle_ticks = max(1, settings.connections_max_idle_ms // IDLE_TICK_MS)
@@ -121,7 +123,7 @@ class Connections:
         self._next_id += 1
         connection.connection_id = self._next_id
         peer = connection.peer
-        if len(self._open) >= self._limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
+        if len(self._open) >= self.limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
             return False
         self._open[connection] = None
         self._by_peer[peer] += 1

@@ -63,6 +63,8 @@ class TracingFilesystem:
 
     real: MemoryFilesystem = field(default_factory=MemoryFilesystem)
     trace: list[Op] = field(default_factory=list)
+    max_open_files: int = 0
+    open_files: int = 0
 
     def open(self, path: str) -> TracedFile:
         return TracedFile(self.real.open(path), self.trace)

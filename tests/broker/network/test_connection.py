@@ -97,7 +97,7 @@ def broker() -> Any:
         env=env,
         settings=settings,
         stepping=Stepping(env),
-        connections=Connections(env, settings),
+        connections=Connections(env, settings, 1 << 20),
         unexpected_errors=0,
         counters=Counters(),
         commit=None,
@@ -214,8 +214,9 @@ def test_idle_connections_are_closed(connected: tuple[Connection, Transport], br
     assert transport.closed
 
 
-def test_too_many_connections_are_refused(broker: Any) -> None:
-    broker.connections = Connections(broker.env, limits(max_connections=1))
+@pytest.mark.parametrize(("setting", "descriptors"), [(1, 1 << 20), (1 << 20, 1)])
+def test_too_many_connections_are_refused(broker: Any, setting: int, descriptors: int) -> None:
+    broker.connections = Connections(broker.env, limits(max_connections=setting), descriptors)
     transports = [Transport(), Transport()]
     for transport in transports:
         Connection(broker, "PLAINTEXT").connection_made(transport)  # type: ignore[arg-type]
@@ -234,7 +235,9 @@ def test_later_tells_only_the_first_answer() -> None:
 
 def test_too_many_connections_of_one_address_are_refused(broker: Any) -> None:
     for overrides, closed in (("", [False, True]), ("test:2,10.0.0.1:0", [False, False])):
-        broker.connections = Connections(broker.env, limits(max_connections_per_ip=1, max_connections_per_ip_overrides=overrides))
+        broker.connections = Connections(
+            broker.env, limits(max_connections_per_ip=1, max_connections_per_ip_overrides=overrides), 1 << 20
+        )
         transports = [Transport(), Transport()]
         connections = [Connection(broker, "PLAINTEXT") for _ in transports]
         for connection, transport in zip(connections, transports, strict=True):
