@@ -101,7 +101,7 @@ def _directories(fs: Filesystem, source: str) -> dict[tuple[str, int], str]:
     found = {}
     for name in names:
         parsed = parse_directory_name(name)
-        if parsed is not None and parsed[0] != METADATA_TOPIC and fs.list_dir(f"{source}/{name}"):
+        if parsed is not None and parsed[0] != METADATA_TOPIC and fs.is_dir(f"{source}/{name}") and fs.list_dir(f"{source}/{name}"):
             found[parsed] = f"{source}/{name}"
     return found
 

@@ -73,7 +73,7 @@ def _logs(fs: Filesystem, directory: str) -> dict[TopicPartition, list[str]]:
     found = {}
     for name in fs.list_dir(directory):
         where = parse_directory_name(name)
-        if where is not None:
+        if where is not None and fs.is_dir(f"{directory}/{name}"):
             paths = [f"{directory}/{name}/{n}" for n in fs.list_dir(f"{directory}/{name}") if n.endswith(LOG_SUFFIX)]
             if paths:
                 found[where] = sorted(paths)

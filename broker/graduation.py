@@ -65,7 +65,7 @@ def plan(fs: Filesystem, source: str) -> Plan:
     found = Plan(identity, state, records)
     for name in fs.list_dir(source):
         parsed = parse_directory_name(name)
-        if parsed is None or name == METADATA_DIRECTORY:
+        if parsed is None or name == METADATA_DIRECTORY or not fs.is_dir(f"{source}/{name}"):
             continue
         if not _belongs(state, parsed):
             found.notes.append(f"{name} belongs to no topic and stays behind")

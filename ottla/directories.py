@@ -35,17 +35,17 @@ class Bar:
             self._out.write(f"{self._title}: {total:,} bytes\n")
 
 
-def _carefully(directory: str, work: Callable[[], int]) -> int:
+def _carefully(work: Callable[[], int]) -> int:
     """Run it; what a person must mend becomes one line on stderr and the exit code 1."""
     from protocol.errors import KafkaError
-    from storage.log_dir import DirectoryError
+    from storage.log_dir import DirectoryError, described
 
     try:
         return work()
     except (DirectoryError, KafkaError) as error:
         print(f"ottla: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"ottla: {error.filename or directory}: {error.strerror}", file=sys.stderr)
+        print(f"ottla: {described(error)}", file=sys.stderr)
     return 1
 
 
@@ -96,7 +96,7 @@ def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, 
         _advise(found.identity.node_id, fs.absolute(target or source), say)
         return 0
 
-    return _carefully(source, work)
+    return _carefully(work)
 
 
 def _report(found: object, say: Callable[[str], None]) -> None:
@@ -144,7 +144,7 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
         say(f"{len(found.topics)} topics adopted; serve them with: ottla serve --data-dir {target}")
         return 0
 
-    return _carefully(source, work)
+    return _carefully(work)
 
 
 def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
@@ -174,4 +174,4 @@ def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
         say(f"{counted}: {len(found.findings)} not whole")
         return NOT_WHOLE if found.findings else 0
 
-    return _carefully(directory, work)
+    return _carefully(work)

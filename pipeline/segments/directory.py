@@ -53,7 +53,8 @@ class Directory:
 
     def partitions(self, topic: str) -> list[int]:
         """Raises `PipelineError` for a topic of which nothing lies here."""
-        found = [parse_directory_name(name) for name in self.fs.list_dir(self.path)]
+        names = [name for name in self.fs.list_dir(self.path) if self.fs.is_dir(f"{self.path}/{name}")]
+        found = [parse_directory_name(name) for name in names]
         indexes = sorted(where[1] for where in found if where is not None and where[0] == topic)
         if not indexes:
             raise PipelineError(f"no partition of topic {topic!r} lies in {self.path}")

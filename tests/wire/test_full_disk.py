@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from pathlib import Path
 
 import pytest
 
 from ottla import Broker
+from protocol.errors import Code
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.records import batches, crc_is_valid
+from tests.raw import RawClient
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -48,3 +52,38 @@ def test_a_full_disk_refuses_and_goes_on(tmp_path: Path, transactional: bool) ->
     found = list(batches(raw))
     assert all(crc_is_valid(raw, header, at) for at, header in found)
     assert [h.base_offset for _, h in found] == [0, 10, 20][: len(found)]
+
+
+def test_a_stop_on_a_full_disk(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path) as broker:
+        world = World(Wire(broker), "ottla", "")
+        for command in ("topic t", "A = init", "produce A t n=10 size=1000"):
+            perform(world, command)
+        limit(broker, 10)
+        assert broker.stop() == 0
+        assert any("not_written" in line for line in broker.logs)
+        assert not any("Traceback" in line for line in broker.logs)
+        assert not (tmp_path / ".kafka_cleanshutdown").exists()
+        broker.start()
+        world.forget_connection()
+        assert perform(world, "read t uncommitted").count("a") == 10
+        world.close()
+
+
+def test_a_log_that_is_cut_under_a_broker(tmp_path: Path) -> None:
+    """Everybody else is served, and the stop is clean in manner, if not in outcome."""
+    with Broker(data_dir=tmp_path) as broker:
+        world = World(Wire(broker), "ottla", "")
+        for command in ("topic t", "topic u", "A = init", "produce A t n=10 size=1000", "produce A u n=10 size=1000"):
+            perform(world, command)
+        (log,) = (tmp_path / "t-0").glob("*.log")
+        os.truncate(log, log.stat().st_size // 2)
+        asked = [FetchTopic("t", partitions=[FetchPartition(0, -1, 0, -1, -1, 1 << 20)])]
+        with RawClient(broker.bootstrap) as client:
+            answer = client.call(FetchRequest(replica_id=-1, max_wait_ms=0, max_bytes=1 << 20, session_epoch=-1, topics=asked), 12)
+        assert answer.responses[0].partitions[0].error_code == Code.KAFKA_STORAGE_ERROR
+        assert perform(world, "produce A t n=10 size=1000") == "KAFKA_STORAGE_ERROR"
+        assert perform(world, "read u uncommitted").count("a") == 10
+        assert perform(world, "produce A u n=10 size=1000") == "NONE @10"
+        world.close()
+        assert sum("partition_offline" in line for line in broker.logs) == 1

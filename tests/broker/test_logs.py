@@ -1,0 +1,25 @@
+"""Log lines on a stream that takes none."""
+
+from __future__ import annotations
+
+import errno
+import io
+
+from broker.logs import Unfailing
+
+
+class Full(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_takes_log_lines_away_and_nothing_else() -> None:
+    stream = Unfailing(Full())
+    assert stream.write("a line\n") == 7
+    stream.flush()
+    kept = io.StringIO()
+    Unfailing(kept).write("another\n")
+    assert kept.getvalue() == "another\n"
