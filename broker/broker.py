@@ -73,6 +73,7 @@ class Broker:
         self.partitions = Partitions(env, self.directory, self.commit)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
+            self.settings.ottla_fetch_session_max_partitions,
             lambda: int.from_bytes(env.random_uuid()[:4], "big") & 0x7FFFFFFF,
         )
 

@@ -33,10 +33,10 @@ class Session:
 
     __slots__ = ("epoch", "last_used_ms", "partitions", "session_id")
 
-    def __init__(self, session_id: int, partitions: Iterable[Asked], now_ms: int) -> None:
+    def __init__(self, session_id: int, partitions: dict[PartitionKey, Asked], now_ms: int) -> None:
         self.session_id = session_id
         self.epoch = 1
-        self.partitions: dict[PartitionKey, Asked] = {a.key: a for a in partitions}
+        self.partitions = partitions
         self.last_used_ms = now_ms
 
     def update(self, asked: Iterable[Asked], forgotten: Iterable[PartitionKey]) -> None:
@@ -57,31 +57,40 @@ class Session:
 
 
 class FetchSessions:
-    """The sessions of a broker, at most ``slots``; a full cache answers without a session, as Kafka does."""
+    """The sessions of a broker: at most ``slots``, which name at most ``max_partitions`` in all.
+
+    Where there is no room a fetch is answered without a session, as Kafka does, and names all its partitions each time.
+    """
 
     EVICTABLE_AFTER_MS = 120_000
 
-    def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
+    def __init__(self, slots: int, max_partitions: int, new_id: Callable[[], int]) -> None:
         self._slots = slots
+        self._max_partitions = max_partitions
         self._new_id = new_id
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self.partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, partitions: list[Asked], now_ms: int) -> Session | None:
-        """A new session, None when there is no room."""
-        if not partitions:
+    def get(self, session_id: int) -> Session | None:
+        return self._sessions.get(session_id)
+
+    def open(self, partitions: dict[PartitionKey, Asked], now_ms: int) -> Session | None:
+        """A new session, which the partitions belong to from here on; None when there is no room."""
+        if not partitions or len(partitions) > self._max_partitions:
             return None
-        if len(self._sessions) >= self._slots:
+        while len(self._sessions) >= self._slots or self.partition_count + len(partitions) > self._max_partitions:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now_ms - oldest.last_used_ms < self.EVICTABLE_AFTER_MS:
                 return None
-            del self._sessions[oldest.session_id]
+            self.close(oldest.session_id)
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._new_id()
         session = self._sessions[session_id] = Session(session_id, partitions, now_ms)
+        self.partition_count += len(session.partitions)
         return session
 
     def resume(self, session_id: int, epoch: int, now_ms: int) -> Session:
@@ -96,5 +105,20 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         return session
 
+    def update(self, session: Session, asked: Iterable[Asked], forgotten: Iterable[PartitionKey]) -> None:
+        """Take in what a fetch changes of its session.
+
+        Raises FETCH_SESSION_ID_NOT_FOUND where it names more than there is room for: the session ends, and the client
+        begins anew with all its partitions.
+        """
+        before = len(session.partitions)
+        session.update(asked, forgotten)
+        self.partition_count += len(session.partitions) - before
+        if self.partition_count > self._max_partitions and len(session.partitions) > before:
+            self.close(session.session_id)
+            raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
+
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= len(session.partitions)

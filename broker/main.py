@@ -21,7 +21,8 @@ from broker.env import RealEnv, process_id
 from storage.log_dir import DirectoryError
 from storage.memory import keep_freed_memory
 
-GC_THRESHOLD = 50_000
+GC_THRESHOLDS = (10_000, 50, 100)
+"""When the collector walks its generations: seldom, for a broker makes little garbage in cycles."""
 SWITCH_INTERVAL_S = 0.001
 """How long work beside the event loop may keep Python's interpreter lock from it, in s."""
 
@@ -63,7 +64,7 @@ async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: 
     # What start-up has made lives as long as the process: keep the collector from walking it again and again.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, 20, 100)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         _tell_ready(broker, ready_file)
         await stop.wait()

@@ -21,7 +21,7 @@ T = TypeVar("T")
 NO_UUID = bytes(16)
 MAX_TAGGED_FIELDS = 128
 """Tagged fields in one section; Kafka has no cap and can be made to work through millions (CVE-2026-111115)."""
-MAX_ELEMENTS = 1_000_000
+MAX_ELEMENTS = 250_000
 """Elements of all arrays of one message: a hundred bytes of memory each, from as little as one byte sent (CVE-2026-111108)."""
 
 MAX_STRING_BYTES = 0x7FFF

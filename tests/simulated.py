@@ -214,6 +214,8 @@ class SimulatedClient:
 class SimulatedBroker:
     """A broker in this process that can be stopped, killed and started again on its files."""
 
+    env_type = SimulatedEnv
+
     def __init__(
         self,
         settings: dict[str, str] | None = None,
@@ -228,11 +230,11 @@ class SimulatedBroker:
         self.fs = MemoryFilesystem() if fs is None else fs
         self._rng = random.Random(seed)
         self._loop = asyncio.new_event_loop()
-        self.env = SimulatedEnv(self.fs, self._rng, now_ms)
+        self.env = self.env_type(self.fs, self._rng, now_ms)
         self.bugs = 0
 
     def start(self) -> SimulatedBroker:
-        self.env = SimulatedEnv(self.fs, self._rng, self.env.steady_ms() + 5)
+        self.env = self.env_type(self.fs, self._rng, self.env.steady_ms() + 5)
         self.broker = Broker(cast(Any, self.env), BrokerConfig(self._settings), self._features)
         self._loop.run_until_complete(self.broker.start())
         self.env.settle()

@@ -85,6 +85,13 @@ OWN = (
         documentation="What an acknowledged record survives: with process a killed broker, with power a power cut as well.",
     ),
     Definition(
+        name="ottla.fetch.session.max.partitions",
+        type="INT",
+        default="200000",
+        rule="0..",
+        documentation="How many partitions the fetch sessions of all clients may name together.",
+    ),
+    Definition(
         name="ottla.inflating.memory.bytes",
         type="LONG",
         default=str(256 << 20),

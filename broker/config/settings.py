@@ -80,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True):
     offsets_retention_check_interval_ms: int
     offset_metadata_max_bytes: int
     ottla_durability: str
+    ottla_fetch_session_max_partitions: int
     ottla_inflating_memory_bytes: int
     ottla_max_open_files: int
     ottla_metrics_host: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.common import at_once_or_in_steps
-from broker.handlers.config_changes import ITEMS_PER_RESOURCE, apply, check_keys, check_named_once, check_resource, repeated
+from broker.handlers.config_changes import CHANGE_WORK, apply, check_keys, check_named_once, check_resource, repeated
+from broker.handlers.each import Handled, for_each
 from protocol.errors import Code, KafkaError
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -12,20 +12,16 @@ from protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from storage.steps import Steps
 
 
-def handle(context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse | Steps[AlterConfigsResponse]:
-    return at_once_or_in_steps(ITEMS_PER_RESOURCE * len(request.resources), _alter_all(context, request))
-
-
-def _alter_all(context: Context, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
+def handle(context: Context, request: AlterConfigsRequest) -> Handled[AlterConfigsResponse]:
     twice = repeated(request.resources)
-    responses = []
-    for resource in request.resources:
-        responses.append(_alter(context, resource, twice, request.validate_only))
-        yield None
-    return AlterConfigsResponse(0, responses)
+    return for_each(
+        request.resources,
+        lambda resource: _alter(context, resource, twice, request.validate_only),
+        lambda results: AlterConfigsResponse(0, list(results)),
+        work=CHANGE_WORK,
+    )
 
 
 def _alter(

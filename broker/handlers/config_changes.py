@@ -18,8 +18,8 @@ from protocol.errors import Code, KafkaError
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-ITEMS_PER_RESOURCE = 20
-"""A topic's configs take about a fifth of a millisecond to change or to describe: as long as twenty other items."""
+CHANGE_WORK = 100
+"""What changing a resource's configs takes, in the units of `storage.steps`: about a fifth of a millisecond."""
 _FIXED = {"listeners", "listener.security.protocol.map"}
 """Dynamic in Kafka; here a listener is opened at the start only."""
 

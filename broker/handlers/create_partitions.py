@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled, for_each
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -14,16 +15,17 @@ from protocol.messages.create_partitions import (
 )
 
 
-def handle(context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+def handle(context: Context, request: CreatePartitionsRequest) -> Handled[CreatePartitionsResponse]:
     counts = Counter(topic.name for topic in request.topics)
-    # A topic that is named twice is refused once and stays as it is.
-    results = [
-        CreatePartitionsTopicResult(name, Code.INVALID_REQUEST, "Duplicate topic name.")
-        if counts[name] > 1
-        else _create(context, topic, request.validate_only)
-        for name, topic in {topic.name: topic for topic in request.topics}.items()
-    ]
-    return CreatePartitionsResponse(0, results)
+
+    def create(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+        if counts[topic.name] > 1:
+            # Refused once, and the topic stays as it is.
+            return CreatePartitionsTopicResult(topic.name, Code.INVALID_REQUEST, "Duplicate topic name.")
+        return _create(context, topic, request.validate_only)
+
+    topics = {topic.name: topic for topic in request.topics}.values()
+    return for_each(topics, create, lambda results: CreatePartitionsResponse(0, list(results)), work=500)
 
 
 def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:

@@ -8,6 +8,7 @@ from broker.api import Context, Declaration
 from broker.config.definitions import ConfigError
 from broker.config.topics import validate_all
 from broker.handlers.configs import topic_entries
+from broker.handlers.each import Handled, for_each
 from coordinator.cluster import check_creatable
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_topics import (
@@ -20,17 +21,19 @@ from protocol.messages.create_topics import (
 from protocol.primitives import NO_UUID
 
 
-def handle(context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
+def handle(context: Context, request: CreateTopicsRequest) -> Handled[CreateTopicsResponse]:
     counts = Counter(topic.name for topic in request.topics)
-    results = []
-    for topic in {t.name: t for t in request.topics}.values():
+
+    def create(topic: CreatableTopic) -> CreatableTopicResult:
         try:
             if counts[topic.name] > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            results.append(_create(context, topic, request.validate_only))
+            return _create(context, topic, request.validate_only)
         except KafkaError as error:
-            results.append(CreatableTopicResult(topic.name, NO_UUID, error.code, error.message))
-    return CreateTopicsResponse(0, results)
+            return CreatableTopicResult(topic.name, NO_UUID, error.code, error.message)
+
+    topics = {t.name: t for t in request.topics}.values()
+    return for_each(topics, create, lambda results: CreateTopicsResponse(0, list(results)), work=500)
 
 
 def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:

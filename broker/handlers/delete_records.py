@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled, for_each
 from coordinator.cluster import INTERNAL_TOPICS
 from protocol.errors import Code, KafkaError
 from protocol.messages.delete_records import (
@@ -16,10 +20,14 @@ from protocol.messages.delete_records import (
 TO_THE_END = -1
 
 
-def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        0, [DeleteRecordsTopicResult(t.name, [_delete(context, t.name, p) for p in t.partitions]) for t in request.topics]
-    )
+def handle(context: Context, request: DeleteRecordsRequest) -> Handled[DeleteRecordsResponse]:
+    def answer(results: Iterator[DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
+        return DeleteRecordsResponse(
+            0, [DeleteRecordsTopicResult(t.name, list(islice(results, len(t.partitions)))) for t in request.topics]
+        )
+
+    asked = ((t.name, p) for t in request.topics for p in t.partitions)
+    return for_each(asked, lambda a: _delete(context, *a), answer, work=100)
 
 
 def _delete(context: Context, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from broker.api import Context, Declaration
 from broker.handlers.common import topic_id, topic_name
+from broker.handlers.each import Handled, for_each
 from protocol.errors import Code, KafkaError
 from protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -16,21 +17,21 @@ from protocol.messages.delete_topics import (
 from protocol.primitives import NO_UUID
 
 
-def handle(context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+def handle(context: Context, request: DeleteTopicsRequest) -> Handled[DeleteTopicsResponse]:
     asked = request.topics if context.version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     by_name = Counter(topic.name for topic in asked)
     by_id = Counter(topic.topic_id for topic in asked)
     # A topic that is named twice is refused once and stays. Entries of neither name nor id are refused one by one.
     distinct = {(t.name, t.topic_id) if t.name is not None or t.topic_id != NO_UUID else at: t for at, t in enumerate(asked)}
-    results = []
-    for topic in distinct.values():
+
+    def delete(topic: DeleteTopicState) -> DeletableTopicResult:
         if topic.name is not None and by_name[topic.name] > 1:
-            results.append(DeletableTopicResult(topic.name, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic name."))
-        elif topic.name is None and topic.topic_id != NO_UUID and by_id[topic.topic_id] > 1:
-            results.append(DeletableTopicResult(None, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic id."))
-        else:
-            results.append(_delete(context, topic))
-    return DeleteTopicsResponse(0, results)
+            return DeletableTopicResult(topic.name, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic name.")
+        if topic.name is None and topic.topic_id != NO_UUID and by_id[topic.topic_id] > 1:
+            return DeletableTopicResult(None, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic id.")
+        return _delete(context, topic)
+
+    return for_each(distinct.values(), delete, lambda results: DeleteTopicsResponse(0, list(results)), work=500)
 
 
 def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:

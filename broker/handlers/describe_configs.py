@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from broker.api import Context, Declaration
 from broker.config.definitions import documentation
-from broker.handlers.common import at_once_or_in_steps
-from broker.handlers.config_changes import ITEMS_PER_RESOURCE
 from broker.handlers.configs import Entry, broker_entries, cluster_entries, topic_entries
+from broker.handlers.each import Handled, for_each
 from coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
 from protocol.errors import Code, KafkaError
 from protocol.messages.describe_configs import (
@@ -17,19 +16,15 @@ from protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from storage.steps import Steps
 
 
-def handle(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse | Steps[DescribeConfigsResponse]:
-    return at_once_or_in_steps(ITEMS_PER_RESOURCE * len(request.resources), _describe_all(context, request))
-
-
-def _describe_all(context: Context, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
-    results = []
-    for resource in request.resources:
-        results.append(_describe(context, request, resource))
-        yield None
-    return DescribeConfigsResponse(0, results)
+def handle(context: Context, request: DescribeConfigsRequest) -> Handled[DescribeConfigsResponse]:
+    return for_each(
+        request.resources,
+        lambda resource: _describe(context, request, resource),
+        lambda results: DescribeConfigsResponse(0, list(results)),
+        work=500,
+    )
 
 
 def _describe(context: Context, request: DescribeConfigsRequest, asked: DescribeConfigsResource) -> DescribeConfigsResult:

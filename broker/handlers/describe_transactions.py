@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled, for_each
 from protocol.errors import Code, KafkaError
 from protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -12,8 +13,13 @@ from protocol.messages.describe_transactions import (
 )
 
 
-def handle(context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(0, [_describe(context, i) for i in request.transactional_ids])
+def handle(context: Context, request: DescribeTransactionsRequest) -> Handled[DescribeTransactionsResponse]:
+    return for_each(
+        request.transactional_ids,
+        lambda transactional_id: _describe(context, transactional_id),
+        lambda results: DescribeTransactionsResponse(0, list(results)),
+        work=5,
+    )
 
 
 def _describe(context: Context, transactional_id: str) -> TransactionState:

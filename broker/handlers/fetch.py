@@ -6,8 +6,6 @@ above the last stable offset is returned, and the aborted transactions in the ra
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import structlog
 
 from broker.api import Context, Declaration, Later
@@ -23,21 +21,35 @@ from protocol.messages.fetch import (
     PartitionData,
 )
 from protocol.primitives import NO_UUID
+from storage.steps import Pace, Steps, run
 
 READ_COMMITTED = 1
 IDS_FROM = 13
 _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 MAX_WAIT_MS = 0x7FFFFFFF
+PARTITIONS_AT_ONCE = 200
+"""A fetch of more partitions is read in steps, now and whenever it is woken."""
+PARTITION_WORK = 5
+"""What reading a partition in which nothing is new takes, in the units of `storage.steps`."""
+SLICE_BYTES = 8 << 20
+"""The most that is read of one partition at once, whatever the client would take, unless it waits for more than that."""
+BYTES_PER_WORK = 10_000
+"""Bytes of records that are read in the time of one unit of work."""
 
 log = structlog.get_logger("fetch")
 
 
-def handle(context: Context, request: FetchRequest) -> FetchResponse | Later:
-    try:
-        fetch = Fetch(context, request)
-    except KafkaError as error:
-        return FetchResponse(0, error.code)
-    return fetch.start()
+def handle(context: Context, request: FetchRequest) -> FetchResponse | Later | Steps[FetchResponse | Later]:
+    fetch = Fetch(context, request)
+    count = 0
+    for topic in request.topics:
+        count += len(topic.partitions)
+        if count > PARTITIONS_AT_ONCE:
+            return fetch.start()
+    session = fetch.known_session()
+    if session is not None and len(session.partitions) > PARTITIONS_AT_ONCE:
+        return fetch.start()
+    return run(fetch.start())
 
 
 class Fetch:
@@ -48,87 +60,137 @@ class Fetch:
         self._request = request
         self._version = context.version
         self._later: Later | None = None
+        self._asked: list[Asked] = []
         self._partitions: list[Partition] = []
-        self._base_bytes = 0
+        self._seen_bytes = 0
         self._timer: Timer | None = None
         self._session: Session | None = None
         self._full = True
         self._answers: list[tuple[Asked, PartitionData]] = []
-        self._asked = self._resolve()
+        self._answers_bytes = 0
+        self._is_reading = False
 
-    def _resolve(self) -> list[Asked]:
-        request, sessions = self._request, self._broker.fetch_sessions
-        asked = [
-            Asked((t.topic_id, t.topic, p.partition), p.fetch_offset, p.partition_max_bytes, p.current_leader_epoch)
-            for t in request.topics
-            for p in t.partitions
-        ]
-        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            if request.session_id != NO_SESSION:
-                sessions.close(request.session_id)
-            if request.session_epoch == INITIAL_EPOCH:
-                self._session = sessions.open(asked, self._broker.env.now_ms())
-            return list({a.key: a for a in asked}.values())
-        session = sessions.resume(request.session_id, request.session_epoch, self._broker.env.now_ms())
-        forgotten: list[PartitionKey] = [
-            (t.topic_id, t.topic, index) for t in request.forgotten_topics_data for index in t.partitions
-        ]
-        session.update(asked, forgotten)
-        self._session, self._full = session, False
-        return list(session.partitions.values())
+    def known_session(self) -> Session | None:
+        """The session that the request goes on with, if there is one."""
+        return self._broker.fetch_sessions.get(self._request.session_id)
 
-    def start(self) -> FetchResponse | Later:
-        enough = self._read_all()
+    def start(self) -> Steps[FetchResponse | Later]:
+        try:
+            yield from self._resolve()
+        except KafkaError as error:
+            return FetchResponse(0, error.code)
+        enough = yield from self._read_all()
         wait_ms = self._request.max_wait_ms
         if enough or wait_ms <= 0 or not self._partitions:
-            return self._response()
+            return (yield from self._response())
         self._later = Later(on_abandoned=self._abandoned)
         self._wait()
         self._timer = self._broker.env.call_later(min(wait_ms, MAX_WAIT_MS), self._timed_out)
         return self._later
 
+    def _resolve(self) -> Steps[None]:
+        """Which partitions are asked for, by the request and by its session. Raises what refuses the session."""
+        request, sessions = self._request, self._broker.fetch_sessions
+        pace = Pace()
+        asked: dict[PartitionKey, Asked] = {}
+        for t in request.topics:
+            for p in t.partitions:
+                key = (t.topic_id, t.topic, p.partition)
+                asked[key] = Asked(
+                    key=key, fetch_offset=p.fetch_offset, max_bytes=p.partition_max_bytes, leader_epoch=p.current_leader_epoch
+                )
+                if pace.is_over(1):
+                    yield None
+        now_ms = self._broker.env.now_ms()
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if request.session_id != NO_SESSION:
+                sessions.close(request.session_id)
+            self._asked = list(asked.values())
+            if request.session_epoch == INITIAL_EPOCH:
+                self._session = sessions.open(asked, now_ms)
+            return
+        session = sessions.resume(request.session_id, request.session_epoch, now_ms)
+        forgotten: list[PartitionKey] = [
+            (t.topic_id, t.topic, index) for t in request.forgotten_topics_data for index in t.partitions
+        ]
+        sessions.update(session, asked.values(), forgotten)
+        self._session, self._full = session, False
+        self._asked = list(session.partitions.values())
+
+    # waiting
+
     def _wait(self) -> None:
-        self._base_bytes = sum(p.appended_bytes for p in self._partitions) - self._bytes()
         for partition in self._partitions:
             partition.waiters[self._woken] = None
+        if self._grown_bytes() > self._answers_bytes:
+            # Something came while others of the partitions were read.
+            self._broker.env.call_soon(self._woken)
+
+    def _grown_bytes(self) -> int:
+        """Bytes that the partitions hold for this fetch, as far as it knows: those read, and those appended since."""
+        return self._answers_bytes + sum(p.appended_bytes for p in self._partitions) - self._seen_bytes
+
+    def _is_waiting(self) -> bool:
+        return self._later is not None and not self._later.is_done
 
     def _woken(self) -> None:
-        """A partition has grown."""
-        if self._later is not None and not self._later.is_done:
-            self._guarded(self._look_again)
-
-    def _look_again(self) -> None:
-        grown = sum(p.appended_bytes for p in self._partitions) - self._base_bytes
-        if grown < self._request.min_bytes and not any(p.log.is_failed or p.log.is_offline for p in self._partitions):
+        """A partition has grown. While this fetch is being read already, that reading sees it, or the next."""
+        if not self._is_waiting() or self._is_reading:
+            return
+        if self._grown_bytes() < self._request.min_bytes and not any(p.log.is_failed or p.log.is_offline for p in self._partitions):
             for partition in self._partitions:
                 partition.waiters[self._woken] = None
-        elif self._read_all():
-            self._finish()
+        else:
+            self._work(self._read_again())
+
+    def _read_again(self) -> Steps[None]:
+        if (yield from self._read_all()) or not self._is_waiting():
+            yield from self._finish()
         else:
             self._wait()
 
     def _timed_out(self) -> None:
-        if self._later is not None and not self._later.is_done:
-            self._guarded(self._read_and_finish)
+        self._timer = None
+        if self._is_waiting() and not self._is_reading:
+            self._work(self._read_and_finish())
 
-    def _read_and_finish(self) -> None:
-        self._read_all()
-        self._finish()
+    def _read_and_finish(self) -> Steps[None]:
+        yield from self._read_all()
+        yield from self._finish()
 
-    def _guarded(self, step: Callable[[], None]) -> None:
-        """Outside dispatch a bug must answer too, or the connection would wait for ever."""
+    def _work(self, steps: Steps[None]) -> None:
+        """Go on outside of dispatch: at once where there is little to read, else in steps.
+
+        A bug must be answered here too, or the connection would wait for ever.
+        """
+        self._is_reading = True
+        if len(self._asked) > PARTITIONS_AT_ONCE:
+            self._broker.stepping.run(steps, self._worked, self._failed)
+            return
         try:
-            step()
-        except Exception:
-            log.exception("parked_fetch_failed")
-            self._broker.unexpected_errors += 1
-            if self._later is not None:
-                self._later.resolve(failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR))
+            self._worked(run(steps))
+        except Exception as error:
+            self._failed(error)
 
-    def _finish(self) -> None:
+    def _worked(self, _: None) -> None:
+        self._is_reading = False
+        if self._timer is None and self._is_waiting():
+            # Its time was up while it was read.
+            self._timed_out()
+
+    def _failed(self, error: Exception) -> None:
+        self._is_reading = False
+        log.exception("parked_fetch_failed")
+        self._broker.unexpected_errors += 1
         self._stop_waiting()
         if self._later is not None:
-            self._later.resolve(self._response())
+            self._later.resolve(failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR))
+
+    def _finish(self) -> Steps[None]:
+        self._stop_waiting()
+        response = yield from self._response()
+        if self._later is not None:
+            self._later.resolve(response)
 
     def _abandoned(self) -> None:
         """The client is gone: nothing may hold what this fetch has read, or wake it."""
@@ -144,50 +206,56 @@ class Fetch:
 
     # reading
 
-    def _bytes(self) -> int:
-        return sum(len(a.records) for _, a in self._answers if a.records)
-
-    def _read_all(self) -> bool:
+    def _read_all(self) -> Steps[bool]:
         """Read every partition; whether the answer should go out now."""
-        request = self._request
-        budget = min(request.max_bytes, self._broker.settings.fetch_max_bytes)
+        request, pace = self._request, Pace()
+        budget_bytes = min(request.max_bytes, self._broker.settings.fetch_max_bytes)
         self._answers = []
         partitions: list[Partition] = []
         urgent = False
-        found = 0
+        self._answers_bytes = self._seen_bytes = 0
         for asked in self._asked:
-            try:
-                partition = self._find(asked.key)
-                check_leader_epoch(partition, asked.leader_epoch)
-                committed = request.isolation_level == READ_COMMITTED
-                limit = max(0, min(asked.max_bytes, budget - found))
-                piece = partition.read(asked.fetch_offset, limit, committed=committed, min_one_batch=found == 0)
-            except KafkaError as error:
-                urgent = True
-                self._answers.append((asked, PartitionData(asked.key[2], error.code, -1, aborted_transactions=[], records=b"")))
-                continue
-            partitions.append(partition)
-            found += len(piece.data)
-            if committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark:
-                # Kafka does not park this one, while it does between the two (RDC-15).
-                urgent = True
-            aborted = None if piece.aborted is None else [AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted]
-            self._answers.append(
-                (
-                    asked,
-                    PartitionData(
-                        asked.key[2],
-                        0,
-                        piece.high_watermark,
-                        piece.last_stable_offset,
-                        piece.log_start_offset,
-                        aborted_transactions=aborted,
-                        records=piece.data,
-                    ),
-                )
-            )
+            limit_bytes = min(asked.max_bytes, budget_bytes - self._answers_bytes)
+            partition, data, is_urgent = self._read(asked, limit_bytes)
+            urgent = urgent or is_urgent
+            if partition is not None:
+                partitions.append(partition)
+                self._seen_bytes += partition.appended_bytes
+            self._answers.append((asked, data))
+            size_bytes = len(data.records or b"")
+            self._answers_bytes += size_bytes
+            if pace.is_over(PARTITION_WORK + size_bytes // BYTES_PER_WORK):
+                yield None
         self._partitions = partitions
-        return urgent or found >= request.min_bytes
+        return urgent or self._answers_bytes >= request.min_bytes
+
+    def _read(self, asked: Asked, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
+        """One partition, its answer, and whether that must not wait."""
+        index = asked.key[2]
+        committed = self._request.isolation_level == READ_COMMITTED
+        try:
+            partition = self._find(asked.key)
+            check_leader_epoch(partition, asked.leader_epoch)
+            piece = partition.read(
+                asked.fetch_offset,
+                max(0, min(limit_bytes, max(SLICE_BYTES, self._request.min_bytes))),
+                committed=committed,
+                min_one_batch=self._answers_bytes == 0,
+            )
+        except KafkaError as error:
+            return None, _error(index, error.code), True
+        # Kafka does not park this one, while it does between the two (RDC-15).
+        is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
+        aborted = None if piece.aborted is None else [AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted]
+        data = PartitionData(
+            partition_index=index,
+            high_watermark=piece.high_watermark,
+            last_stable_offset=piece.last_stable_offset,
+            log_start_offset=piece.log_start_offset,
+            aborted_transactions=aborted,
+            records=piece.data,
+        )
+        return partition, data, is_urgent
 
     def _find(self, key: PartitionKey) -> Partition:
         topic_id, name, index = key
@@ -200,34 +268,31 @@ class Fetch:
 
     # answering
 
-    def _response(self) -> FetchResponse:
-        session = self._session
-        answers = self._answers
-        if session is not None:
-            answers = [(a, data) for a, data in answers if self._full or _is_news(a, data)]
-            for asked, data in answers:
+    def _response(self) -> Steps[FetchResponse]:
+        """In the order of the request, only neighbours of one topic together; what is not there stands last.
+
+        Clients give their application the partitions in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
+        """
+        session, pace = self._session, Pace()
+        there: list[FetchableTopicResponse] = []
+        missing: list[FetchableTopicResponse] = []
+        for asked, data in self._answers:
+            if pace.is_over(1):
+                yield None
+            if session is not None:
+                if not self._full and not _is_news(asked, data):
+                    continue
                 asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
                 if data.records:
                     session.served(asked.key)
-        return FetchResponse(0, 0, session.session_id if session is not None else NO_SESSION, _by_topic(answers))
-
-
-def _by_topic(answers: list[tuple[Asked, PartitionData]]) -> list[FetchableTopicResponse]:
-    """In the order of the request, only neighbours of one topic together; what is not there stands last.
-
-    Clients give their application the partitions in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
-    """
-    there = [pair for pair in answers if pair[1].error_code not in _NOT_THERE]
-    missing = [pair for pair in answers if pair[1].error_code in _NOT_THERE] if len(there) < len(answers) else []
-    topics: list[FetchableTopicResponse] = []
-    last: tuple[bytes, str] | None = None
-    for asked, data in there + missing:
-        topic_id, name, _ = asked.key
-        if last != (topic_id, name):
-            last = (topic_id, name)
-            topics.append(FetchableTopicResponse(name, topic_id, []))
-        topics[-1].partitions.append(data)
-    return topics
+            topic_id, name, _ = asked.key
+            topics = missing if data.error_code in _NOT_THERE else there
+            if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):
+                topics.append(FetchableTopicResponse(name, topic_id, []))
+            topics[-1].partitions.append(data)
+        if there and missing and (there[-1].topic_id, there[-1].topic) == (missing[0].topic_id, missing[0].topic):
+            there[-1].partitions += missing.pop(0).partitions
+        return FetchResponse(session_id=session.session_id if session is not None else NO_SESSION, responses=there + missing)
 
 
 def _is_news(asked: Asked, data: PartitionData) -> bool:
@@ -239,16 +304,15 @@ def _is_news(asked: Asked, data: PartitionData) -> bool:
     )
 
 
+def _error(index: int, code: Code) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=[], records=b"")
+
+
 def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
     if version >= 7:
-        return FetchResponse(0, code)
-    topics = [
-        FetchableTopicResponse(
-            t.topic, NO_UUID, [PartitionData(p.partition, code, -1, aborted_transactions=[], records=b"") for p in t.partitions]
-        )
-        for t in request.topics
-    ]
-    return FetchResponse(0, 0, 0, topics)
+        return FetchResponse(error_code=code)
+    topics = [FetchableTopicResponse(t.topic, NO_UUID, [_error(p.partition, code) for p in t.partitions]) for t in request.topics]
+    return FetchResponse(responses=topics)
 
 
 API = Declaration(1, handle, failed, is_bulky=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from broker.api import Context, Declaration
 from broker.config.definitions import broker_definitions, topic_definitions
-from broker.handlers.common import at_once_or_in_steps
-from broker.handlers.config_changes import ITEMS_PER_RESOURCE, apply, check_keys, check_named_once, check_resource, repeated
+from broker.handlers.config_changes import CHANGE_WORK, apply, check_keys, check_named_once, check_resource, repeated
+from broker.handlers.each import Handled, for_each
 from coordinator.cluster import TOPIC_RESOURCE
 from protocol.errors import Code, KafkaError
 from protocol.messages.incremental_alter_configs import (
@@ -15,25 +15,19 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from storage.steps import Steps
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 _VERBS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
-def handle(
-    context: Context, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse | Steps[IncrementalAlterConfigsResponse]:
-    return at_once_or_in_steps(ITEMS_PER_RESOURCE * len(request.resources), _alter_all(context, request))
-
-
-def _alter_all(context: Context, request: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
+def handle(context: Context, request: IncrementalAlterConfigsRequest) -> Handled[IncrementalAlterConfigsResponse]:
     twice = repeated(request.resources)
-    responses = []
-    for resource in request.resources:
-        responses.append(_alter(context, resource, twice, request.validate_only))
-        yield None
-    return IncrementalAlterConfigsResponse(0, responses)
+    return for_each(
+        request.resources,
+        lambda resource: _alter(context, resource, twice, request.validate_only),
+        lambda results: IncrementalAlterConfigsResponse(0, list(results)),
+        work=CHANGE_WORK,
+    )
 
 
 def _alter(

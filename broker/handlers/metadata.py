@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from broker.api import Context, Declaration
 from broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.handlers.each import Handled, for_each
 from coordinator.cluster import INTERNAL_TOPICS, METADATA_TOPIC, Topic, check_topic_name
 from protocol.errors import Code, KafkaError
 from protocol.messages.metadata import (
@@ -19,29 +22,31 @@ IDS_FROM = 12
 """Topic ids are in the schema from version 10, and taken from this one."""
 
 
-def handle(context: Context, request: MetadataRequest) -> MetadataResponse:
+def handle(context: Context, request: MetadataRequest) -> Handled[MetadataResponse]:
     broker, version = context.broker, context.version
-    state = broker.cluster.state
+    host, port = broker.advertised(context.listener)
+
+    def answer(topics: Iterator[MetadataResponseTopic]) -> MetadataResponse:
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(broker.settings.node_id, host, port, broker.settings.broker_rack)],
+            cluster_id=broker.cluster_id,
+            controller_id=broker.settings.node_id,
+            topics=list(topics),
+            cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
+        )
+
     asked = request.topics
     if asked is None or (version == 0 and not asked):
-        topics = [_describe(context, request, topic) for topic in state.topics.values()]
-    else:
-        by_id = {item.topic_id: item for item in asked if item.topic_id != NO_UUID}
-        if version < IDS_FROM and (by_id or any(item.name is None for item in asked)):
-            return failed(request, version, Code.INVALID_REQUEST)
+        every = list(broker.cluster.state.topics.values())
+        return for_each(every, lambda topic: _describe(context, request, topic), answer, work=5)
+    by_id = {item.topic_id: item for item in asked if item.topic_id != NO_UUID}
+    if version < IDS_FROM and (by_id or any(item.name is None for item in asked)):
+        return failed(request, version, Code.INVALID_REQUEST)
+    if by_id:
         # Where ids are given the names count for nothing: Java's Admin sends "" beside each id.
-        topics = [_by_id(context, request, topic_id) for topic_id in by_id]
-        if not by_id:
-            topics = [_by_name(context, request, name) for name in dict.fromkeys(item.name or "" for item in asked)]
-    host, port = broker.advertised(context.listener)
-    return MetadataResponse(
-        0,
-        [MetadataResponseBroker(broker.settings.node_id, host, port, broker.settings.broker_rack)],
-        broker.cluster_id,
-        broker.settings.node_id,
-        topics,
-        CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
-    )
+        return for_each(by_id, lambda topic_id: _by_id(context, request, topic_id), answer, work=5)
+    names = dict.fromkeys(item.name or "" for item in asked)
+    return for_each(names, lambda name: _by_name(context, request, name), answer, work=20)
 
 
 def _by_id(context: Context, request: MetadataRequest, topic_id: bytes) -> MetadataResponseTopic:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled, for_each
 from broker.partitions import check_leader_epoch
 from protocol.errors import Code, KafkaError
 from protocol.messages.offset_for_leader_epoch import (
@@ -14,10 +18,13 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(context: Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        0, [OffsetForLeaderTopicResult(t.topic, [_look_up(context, t.topic, p) for p in t.partitions]) for t in request.topics]
-    )
+def handle(context: Context, request: OffsetForLeaderEpochRequest) -> Handled[OffsetForLeaderEpochResponse]:
+    def answer(results: Iterator[EpochEndOffset]) -> OffsetForLeaderEpochResponse:
+        topics = [OffsetForLeaderTopicResult(t.topic, list(islice(results, len(t.partitions)))) for t in request.topics]
+        return OffsetForLeaderEpochResponse(0, topics)
+
+    asked = ((t.topic, p) for t in request.topics for p in t.partitions)
+    return for_each(asked, lambda a: _look_up(context, *a), answer, work=2)
 
 
 def _look_up(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -5,9 +5,12 @@ The transaction coordinator comes this way too, without the bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled, for_each
 from coordinator.cluster import OFFSETS_TOPIC
 from protocol.errors import Code, KafkaError
 from protocol.messages.write_txn_markers import (
@@ -24,27 +27,41 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-def handle(context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    return write_markers(context.broker, request)
+def handle(context: Context, request: WriteTxnMarkersRequest) -> Handled[WriteTxnMarkersResponse]:
+    return for_each(
+        _partitions(request),
+        lambda asked: _write(context.broker, *asked),
+        lambda codes: _answer(request, codes),
+        work=50,
+    )
 
 
 def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """All at once, for the coordinator of this very broker."""
+    return _answer(request, (_write(broker, *asked) for asked in _partitions(request)))
+
+
+def _partitions(request: WriteTxnMarkersRequest) -> Iterator[tuple[WritableTxnMarker, str, int]]:
+    for marker in request.markers:
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                yield marker, topic.name, index
+
+
+def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnMarkersResponse:
+    """The codes in the order of `_partitions`."""
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
-                asked.producer_id,
+                marker.producer_id,
                 [
                     WritableTxnMarkerTopicResult(
-                        topic.name,
-                        [
-                            WritableTxnMarkerPartitionResult(i, _write(broker, asked, topic.name, i))
-                            for i in topic.partition_indexes
-                        ],
+                        topic.name, [WritableTxnMarkerPartitionResult(index, next(codes)) for index in topic.partition_indexes]
                     )
-                    for topic in asked.topics
+                    for topic in marker.topics
                 ],
             )
-            for asked in request.markers
+            for marker in request.markers
         ]
     )
 
@@ -66,18 +83,7 @@ def _write(broker: Broker, asked: WritableTxnMarker, topic: str, index: int) -> 
 
 
 def failed(request: WriteTxnMarkersRequest, version: int, code: Code) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(
-        [
-            WritableTxnMarkerResult(
-                m.producer_id,
-                [
-                    WritableTxnMarkerTopicResult(t.name, [WritableTxnMarkerPartitionResult(i, code) for i in t.partition_indexes])
-                    for t in m.topics
-                ],
-            )
-            for m in request.markers
-        ]
-    )
+    return _answer(request, repeat(code))
 
 
 API = Declaration(27, handle, failed)

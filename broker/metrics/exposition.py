@@ -182,6 +182,9 @@ def _budgets(broker: Broker) -> Iterator[Metric]:
     yield each("limit_bytes", "What they may be, below 0 for no bound", lambda b: b.limit_bytes)
     yield each("waiting_connections", "Connections that wait until there is room", lambda b: b.waiting_count)
     yield each("closed_connections", "Connections closed because others waited for what they held", lambda b: b.closed_count)
+    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions", len(broker.fetch_sessions))
+    partitions = broker.fetch_sessions.partition_count
+    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions they name", partitions)
     yield _gauge("ottla_steps_work", "Requests and tasks that are worked off in steps", len(broker.stepping))
     yield _gauge(
         "ottla_steps_longest_seconds",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import structlog
 
 from broker.api import SERVED, Context, Declaration, Later, declaration, newest_version
+from broker.network.answers import merged
 from protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from protocol.errors import Code, KafkaError
 from protocol.messages import APIS
@@ -169,7 +170,7 @@ class Dispatcher:
             return response
         encoded: list[list[Buffer]] = []
         try:
-            yield lambda: encoded.append(response_parts(route.codec, route.context.version, correlation_id, response))
+            yield lambda: encoded.append(merged(response_parts(route.codec, route.context.version, correlation_id, response)))
         except Exception:
             self.bug("response_not_writable", route)
             return None

@@ -7,6 +7,7 @@ frames that must wait, has a buffer of its own, and gives it back when it has ca
 
 from __future__ import annotations
 
+from mmap import mmap
 from struct import Struct
 
 RECEIVE_BYTES = 1 << 18
@@ -45,7 +46,8 @@ class ReceiveBuffers:
                 spare = self._spares.pop(at)
                 self._spares_bytes -= len(spare)
                 return spare
-        return memoryview(bytearray(size_bytes))
+        # A mapping of its own goes back to the system as soon as it is let go, wherever other memory lies.
+        return memoryview(bytearray(size_bytes) if size_bytes < RECEIVE_BYTES else mmap(-1, size_bytes))
 
     def give(self, buffer: memoryview) -> None:
         """Take back a buffer that nobody has a view of any more."""

@@ -1,0 +1,126 @@
+"""No request may hold the loop for long, however much it asks for; and each is answered as it would be at once."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from broker.main import GC_THRESHOLDS
+from protocol.errors import Code
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
+
+MANY = 3_000
+ATTEMPTS = 3
+"""These machines are noisy: of a few attempts the best counts."""
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedBroker]:
+    time_receiving(monkeypatch)
+    broker = TimedBroker()
+    broker.start()
+    # As `broker.main` sets the collector of a broker that serves.
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    yield broker
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+    broker.close()
+    assert broker.bugs == 0
+
+
+def answered(broker: TimedBroker, ask: Callable[[int], tuple[Any, int]]) -> tuple[list[Any], float]:
+    """The answers to a few such requests, and the longest stretch of the best of them, in s."""
+    answers, longest = [], []
+    for attempt in range(ATTEMPTS):
+        request, version = ask(attempt)
+        with broker.connect() as client:
+            broker.forget()
+            answers.append(client.call(request, version))
+        longest.append(broker.longest_s)
+    return answers, min(longest)
+
+
+def test_metadata_makes_many_topics(broker: TimedBroker) -> None:
+    answers, longest_s = answered(
+        broker, lambda n: (MetadataRequest([MetadataRequestTopic(name=f"t{n}-{i}") for i in range(MANY)]), 12)
+    )
+    for answer in answers:
+        assert [t.error_code for t in answer.topics] == [0] * MANY
+    assert longest_s < LOOP_HELD_S
+    answers, longest_s = answered(broker, lambda n: (MetadataRequest(None), 12))
+    assert [len(a.topics) for a in answers] == [ATTEMPTS * MANY] * ATTEMPTS
+    assert longest_s < LOOP_HELD_S
+
+
+def test_topics_are_made_and_deleted(broker: TimedBroker) -> None:
+    answers, longest_s = answered(
+        broker, lambda n: (CreateTopicsRequest([CreatableTopic(f"t{n}-{i}", 1, 1) for i in range(1_000)]), 7)
+    )
+    for answer in answers:
+        assert [t.error_code for t in answer.topics] == [0] * 1_000
+    assert longest_s < LOOP_HELD_S
+    answers, longest_s = answered(broker, lambda n: (DeleteTopicsRequest([DeleteTopicState(f"t{n}-{i}") for i in range(1_000)]), 6))
+    for answer in answers:
+        assert [t.error_code for t in answer.responses] == [0] * 1_000
+    assert not broker.broker.cluster.state.topics
+    assert longest_s < LOOP_HELD_S
+
+
+def test_a_fetch_session_of_many_unknown_partitions(broker: TimedBroker) -> None:
+    count = 20 * MANY
+
+    def first(n: int) -> tuple[FetchRequest, int]:
+        topics = [FetchTopic(topic="t", partitions=[FetchPartition(partition=i, partition_max_bytes=1) for i in range(count)])]
+        return FetchRequest(session_epoch=0, topics=topics), 12
+
+    answers, longest_s = answered(broker, first)
+    for answer in answers:
+        assert len(answer.responses[0].partitions) == count
+        assert {p.error_code for p in answer.responses[0].partitions} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert longest_s < LOOP_HELD_S
+    sessions = [a.session_id for a in answers]
+    assert all(sessions)
+    answers, longest_s = answered(broker, lambda n: (FetchRequest(session_id=sessions[n], session_epoch=1), 12))
+    assert [a.error_code for a in answers] == [0] * ATTEMPTS
+    assert longest_s < LOOP_HELD_S
+
+
+REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
+    "DescribeConfigs": lambda n: (DescribeConfigsRequest([DescribeConfigsResource(4, "1") for _ in range(300)]), 4),
+    "DescribeTransactions": lambda n: (DescribeTransactionsRequest([f"id{i}" for i in range(20 * MANY)]), 0),
+    "OffsetForLeaderEpoch": lambda n: (
+        OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderTopic("t", [OffsetForLeaderPartition(partition=i) for i in range(20 * MANY)])]
+        ),
+        4,
+    ),
+    "DeleteRecords": lambda n: (
+        DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(i, 0) for i in range(10 * MANY)])]),
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_requests_that_name_many_things(broker: TimedBroker, name: str) -> None:
+    answers, longest_s = answered(broker, REQUESTS[name])
+    assert len(answers) == ATTEMPTS
+    assert longest_s < LOOP_HELD_S
