@@ -43,9 +43,9 @@ conformance: $(VENV)/.test
 crash-nightly: $(VENV)/.test
 	CRASH_STATES=50000 $(PYTEST) -q -m slow tests/crash
 
-# Made-up requests against a broker in one process: make fuzz SEEDS=1-400 INPUTS=500; one seed does the same each time.
+# Made-up requests against a broker in one process, or with OPTIONS=--sockets against one of its own; a seed does the same each time.
 fuzz: $(VENV)/.test
-	PYTHONHASHSEED=0 $(BIN)/python -m tests.fuzz --seeds $(SEEDS) --inputs $(INPUTS)
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.fuzz --seeds $(SEEDS) --inputs $(INPUTS) $(OPTIONS)
 
 # The pipeline's driver killed at thirty random moments, and at every point of a batch on Apache Kafka as well.
 kills: $(VENV)/.test

@@ -112,6 +112,8 @@ class LogDirectory:
         self._first_dirty: dict[TopicPartition, int] = {}
         self.was_clean = True
         self._trash: list[tuple[int, str, bool]] = []
+        # Logs that were deleted in this life, and that the checkpoints may still name.
+        self._deleted: set[TopicPartition] = set()
         # Directories that belong to no topic and could not be renamed.
         self._in_the_way: set[TopicPartition] = set()
 
@@ -196,6 +198,14 @@ class LogDirectory:
         Where an earlier topic's directory is still in its place and cannot be moved away, it refuses to be written.
         """
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
+        if any(
+            (topic, partition) in known for known in (self._deleted, self._recovery_points, self._log_starts, self._first_dirty)
+        ):
+            try:
+                self._forget_deleted()
+            except OSError:
+                # With another log's offsets in the checkpoints nothing may be written: the next start tries again.
+                log.is_failed = True
         if (topic, partition) in self._in_the_way:
             with suppress(OSError):
                 self.set_aside(topic, partition, topic_id.hex())
@@ -214,6 +224,7 @@ class LogDirectory:
         log = self.logs.pop((topic, partition), None)
         if log is None:
             return
+        self._deleted.add((topic, partition))
         log.is_failed = True
         with suppress(OSError):
             # Nothing in these files is wanted any more.
@@ -300,6 +311,22 @@ class LogDirectory:
         yield None
         write_offsets(self.fs, f"{self.path}/{HIGH_WATERMARKS}", self._written(lambda log: log.high_watermark))
 
+    def _forget_deleted(self) -> None:
+        """Take logs that are gone out of all checkpoints: a start would take their offsets for those of new logs of their names.
+
+        Raises OSError.
+        """
+        run(self.checkpoint())
+        self._write_first_dirty()
+        self._deleted.clear()
+        for known in (self._recovery_points, self._log_starts, self._first_dirty):
+            for key in known.keys() - self.logs.keys():
+                del known[key]
+
+    def _write_first_dirty(self) -> None:
+        first_dirty = {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset}
+        write_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}", first_dirty)
+
     def _write_recovery_points(self) -> None:
         write_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}", self._written(lambda log: log.recovery_point))
 
@@ -334,8 +361,7 @@ class LogDirectory:
         self._write_recovery_points()
         done = yield from clean(dirty, now_ms, buffer_bytes)
         self.retire(done.retired, now_ms + log.config.file_delete_delay_ms)
-        first_dirty = {key: one.first_dirty_offset for key, one in self.logs.items() if one.first_dirty_offset}
-        write_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}", first_dirty)
+        self._write_first_dirty()
         return done
 
     def write_log_starts(self, planned: Mapping[TopicPartition, int] | None = None) -> str:

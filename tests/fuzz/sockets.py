@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from ottla import Broker
+from ottla import Broker, BrokerFailed
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.metadata import MetadataRequest
 from tests.fuzz import refusals
@@ -126,7 +126,10 @@ class SocketHost(Trace):
         elif (code := self._broker.stop()) != 0:
             raise Failure(f"the broker's exit code is {code}")
         self._check_log()
-        self._broker.start()
+        try:
+            self._broker.start()
+        except BrokerFailed as error:
+            raise Failure(str(error)) from error
         self._begin()
 
     def check_bystander(self) -> None:

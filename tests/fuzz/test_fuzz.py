@@ -35,7 +35,6 @@ ROOT = Path(__file__).parents[2]
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "200000"))
 INPUTS_A_SEED = 500
 PROCESSES = 2
-MINUTES = 4
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -173,17 +172,34 @@ def test_what_was_found_stays_mended(path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wire
 def test_a_broker_stands_two_hundred_thousand_inputs() -> None:
-    """``FUZZ_INPUTS`` for more or fewer, ``FUZZ_SEED`` for others."""
+    """``FUZZ_INPUTS`` for more or fewer, ``FUZZ_SEED`` for others. A tenth goes over sockets, to a broker process."""
     first = int(os.environ.get("FUZZ_SEED", "1"))
-    seeds = INPUTS // PROCESSES // INPUTS_A_SEED
+    inside = INPUTS * 9 // 10 // PROCESSES // INPUTS_A_SEED
+    shares = [(first + at * inside, inside, []) for at in range(PROCESSES)]
+    shares.append((first, INPUTS // 10 // INPUTS_A_SEED, ["--sockets"]))
     running = []
-    for at in range(PROCESSES):
-        low = first + at * seeds
-        command = [sys.executable, "-m", "tests.fuzz", "--seeds", f"{low}-{low + seeds - 1}", "--inputs", str(INPUTS_A_SEED)]
-        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    for low, seeds, options in shares:
+        command = [
+            sys.executable,
+            "-m",
+            "tests.fuzz",
+            "--seeds",
+            f"{low}-{low + seeds - 1}",
+            "--inputs",
+            str(INPUTS_A_SEED),
+            *options,
+        ]
         running.append(
-            subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, "PYTHONHASHSEED": "0"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
         )
     said = [process.communicate()[0] for process in running]
     assert all(process.returncode == 0 for process in running), "\n".join(said)

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from protocol.errors import KafkaError
+from protocol.primitives import NO_UUID, Buffer
 from storage import snapshot
-from storage.checkpoints import LEADER_EPOCH_FILE
+from storage.checkpoints import LEADER_EPOCH_FILE, write_offsets
 from storage.log import Log
-from storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from storage.log_dir import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS, RECOVERY_POINTS, LogDirectory
 from storage.memory_filesystem import MemoryFilesystem
 from storage.steps import run
 from storage.txn_index import AbortedTxn
@@ -164,3 +166,41 @@ def test_compaction_may_leave_more_aborted_transactions_than_batches(fs: MemoryF
     directory.close()
     _, again = opened(fs)
     assert [entry.producer_id for entry in again.active.txn_index] == [0, 1, 2]
+
+
+def checkpointed_and_deleted(fs: MemoryFilesystem) -> LogDirectory:
+    directory, log = opened(fs)
+    put(log, 3)
+    log.delete_records(2)
+    log.recovery_point = log.first_dirty_offset = 3
+    run(directory.checkpoint())
+    write_offsets(fs, f"/data/{FIRST_DIRTY}", {("t", 0): 3})
+    directory.delete("t", 0, "x", NOW_MS)
+    return directory
+
+
+@pytest.mark.parametrize("in_a_new_life", [False, True])
+def test_a_new_log_does_not_begin_with_the_checkpoints_of_a_deleted_one(fs: MemoryFilesystem, in_a_new_life: bool) -> None:
+    directory = checkpointed_and_deleted(fs)
+    if in_a_new_life:
+        fs.crashed()
+        directory = LogDirectory(fs, "/data")
+        directory.acquire()
+    put(directory.create("t", 0, SMALL, NO_UUID), 5)
+    directory, log = opened(fs)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point, log.first_dirty_offset) == (0, 5, 0, 0)
+
+
+def test_a_new_log_is_not_written_while_the_checkpoints_of_a_deleted_one_stand(
+    fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = checkpointed_and_deleted(fs)
+
+    def full(path: str, data: Buffer) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fs, "write_file", full)
+        log = directory.create("t", 0, SMALL, NO_UUID)
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+        put(log)
