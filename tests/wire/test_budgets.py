@@ -1,0 +1,212 @@
+"""What clients that behave badly may cost: memory and time of a broker process, measured from outside.
+
+Each test drives one request or one kind of client that has cost gigabytes or seconds before, and looks at the process's
+highest resident memory and at how long another connection waits meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla import Broker
+from protocol.codec import request_frame
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import build_batch
+from tests.raw import RawClient, create
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow]
+
+MIB = 1 << 20
+RESPONSE_BUDGET_BYTES = 64 * MIB
+REQUEST_BUDGET_BYTES = 64 * MIB
+SAMPLE_S = 0.01
+SMALL_RECEIVE_BUFFER_BYTES = 4_096
+
+
+def resident_bytes(broker: Broker) -> int:
+    fields = Path(f"/proc/{broker.pid}/statm").read_text().split()
+    return int(fields[1]) * resource.getpagesize()
+
+
+class Watch:
+    """Samples a broker's memory, and has another connection answered, until it is left."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._sample), threading.Thread(target=self._beat)]
+        self.before_bytes = resident_bytes(broker)
+        self.highest_bytes = 0
+        self.beats = 0
+
+    @property
+    def grown_bytes(self) -> int:
+        return self.highest_bytes - self.before_bytes
+
+    def _sample(self) -> None:
+        while not self._stop.wait(SAMPLE_S):
+            self.highest_bytes = max(self.highest_bytes, resident_bytes(self._broker))
+
+    def _beat(self) -> None:
+        with RawClient(self._broker.bootstrap) as client:
+            while not self._stop.wait(SAMPLE_S):
+                client.call(HeartbeatRequest("nobody", 1, "m"), 4)
+                self.beats += 1
+
+    def __enter__(self) -> Watch:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    settings = {
+        "queued.max.request.bytes": REQUEST_BUDGET_BYTES,
+        "ottla.queued.max.response.bytes": RESPONSE_BUDGET_BYTES,
+        "ottla.response.stall.ms": 500,
+        "ottla.request.stall.ms": 500,
+    }
+    with Broker(settings=settings) as broker:
+        yield broker
+        assert not [line for line in broker.logs if '"level": "error"' in line]
+
+
+@pytest.fixture
+def connect(broker: Broker) -> Iterator[Callable[[], socket.socket]]:
+    """Sockets that take little before they are read."""
+    host, _, port = broker.bootstrap.rpartition(":")
+    sockets: list[socket.socket] = []
+
+    def connect() -> socket.socket:
+        connected = socket.socket()
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER_BYTES)
+        connected.connect((host, int(port)))
+        sockets.append(connected)
+        return connected
+
+    yield connect
+    for connected in sockets:
+        connected.close()
+
+
+def fill(broker: Broker, size_bytes: int) -> None:
+    """A topic ``t`` of one partition with so many bytes of records."""
+    rng = random.Random(1)
+    with RawClient(broker.bootstrap) as client:
+        create(client, "t")
+        for _ in range(size_bytes // 900_000):
+            batch = build_batch([(b"k", rng.randbytes(900_000))], time.time_ns() // 1_000_000)
+            data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
+            assert client.call(ProduceRequest(None, -1, 10_000, data), 9).responses[0].partition_responses[0].error_code == 0
+
+
+def fetch_frame(max_wait_ms: int = 0) -> bytes:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MIB)
+    topics = [FetchTopic(topic="t", partitions=[partition])]
+    return request_frame(1, 11, 1, "c", FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=50 * MIB, topics=topics))
+
+
+def wait_until(is_so: Callable[[], bool], timeout_s: float = 20) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(SAMPLE_S)
+
+
+@pytest.mark.parametrize("frame", [fetch_frame(), request_frame(3, 12, 1, "c", MetadataRequest(None))], ids=["Fetch", "Metadata"])
+def test_a_client_that_asks_and_does_not_read(broker: Broker, connect: Callable[[], socket.socket], frame: bytes) -> None:
+    fill(broker, 20 * MIB)
+    with RawClient(broker.bootstrap) as client:
+        client.call(MetadataRequest([MetadataRequestTopic(name=f"topic-{n}") for n in range(2_000)]), 12)
+    with Watch(broker) as watch:
+        connect().sendall(frame * 500)
+        time.sleep(3)
+    assert watch.grown_bytes < 40 * MIB
+    assert watch.beats >= 5
+
+
+def test_many_clients_that_do_not_read(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+    fill(broker, 20 * MIB)
+    with Watch(broker) as watch:
+        for _ in range(40):
+            connect().sendall(fetch_frame() * 3)
+        wait_until(lambda: sum("others wait for the memory" in line for line in broker.logs) >= 5)
+    assert watch.grown_bytes < RESPONSE_BUDGET_BYTES + 64 * MIB
+    assert watch.beats >= 5
+
+
+def test_unfinished_requests_share_a_budget(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+    part = (8 * MIB).to_bytes(4, "big") + bytes(MIB)
+    with Watch(broker) as watch:
+        for _ in range(150):
+            stuck = connect()
+            stuck.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                stuck.send(part)
+        # A client that sends all of a large request is answered all the same.
+        with RawClient(broker.bootstrap) as client:
+            create(client, "t")
+            batch = build_batch([(b"k", bytes(900_000))], time.time_ns() // 1_000_000)
+            data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
+            assert client.call(ProduceRequest(None, -1, 10_000, data), 9).responses[0].partition_responses[0].error_code == 0
+    assert watch.grown_bytes < REQUEST_BUDGET_BYTES + 64 * MIB
+    assert watch.beats >= 5
+
+
+def test_idle_connections_cost_little(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(3_000, hard - 500)
+    soft_before = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft_before, count + 500), hard))
+    frame = request_frame(18, 3, 1, "c", ApiVersionsRequest("a", "1"))
+    with RawClient(broker.bootstrap) as client:
+        client.call(ApiVersionsRequest(), 3)
+    before = resident_bytes(broker)
+    for _ in range(count):
+        idle = connect()
+        idle.sendall(frame)
+        assert idle.recv(65_536)
+    assert (resident_bytes(broker) - before) / count < 12 * 1024
+
+
+def test_long_polls_that_are_abandoned_leave_nothing(broker: Broker, connect: Callable[[], socket.socket]) -> None:
+    fill(broker, MIB)
+    partition = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=MIB)
+    request = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[partition])])
+    frame = request_frame(1, 11, 1, "c", request)
+
+    def abandon(count: int) -> None:
+        for _ in range(count):
+            with connect() as polling:
+                polling.sendall(frame)
+
+    abandon(500)
+    with Watch(broker) as watch:
+        abandon(3_000)
+    assert watch.grown_bytes < 10 * MIB
+
+
+def test_a_metadata_request_for_many_new_topics_lets_others_in(broker: Broker) -> None:
+    with Watch(broker) as watch, RawClient(broker.bootstrap) as client:
+        answer = client.call(MetadataRequest([MetadataRequestTopic(name=f"topic-{n}") for n in range(5_000)]), 12)
+    assert {topic.error_code for topic in answer.topics} == {0}
+    assert watch.beats >= 5
