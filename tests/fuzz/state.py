@@ -104,7 +104,9 @@ def durable(broker: Broker) -> State:
                 # What was deleted is not read again by a start after a crash, as in Kafka.
                 continue
             key = ("producer", log.topic, log.partition, entry.producer_id)
-            out[key] = (entry.epoch, entry.txn_first_offset, entry.coordinator_epoch, last)
+            # Compaction may have taken the marker that told the coordinator's epoch.
+            known = -1 if log.config.is_compacted else entry.coordinator_epoch
+            out[key] = (entry.epoch, entry.txn_first_offset, known, last)
         out["open", log.topic, log.partition] = tuple(log.producers.open_txns.items())
     out |= _cluster(cluster)
     out["next producer id",] = cluster.next_producer_id
