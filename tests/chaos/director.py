@@ -34,13 +34,15 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
     "transaction.state.log.num.partitions": 3,
     "offsets.topic.num.partitions": 3,
-    # The coordinators' logs are compacted all the time.
+    "auto.create.topics.enable": False,
+}
+COMPACTION = {
     "transaction.state.log.segment.bytes": 15_000,
     "offsets.topic.segment.bytes": 15_000,
     "log.cleaner.min.cleanable.ratio": 0.01,
     "log.cleaner.backoff.ms": 100,
-    "auto.create.topics.enable": False,
 }
+"""The coordinators' logs are compacted all the time; without it, an audit has every decision to look at."""
 LIFE_S = 4.0
 """A life whose faults have not struck by then is killed from outside."""
 MOMENTS_S = (0.05, 1.5)
@@ -111,7 +113,9 @@ class Round:
         os.environ["CHAOS_STRIKES"] = str(self._strikes_path)
         self.broker = ChaosBroker(
             data_dir=directory / "data",
-            settings=SETTINGS | {"ottla.durability": DURABILITY[number % len(DURABILITY)]},
+            settings=SETTINGS
+            | {"ottla.durability": DURABILITY[number % len(DURABILITY)]}
+            | (COMPACTION if number % 2 == 0 else {}),
             features={"transaction.version": TRANSACTION_VERSIONS[number % len(TRANSACTION_VERSIONS)]},
         )
         self._start([])
@@ -259,6 +263,7 @@ class Round:
         self._end(0)
         seen.stored = observe.stored(self.broker.data_dir)
         seen.unfinished = observe.unfinished(self.broker.data_dir)
+        seen.audit = observe.audit(self.broker.data_dir)
         seen.errors = self._complaints
         report = self._report
         report.findings += [f"{self._seed}: {finding}" for finding in [*self.clients.findings, *check(history, seen)]]

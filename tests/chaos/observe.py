@@ -17,6 +17,7 @@ from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinator.result import LogRecord
 from coordinator.transaction.metadata import TxnMetadata, from_record
 from coordinator.transaction.states import AT_REST
+from ottla.directories import audit as ottla_audit
 from protocol.errors import DecodeError
 from protocol.records import batches, crc_is_valid, read_marker, read_records
 from storage.log_dir import parse_directory_name
@@ -25,6 +26,7 @@ from tests.chaos.history import TopicPartition
 from tests.chaos.worker import client_named
 
 TIMEOUT_S = 60
+TORN_EVENTS = {"transaction_torn", "transactions_torn"}
 
 
 def shown(bootstrap: str, partitions: Iterable[TopicPartition], *, committed: bool) -> Shown:
@@ -166,8 +168,15 @@ def _logs(directory: Path) -> list[Path]:
     return sorted(directory.glob("*/*.log"))
 
 
+def audit(directory: Path) -> list[str]:
+    """What ``ottla audit`` says of a directory, where it is not content with it."""
+    lines: list[str] = []
+    code = ottla_audit(str(directory), say=lines.append)
+    return [f"it ended with {code}", *lines] if code else []
+
+
 def complaints(lines: Iterable[str], *, disk_was_full: bool) -> list[str]:
-    """Lines of a broker's log that tell of a bug: errors, and whatever has a trace."""
+    """Lines of a broker's log that tell of a bug: errors, whatever has a trace, and losses, which no kill may bring about."""
     found = []
     for line in lines:
         try:
@@ -177,6 +186,7 @@ def complaints(lines: Iterable[str], *, disk_was_full: bool) -> list[str]:
                 found.append(line)
             continue
         expected = disk_was_full and "exception" not in entry
-        if not expected and (entry.get("level") in ("error", "critical") or "exception" in entry):
+        is_error = entry.get("level") in ("error", "critical") or "exception" in entry
+        if (is_error and not expected) or entry.get("event") in TORN_EVENTS:
             found.append(line)
     return found
