@@ -30,7 +30,8 @@ WORKERS = {
 }
 """Processes, each with a client library and its actors. The two of confluent-kafka share a group."""
 PACE_MS = 25
-STOP_S = 60.0
+STOP_S = 130.0
+"""A Java producer gives records up after two minutes."""
 ZOMBIE_S = 15.0
 """A zombie is woken by then, whether its successor has begun or not."""
 

@@ -187,6 +187,8 @@ class Java:
         }
         if transactional_id is not None:
             settings |= {"transactional.id": transactional_id, "transaction.timeout.ms": transaction_timeout_ms}
+            settings["delivery.timeout.ms"] = max(transaction_timeout_ms, request_timeout_ms) + 10_000
+            settings["max.block.ms"] = min(60_000, transaction_timeout_ms + 10_000)
         return Producer(settings)
 
     def consumer(self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True) -> Consumer:
