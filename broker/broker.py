@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec import to_builtins
 
+from broker.audit import Lost
 from broker.cluster import Cluster
 from broker.config.definitions import ConfigError
 from broker.config.settings import POWER, BrokerConfig
@@ -22,7 +23,7 @@ from broker.metrics.counters import Counters
 from broker.network.connection import Connection
 from broker.network.listener import Connections, Endpoint, client_endpoints, parse_endpoints
 from broker.partitions import Partitions
-from broker.recovery_audit import Lost, look
+from broker.recovery_audit import look
 from broker.stepping import Stepping
 from broker.takeovers import Takeovers
 from broker.transactions import Transactions
@@ -91,8 +92,7 @@ class Broker:
             self.cluster.load(self._features)
             self.groups.load()
             self.transactions.load()
-            if not self.directory.was_clean:
-                self._audit()
+            self._audit()
             self._resume()
             self.housekeeping = Housekeeping(self)
         except BaseException:
@@ -125,7 +125,10 @@ class Broker:
         )
 
     def _audit(self) -> None:
-        self.torn = look(self)
+        read = self.cluster.take_read()
+        if self.directory.was_clean and not self.cluster.has_lost:
+            return
+        self.torn = look(self, read)
         for lost in self.torn[:TORN_TOLD]:
             log.warning("transaction_torn", **to_builtins(lost))
         if len(self.torn) > TORN_TOLD:

@@ -22,8 +22,10 @@ from coordinator.cluster import (
 from coordinator.result import LogRecord
 from protocol.errors import KafkaError
 from storage.config import LogConfig
-from storage.log_dir import DirectoryError, described
+from storage.log import Log
+from storage.log_dir import DirectoryError, TopicPartition, described
 from storage.recovery import Report
+from storage.transaction_history import TransactionHistory
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -60,13 +62,27 @@ class Cluster:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        # Whether a log lost its end, though the directory may be marked clean.
+        self.has_lost = False
         self.state = ClusterState(broker.settings.node_id, ignores_case=broker.directory.ignores_case())
-        storage, _ = broker.directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, broker.env.now_ms())
+        storage, report = broker.directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, broker.env.now_ms())
+        self._tell(storage.directory, report)
         if storage.offline_reason is not None:
             raise DirectoryError(f"cannot start without the cluster's metadata: {storage.offline_reason}")
         # Not among the partitions that clients can name.
         self._runtime = Runtime(broker.env, Partition(broker.env, storage, broker.commit), self._replay)
         self._producer_ids = (0, 0)
+        # What opening each partition has read of it, until the start has looked for torn transactions in it.
+        self._read: dict[TopicPartition, TransactionHistory] = {}
+
+    @property
+    def metadata_log(self) -> Log:
+        return self._runtime.partition.log
+
+    def take_read(self) -> dict[TopicPartition, TransactionHistory]:
+        """What opening each partition has read of it; it is not kept any longer."""
+        read, self._read = self._read, {}
+        return read
 
     def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
         self.state.replay(record)
@@ -91,7 +107,8 @@ class Cluster:
                 self._set_aside(name, index)
         for topic in self.state.topics.values():
             for index in range(topic.partition_count):
-                self._open(topic, index, exists=(topic.name, index) in on_disk)
+                exists = (topic.name, index) in on_disk or self._broker.directory.was_written(topic.name, index)
+                self._open(topic, index, exists=exists)
 
     def _drop_metadata_topic(self) -> None:
         """Earlier versions let a client create a topic of the metadata log's own name, which wrote into that very log.
@@ -132,13 +149,15 @@ class Cluster:
             self._tell(storage.directory, report)
             if storage.offline_reason is not None:
                 take_offline(storage, storage.offline_reason)
+            elif report.history is not None:
+                self._read[topic.name, index] = report.history
         else:
             storage = broker.directory.create(topic.name, index, config, topic.topic_id)
         storage.leader_epoch = topic.leader_epochs[index]
         broker.partitions.add(storage)
 
-    @staticmethod
-    def _tell(directory: str, report: Report) -> None:
+    def _tell(self, directory: str, report: Report) -> None:
+        self.has_lost |= bool(report.losses)
         for loss in report.losses:
             log.warning("log_cut", directory=directory, reason=loss)
 

@@ -9,6 +9,7 @@ import structlog
 
 from broker.runtime import Runtime
 from coordinator.cluster import OFFSETS_TOPIC
+from coordinator.group.records import OFFSET_KEY_VERSIONS
 from coordinator.group.requests import GroupConfig
 from coordinator.group.shard import GroupShard
 from coordinator.result import LogRecord, partition_for
@@ -57,7 +58,11 @@ class Groups:
             shard.replay(record, offset, producer_id, env.steady_ms())
 
         runtime = Runtime(env, self._broker.partitions.get(OFFSETS_TOPIC, index), replay)
-        runtime.load(lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit))
+        runtime.load(
+            lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
+            replaced=OFFSET_KEY_VERSIONS,
+            start_over=shard.clear,
+        )
         self._shards[index] = (shard, runtime)
         return shard, runtime
 

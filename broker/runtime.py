@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 import structlog
 
 from broker.env import Env
 from broker.partitions import Partition
+from broker.superseded import newest, whole
 from coordinator.result import LogRecord, Result
 from protocol.errors import Code, DecodeError, KafkaError
-from protocol.records import build_batch, read_header, read_marker
+from protocol.primitives import Buffer
+from protocol.records import BatchHeader, build_batch, read_header, read_marker
+from storage.log import Log
 from storage.reading import records_of
 
 T = TypeVar("T")
@@ -67,38 +70,63 @@ class Runtime:
         for at, record in enumerate(result.records):
             self._replay(record, appended.base_offset + at, producer_id)
 
-    def load(self, on_marker: Callable[[int, bool], None] | None = None) -> int:
-        """Replay the whole log; how many records. Unknown kinds of records are skipped with a line.
+    def load(
+        self,
+        on_marker: Callable[[int, bool], None] | None = None,
+        *,
+        replaced: Collection[int] = (),
+        start_over: Callable[[], None] | None = None,
+    ) -> int:
+        """Replay the log; how many records. Unknown kinds of records are skipped with a line.
+
+        Of records whose key has a version in ``replaced`` the newest says everything: only that one is replayed. Where a record
+        cannot be decoded the one before it holds, so all is replayed then, from the state that ``start_over`` makes anew.
 
         Raises `KafkaError` for a log that is offline, or goes offline by it: nobody may be told that it holds nothing.
         """
+
+        def replayed(storage: Log) -> int:
+            if start_over is not None:
+                try:
+                    return self._load(newest(storage, replaced), on_marker, is_strict=True)
+                except (DecodeError, KafkaError):
+                    start_over()
+            return self._load(whole(storage), on_marker, is_strict=False)
+
         try:
-            return self.partition.look_up(lambda _: self._load(on_marker))
+            return self.partition.look_up(replayed)
         except KafkaError as error:
             raise coordinator_code(error) from error
 
-    def _load(self, on_marker: Callable[[int, bool], None] | None) -> int:
-        count, skipped = 0, 0
-        storage = self.partition.log
-        for segment in storage.segments:
-            for _, header, raw in segment.scan():
-                if header.is_control:
-                    marker = read_marker(raw, header)
-                    if marker is not None and on_marker is not None:
-                        on_marker(marker.producer_id, marker.commit)
-                    continue
-                producer_id = header.producer_id if header.is_transactional else -1
-                try:
-                    for record in records_of(raw, header):
-                        try:
-                            self._replay(LogRecord(record.key, record.value), record.offset, producer_id)
-                            count += 1
-                        except DecodeError as error:
-                            skipped += 1
-                            log.warning("record_skipped", partition=repr(storage), offset=record.offset, reason=str(error))
-                except KafkaError as error:
-                    # An admin client may write here: what it wrote must not keep the broker from starting.
-                    log.error("batch_skipped", partition=repr(storage), offset=header.base_offset, reason=error.message)
+    def _load(
+        self,
+        batches: Iterable[tuple[BatchHeader, Buffer]],
+        on_marker: Callable[[int, bool], None] | None,
+        *,
+        is_strict: bool,
+    ) -> int:
+        count = 0
+        for header, raw in batches:
+            if header.is_control:
+                marker = read_marker(raw, header)
+                if marker is not None and on_marker is not None:
+                    on_marker(marker.producer_id, marker.commit)
+                continue
+            producer_id = header.producer_id if header.is_transactional else -1
+            try:
+                for record in records_of(raw, header):
+                    try:
+                        self._replay(LogRecord(record.key, record.value), record.offset, producer_id)
+                        count += 1
+                    except DecodeError as error:
+                        if is_strict:
+                            raise
+                        log.warning("record_skipped", partition=repr(self.partition.log), offset=record.offset, reason=str(error))
+            except KafkaError as error:
+                if is_strict:
+                    raise
+                # An admin client may write here: what it wrote must not keep the broker from starting.
+                log.error("batch_skipped", partition=repr(self.partition.log), offset=header.base_offset, reason=error.message)
         return count
 
 

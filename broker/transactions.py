@@ -12,7 +12,7 @@ from broker.markers import LocalTransport, MarkerSender
 from broker.runtime import Runtime
 from coordinator.cluster import TRANSACTION_TOPIC
 from coordinator.result import LogRecord, partition_for
-from coordinator.transaction.metadata import TopicPartition, TxnMetadata
+from coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
 from coordinator.transaction.shard import Ended, Initialised, ProducerIdAndEpoch, TransactionShard, TxnConfig
 from coordinator.transaction.states import PREPARED
 from protocol.errors import Code, KafkaError
@@ -69,7 +69,7 @@ class Transactions:
 
         runtime = Runtime(self._broker.env, partition, replay)
         began_ms = self._broker.env.monotonic_ms()
-        runtime.load()
+        runtime.load(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
         self.load_ms.append(self._broker.env.monotonic_ms() - began_ms)
         self._shards[index] = (shard, runtime)
         return shard, runtime

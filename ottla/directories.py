@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import stat
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TextIO
 
 from ottla import rooms
@@ -148,30 +151,65 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
 
 
 def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
-    """The exit code: 0 when every transaction is whole, 2 when one is not, 1 when the directory cannot be read."""
+    """The exit code: 0 when every transaction is whole, 2 when one is not or cannot be read, 1 when the directory cannot be."""
     rooms.enter()
-    from broker.audit import audit as look
-    from broker.audit import size_bytes
-    from storage.log_dir import DirectoryError
+    from broker.directory_audit import audit as look
+    from broker.directory_audit import size_bytes
     from storage.real_filesystem import RealFilesystem
 
-    fs = RealFilesystem()
+    fs = RealFilesystem(read_only=True)
 
     def work() -> int:
-        total, done, bar = size_bytes(fs, directory), 0, Bar("reading")
+        with _quiet(directory):
+            _only_files(directory)
+            total, done, bar = size_bytes(fs, directory), 0, Bar("reading")
 
-        def seen(size: int) -> None:
-            nonlocal done
-            done += size
-            bar(min(done, total), total)
+            def seen(size: int) -> None:
+                nonlocal done
+                done += size
+                bar(min(done, total), total)
 
-        found = look(fs, directory, seen)
+            found = look(fs, directory, seen)
+        for line in (*found.unreadable, *found.torn):
+            say(str(line))
+        if found.omitted:
+            say(f"and {found.omitted:,} more")
         if not found.partitions:
-            raise DirectoryError(f"{directory} holds no partitions")
-        for finding in found.findings:
-            say(finding)
+            say(f"{directory} holds no partition yet: nothing can be torn")
         counted = f"{found.partitions} partitions, {found.decided} decided transactions, {found.open} open"
-        say(f"{counted}: {len(found.findings)} not whole")
-        return NOT_WHOLE if found.findings else 0
+        say(f"{counted}: {len(found.torn) + found.omitted} not whole")
+        return NOT_WHOLE if found.torn or found.unreadable else 0
 
     return _carefully(work)
+
+
+@contextlib.contextmanager
+def _quiet(directory: str) -> Iterator[None]:
+    """Nobody writes into the directory meanwhile: a broker has the lock for as long as it runs. Nothing is written here."""
+    from storage.log_dir import LOCK_FILE, DirectoryError
+
+    lock = Path(directory, LOCK_FILE)
+    if not lock.exists():
+        yield
+        return
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            # The lock that Apache Kafka takes.
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DirectoryError(f"{directory} is in use by a broker; stop it first, or audit a copy") from None
+        yield
+
+
+def _only_files(directory: str) -> None:
+    """Raises `DirectoryError` where a log is no plain file: a pipe would never end, and a link may lead anywhere."""
+    from storage.log_dir import DirectoryError, parse_directory_name
+    from storage.segment import LOG_SUFFIX
+
+    for partition in Path(directory).iterdir():
+        if parse_directory_name(partition.name) is None:
+            continue
+        for path in partition.glob("*" + LOG_SUFFIX):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise DirectoryError(f"{path} is no plain file; a log is never a link, a pipe or a directory")

@@ -192,6 +192,10 @@ class LogDirectory:
             log_start_offset=self._log_starts.get(key),
         )
 
+    def was_written(self, topic: str, partition: int) -> bool:
+        """Whether a log held something at the clean stop before this start."""
+        return self.was_clean and self._recovery_points.get((topic, partition), 0) > 0
+
     def create(self, topic: str, partition: int, config: LogConfig, topic_id: bytes) -> Log:
         """A log that did not exist before.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from protocol.records import read_marker
 from storage import snapshot
 from storage.filesystem import Filesystem
 from storage.log import Log
@@ -19,6 +18,7 @@ from storage.segment import (
     Segment,
     parse_file_name,
 )
+from storage.transaction_history import TransactionHistory
 from storage.txn_index import AbortedTxn
 
 _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
@@ -27,10 +27,11 @@ _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 @dataclass(slots=True)
 class Report:
-    """What opening a log found: segments checked, and what was cut or removed, in words."""
+    """What opening a log found: segments checked, what was cut or removed, in words, and the transactions that were read."""
 
     segments_recovered: int = 0
     losses: list[str] = field(default_factory=list)
+    history: TransactionHistory | None = None
 
 
 def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log_start_offset: int | None = None) -> Report:
@@ -41,6 +42,8 @@ def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log
     bases = [base for base in (parse_file_name(name, LOG_SUFFIX) for name in names) if base is not None]
     if not bases:
         log.log_start_offset = log.log_end_offset = log.high_watermark = log_start_offset or 0
+        if clean:
+            _check_end(log, report, recovery_point)
         return report
     log.epochs.load()
     log.segments = [Segment(log.fs, log.directory, base, now_ms) for base in bases]
@@ -50,10 +53,20 @@ def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log
     if log.log_start_offset > log.log_end_offset:
         report.losses.append(f"log start {log.log_start_offset} after log end {log.log_end_offset}: all segments removed")
         _restart_at(log, log.log_start_offset, now_ms)
+    if clean and not report.losses:
+        _check_end(log, report, recovery_point)
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
     log.epochs.truncate_end(log.log_end_offset)
-    _rebuild_producers(log, recovered)
+    report.history = _rebuild_producers(log, recovered)
     return report
+
+
+def _check_end(log: Log, report: Report, recovery_point: int) -> None:
+    """A clean stop writes all up to the log end, and the recovery point says where that was."""
+    if log.log_end_offset < recovery_point:
+        reason = f"{log.directory} ends at offset {log.log_end_offset}, and ended at {recovery_point} when it was closed"
+        report.losses.append(reason)
+        _drop_snapshots(log, log.log_end_offset)
 
 
 def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
@@ -106,7 +119,8 @@ def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int
     for at, segment in enumerate(log.segments):
         is_last = at == len(log.segments) - 1
         below_point = not is_last and log.segments[at + 1].base_offset <= recovery_point
-        if (clean or below_point) and segment.load():
+        # A file that was changed since the clean stop, or lost its end, shows at its end.
+        if (clean or below_point) and segment.load() and (not is_last or segment.ends_soundly()):
             continue
         recovered.append(at)
         report.segments_recovered += 1
@@ -130,8 +144,13 @@ def _cut_after(log: Log, at: int, next_offset: int, reason: str, report: Report)
     for segment in doomed:
         for path in segment.mark_deleted():
             log.fs.unlink(path)
+    _drop_snapshots(log, next_offset)
+
+
+def _drop_snapshots(log: Log, behind: int) -> None:
+    """Remove the producers' state as it was at offsets that the log does not have any more."""
     for offset in snapshot.offsets(log.fs, log.directory):
-        if offset > next_offset:
+        if offset > behind:
             log.fs.unlink(snapshot.path_of(log.directory, offset))
 
 
@@ -143,8 +162,8 @@ def _restart_at(log: Log, offset: int, now_ms: int) -> None:
     log.log_end_offset = log.high_watermark = offset
 
 
-def _rebuild_producers(log: Log, recovered: list[int]) -> None:
-    """Newest snapshot that the recovered part does not need rebuilt, then every batch after it.
+def _rebuild_producers(log: Log, recovered: list[int]) -> TransactionHistory:
+    """Newest snapshot that the recovered part does not need rebuilt, then every batch after it; what was read.
 
     A segment that was loaded between two recovered ones has its transaction index already.
     """
@@ -155,6 +174,7 @@ def _rebuild_producers(log: Log, recovered: list[int]) -> None:
     start = snapshot.load_newest(log.fs, log.directory, log.producers, at_most)
     position = log.log_start_offset if start is None else start
     producers = log.producers
+    history = TransactionHistory(producers, position, is_contiguous=start is not None or position == 0)
     for at in range(log.segment_at(position), len(log.segments)):
         segment = log.segments[at]
         if position >= log.log_end_offset:
@@ -164,19 +184,9 @@ def _rebuild_producers(log: Log, recovered: list[int]) -> None:
                 continue
             if header.leader_epoch > log.epochs.latest:
                 log.epochs.assign(header.leader_epoch, header.base_offset)
-            if header.producer_id < 0:
-                continue
-            if not header.is_control:
-                producers.apply_data(
-                    header, header.base_offset, header.last_offset, header.max_timestamp_ms, header.max_timestamp_ms
-                )
-                continue
-            marker = read_marker(raw, header)
-            if marker is None:
-                continue
-            completed = producers.completed_by(marker, header.base_offset)
+            completed = history.apply(header, raw)
             if completed is not None and completed.is_aborted and at in remade:
                 lso = producers.last_stable_offset_after(completed)
                 segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
-            producers.apply_marker(marker, header.max_timestamp_ms)
     producers.drop_open_before(log.log_start_offset)
+    return history

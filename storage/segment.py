@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -231,10 +232,21 @@ class Segment:
 
     def last_next_offset(self) -> int:
         """The offset after the last batch, found from the last index entry."""
-        following = self.base_offset
-        for _, header in self.headers(self.offset_index.lookup(self.base_offset + 0x7FFFFFFF)):
-            following = header.next_offset
-        return following
+        last = self._last_batch()
+        return self.base_offset if last is None else last[1].next_offset
+
+    def ends_soundly(self) -> bool:
+        """Whether the last batch, found from the last index entry, is sound and ends where the file does."""
+        last = self._last_batch()
+        if last is None:
+            return self.log.size == 0
+        position, header = last
+        if header.magic != 2 or position + header.size_bytes != self.log.size or header.last_offset < self.base_offset:
+            return False
+        return crc_is_valid(self.log.read(header.size_bytes, position), header)
+
+    def _last_batch(self) -> tuple[int, BatchHeader] | None:
+        return next(iter(deque(self.headers(self.offset_index.lookup(self.base_offset + 0x7FFFFFFF)), maxlen=1)), None)
 
     # end
 

@@ -29,7 +29,12 @@ class GroupShard:
     def __init__(self, partition: int, config: GroupConfig, new_id: Callable[[], str]) -> None:
         self.partition = partition
         self.config = config
-        self.membership = Membership(config, new_id)
+        self._new_id = new_id
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything, as before the first record."""
+        self.membership = Membership(self.config, self._new_id)
         self.offsets = OffsetStore()
 
     @property

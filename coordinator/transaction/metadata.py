@@ -14,7 +14,12 @@ from protocol.messages.transaction_log_value import PartitionsSchema, Transactio
 from protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 TopicPartition = tuple[str, int]
+_STATES = {int(state): state for state in TxnState}
+_STATE_AT = 16
+"""Behind version, producer id, producer epoch and time-out."""
 
+TXN_KEY_VERSION = 0
+"""In the key of every record."""
 LAST_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = LAST_EPOCH - 1
 """The largest epoch a client is ever given; 32767 is only for the abort that fences it."""
@@ -51,7 +56,7 @@ class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 def key_record(transactional_id: str) -> bytes:
-    return encode_record(transaction_log_key, TransactionLogKey(transactional_id), 0)
+    return encode_record(transaction_log_key, TransactionLogKey(transactional_id), TXN_KEY_VERSION)
 
 
 def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
@@ -82,14 +87,23 @@ def tombstone(transactional_id: str) -> LogRecord:
     return LogRecord(key_record(transactional_id), None)
 
 
+def state_of(value: bytes) -> TxnState | None:
+    """The state in a record's value, which is at one place in every version; None where no such state is there."""
+    if len(value) <= _STATE_AT or value[0] or value[1] > transaction_log_value.MAX_VERSION:
+        return None
+    return _STATES.get(value[_STATE_AT])
+
+
 def from_record(record: LogRecord) -> tuple[str, TxnMetadata | None]:
-    """Transactional id and metadata, None for a tombstone. Raises `DecodeError` for an unknown version."""
+    """Transactional id and metadata, None for a tombstone. Raises `DecodeError` for an unknown version or state."""
     if record.key is None:
         raise DecodeError("a record without a key")
     transactional_id = decode_record(transaction_log_key, record.key).transactional_id
     if record.value is None:
         return transactional_id, None
     value = decode_record(transaction_log_value, record.value)
+    if value.transaction_status not in _STATES:
+        raise DecodeError(f"a transaction in state {value.transaction_status}")
     return transactional_id, TxnMetadata(
         transactional_id,
         value.producer_id,

@@ -365,6 +365,12 @@ class TransactionShard:
 
     # replay
 
+    def clear(self) -> None:
+        """Forget everything, as before the first record."""
+        self.ids.clear()
+        self._unfinished.clear()
+        self._last_epochs.clear()
+
     def replay(self, record: LogRecord) -> None:
         transactional_id, metadata = from_record(record)
         if metadata is None:

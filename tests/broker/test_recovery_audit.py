@@ -99,3 +99,27 @@ def test_a_clean_start_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("broker.broker.look", fail)
     broker.start()
     broker.close()
+
+
+@pytest.mark.parametrize("how", ["noise", "no file"])
+def test_a_log_that_was_damaged_after_a_clean_stop_is_told_and_its_transactions_are_named(
+    how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fs = MemoryFilesystem()
+    broker = SimulatedBroker({}, fs=fs).start()
+    world = World(broker, "ottla", "")
+    for command in ("topic t partitions=2", *COMMITTED):
+        perform(world, command)
+    world.close()
+    broker.stop()
+    (path,) = [p for p in fs.files if "/t-1/" in p and p.endswith(".log")]
+    if how == "noise":
+        fs.files[path][:] = bytes(range(251)) * 3
+    else:
+        for file in [p for p in fs.files if "/t-1/" in p]:
+            del fs.files[file]
+    capsys.readouterr()
+    broker.start()
+    assert capsys.readouterr().out.count("log_cut") == 1
+    assert {(lost.transactional_id, lost.topic, lost.partition) for lost in broker.broker.torn} == {("whole", "t", 1)}
+    broker.close()

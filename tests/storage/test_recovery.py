@@ -9,6 +9,7 @@ import pytest
 
 from protocol.errors import Code, KafkaError
 from storage import snapshot
+from storage.config import LogConfig
 from storage.log import Log
 from storage.log_dir import DirectoryError, LogDirectory
 from storage.real_filesystem import RealFile, RealFilesystem
@@ -310,3 +311,84 @@ def test_open_files_are_bounded(tmp_path: Path) -> None:
             put(log)
     assert fs.open_files <= 8
     assert [log.log_end_offset for log in logs] == [2] * 40
+
+
+def damaged(raw: bytes, how: str) -> bytes:
+    rng = random.Random(5)
+    if how == "noise":
+        return rng.randbytes(len(raw))
+    if how == "noise of another size":
+        return rng.randbytes(len(raw) // 2)
+    if how == "zeros":
+        return bytes(len(raw))
+    if how == "something behind":
+        return raw + rng.randbytes(200)
+    if how == "the end gone":
+        return raw[:-10]
+    if how == "a bit of the last batch":
+        return raw[:-1] + bytes([raw[-1] ^ 1])
+    return b""
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["noise", "noise of another size", "zeros", "something behind", "the end gone", "a bit of the last batch", "nothing"],
+)
+@pytest.mark.parametrize("interval", [100, 1 << 20], ids=["indexed", "no index entries"])
+def test_a_log_marked_clean_that_is_not_sound_is_recovered_and_told(logs: Logs, how: str, interval: int) -> None:
+    config = LogConfig(segment_bytes=1_000, index_interval_bytes=interval)
+    log = logs.new(config)
+    busy(log)
+    last, end_offset = log.active, log.log_end_offset
+    assert last.size_bytes
+    log.close()
+    path = Path(last.log.path)
+    raw = path.read_bytes()
+    path.write_bytes(damaged(raw, how))
+    again, report = logs.open(clean=True, recovery_point=end_offset, config=config)
+    assert len(report.losses) == 1
+    if how == "something behind":
+        assert again.log_end_offset == end_offset
+        assert path.read_bytes() == raw
+    else:
+        assert last.base_offset <= again.log_end_offset < end_offset
+    # All state is that of what is left.
+    before = state(again)
+    busy(again, 20, first_pid=50)
+    again.close()
+    third, report = logs.open(clean=True, recovery_point=again.log_end_offset, config=config)
+    assert not report.losses
+    third.abandon()
+    assert state(logs.open(clean=False, config=config)[0])[0] > before[0]  # type: ignore[operator]
+
+
+def test_a_log_marked_clean_without_its_files_is_told(logs: Logs) -> None:
+    log = logs.new()
+    put(log, 3)
+    log.close()
+    Path(log.active.log.path).unlink()
+    again, report = logs.open(clean=True, recovery_point=3)
+    assert again.log_end_offset == 0
+    assert report.losses == [f"{log.directory} ends at offset 0, and ended at 3 when it was closed"]
+
+
+def test_what_a_clean_start_checks_does_not_grow_with_the_log(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = LogConfig(segment_bytes=1 << 30, index_interval_bytes=4096)
+    log = logs.new(config)
+    for _ in range(4_000):
+        put(log, 3)
+    log.close()
+    read = 0
+    original = RealFile.read
+
+    def counting(file: RealFile, size: int, offset: int) -> bytes:
+        nonlocal read
+        raw = original(file, size, offset)
+        read += len(raw) if file.path.endswith(".log") else 0
+        return raw
+
+    monkeypatch.setattr(RealFile, "read", counting)
+    _, report = logs.open(clean=True, recovery_point=log.log_end_offset, config=config)
+    assert not report.losses
+    assert log.active.size_bytes > 500_000
+    assert read < 100_000

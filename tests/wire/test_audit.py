@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
 from ottla.directories import NOT_WHOLE, audit
@@ -52,17 +54,53 @@ def test_a_lost_marker_is_named(directory: Path, capsys: pytest.CaptureFixture[s
     cut_last_batches(log, 1)
     assert audit(str(directory)) == NOT_WHOLE
     out = capsys.readouterr().out
-    assert "whole (producer 0, epoch 1) was committed, and t-1 has no marker of it" in out
-    assert "t-1: a transaction of producer 0 is open since offset 0" in out
+    assert "t-1: a transaction of whole (producer 0): it was committed at epoch 1, and the partition has no marker of it" in out
+    assert "t-1: a transaction of an unknown id (producer 0): it is open since offset 0" in out
 
 
 def test_a_lost_decision_leaves_a_hanging_transaction(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for log in directory.glob("__transaction_state-*/*.log"):
         log.unlink()
     assert audit(str(directory)) == NOT_WHOLE
-    assert "t-0: a transaction of producer 1 is open since offset 3, and no coordinator knows" in capsys.readouterr().out
+    assert (
+        "t-0: a transaction of an unknown id (producer 1): it is open since offset 3, and no coordinator" in capsys.readouterr().out
+    )
 
 
-def test_what_is_no_data_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit(str(tmp_path)) == 1
-    assert "holds no partitions" in capsys.readouterr().err
+def produced_by_librdkafka(broker: Broker, *ends: str) -> None:
+    """One producer of transaction version 1: all its transactions have one epoch."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.create_topics([NewTopic("t", 2)]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "whole"})
+    producer.init_transactions(30)
+    for end in ends:
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.produce("t", b"v", partition=partition)
+        producer.flush(30)
+        producer.commit_transaction(30) if end == "commit" else producer.abort_transaction(30)
+
+
+def test_every_outcome_at_one_epoch_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker(data_dir=tmp_path) as broker:
+        produced_by_librdkafka(broker, "abort", "commit", "commit", "abort", "commit")
+    assert audit(str(tmp_path)) == 0
+    assert "5 decided transactions, 0 open: 0 not whole" in capsys.readouterr().out
+
+
+def test_the_second_of_two_commits_at_one_epoch_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broker = Broker(data_dir=tmp_path)
+    broker.start()
+    produced_by_librdkafka(broker, "commit", "commit")
+    broker.kill()
+    (log,) = (tmp_path / "t-1").glob("*.log")
+    cut_last_batches(log, 2)
+    assert audit(str(tmp_path)) == NOT_WHOLE
+    reason = "it was committed at epoch 0, and the partition has no marker of it"
+    assert f"t-1: a transaction of whole (producer 0): {reason}" in capsys.readouterr().out
+    broker.start()
+    told = [line for line in broker.logs if "transaction_torn" in line]
+    assert len(told) == 1
+    assert reason in told[0]
+    broker.stop()

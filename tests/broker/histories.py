@@ -1,0 +1,335 @@
+"""Transactions of both versions on a simulated broker, what each of them wrote where, and what a lost end of some files tears."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from broker.audit import Lost
+from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinator.result import LogRecord
+from coordinator.transaction.metadata import from_record
+from coordinator.transaction.states import PREPARED, TxnState
+from protocol.records import BatchHeader, batches, read_marker, read_records
+from storage.memory_filesystem import MemoryFilesystem
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.simulated import DATA_DIR, SimulatedBroker
+
+Where = tuple[str, int]
+SETTINGS = {
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "log.cleaner.backoff.ms": "50",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.retention.check.interval.ms": "50",
+    "group.initial.rebalance.delay.ms": "0",
+}
+PARTITIONS = ("t", "t/1", "u")
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transaction. Offsets by partition: its batches, and the first marker. ``decision`` is that of its Prepare record."""
+
+    transactional_id: str
+    pid: int
+    version: int
+    began: int
+    home: Where = ("", 0)
+    partitions: set[Where] = field(default_factory=set)
+    data: dict[Where, list[int]] = field(default_factory=dict)
+    markers: dict[Where, int] = field(default_factory=dict)
+    commits: bool = False
+    epoch: int = -1
+    decision: int = -1
+    outcome: int = -1
+
+
+class History:
+    """Plays commands and notes what each has written. Every command has a millisecond of its own, or all share one."""
+
+    def __init__(self, settings: dict[str, str], topics: str, pause_ms: int = 1) -> None:
+        self._pause_ms = pause_ms
+        self.fs = MemoryFilesystem()
+        self.broker = SimulatedBroker({**SETTINGS, **settings}, fs=self.fs).start()
+        self.world = World(self.broker, "ottla", "")
+        for name, count in (("t", 2), ("u", 1)):
+            assert perform(self.world, f"topic {name} partitions={count} {topics}") == ""
+        self.transactions: list[Transaction] = []
+        self.open: dict[str, Transaction] = {}
+        self.order: dict[tuple[Where, int], int] = {}
+        self._ends: dict[Where, int] = {}
+        self._note(None)
+
+    # commands
+
+    def init(self, name: str) -> None:
+        transaction = self.open.pop(name, None)
+        if transaction is not None:
+            # Aborted first, under the next epoch.
+            assert perform(self.world, f"{name} = init {name}") == "CONCURRENT_TRANSACTIONS"
+            self._note(transaction)
+            self.broker.sleep(self._pause_ms)
+        self._play(f"{name} = init {name}", None)
+
+    def produce(self, name: str, where: str, version: int) -> None:
+        transaction = self._transaction(name, version)
+        if version == 1:
+            self._play(f"add {name} {where} v=3", transaction)
+        self._play(f"produce {name} {where} keyed v={11 if version == 1 else 12}", transaction)
+
+    def only_add(self, name: str, where: str) -> None:
+        self._play(f"add {name} {where} v=3", self._transaction(name, 1))
+
+    def offsets(self, name: str, group: str, version: int) -> None:
+        transaction = self._transaction(name, version)
+        if version == 1:
+            self._play(f"add_offsets {name} {group} v=3", transaction)
+        self._play(f"offsets {name} {group} t={len(self.order)} v={4 if version == 1 else 5}", transaction)
+
+    def end(self, name: str, commit: bool) -> None:
+        transaction = self.open.pop(name)
+        self._play(f"{'commit' if commit else 'abort'} {name} v={4 if transaction.version == 1 else 5}", transaction)
+
+    def kill_before_complete(self, name: str, commit: bool) -> None:
+        """The markers are written, their Complete record is not: they are written once more."""
+        transaction = self.open[name]
+        self.end(name, commit)
+        if transaction.outcome < 0:
+            return
+        self.broker.kill()
+        cut(self.fs, transaction.home, transaction.outcome)
+        self._ends[transaction.home] = transaction.outcome
+        transaction.outcome = -1
+        self._start(transaction)
+
+    def restart(self, *, kill: bool) -> None:
+        self.broker.kill() if kill else self.broker.stop()
+        self._start(None)
+
+    def _start(self, transaction: Transaction | None) -> None:
+        self.world.forget_connection()
+        self.broker.start()
+        assert not self.broker.broker.torn, "nothing was lost yet"
+        self._note(transaction)
+        self.broker.sleep(2)
+
+    def wait(self, ms: int) -> None:
+        self.broker.sleep(ms)
+        self._note(None)
+
+    def _transaction(self, name: str, version: int) -> Transaction:
+        known = self.open.get(name)
+        if known is None:
+            actor = self.world.actors[name]
+            known = self.open[name] = Transaction(name, actor.pid, version, len(self.order))
+            self.transactions.append(known)
+        return known
+
+    def _play(self, command: str, transaction: Transaction | None) -> None:
+        answer = perform(self.world, command)
+        assert answer.startswith("NONE"), f"{command}: {answer}"
+        self._note(transaction)
+        self.broker.sleep(self._pause_ms)
+
+    # what was written
+
+    def _note(self, transaction: Transaction | None) -> None:
+        for partition in self.broker.broker.partitions:
+            log = partition.log
+            where = (log.topic, log.partition)
+            start = self._ends.get(where, 0)
+            if log.log_end_offset == start:
+                continue
+            self._ends[where] = log.log_end_offset
+            for segment in log.segments:
+                for _, header, raw in segment.scan():
+                    if header.base_offset >= start:
+                        self.order[where, header.base_offset] = len(self.order)
+                        self._wrote(transaction, where, header, bytes(raw))
+
+    def _wrote(self, transaction: Transaction | None, where: Where, header: BatchHeader, raw: bytes) -> None:
+        if where[0] == TRANSACTION_TOPIC:
+            for record in read_records(raw):
+                _, metadata = from_record(LogRecord(record.key, record.value))
+                if transaction is None or metadata is None:
+                    continue
+                transaction.home = where
+                transaction.partitions |= metadata.partitions
+                if metadata.state in PREPARED:
+                    transaction.decision, transaction.commits = record.offset, metadata.state is TxnState.PREPARE_COMMIT
+                    transaction.epoch = metadata.producer_epoch
+                elif transaction.decision >= 0 > transaction.outcome:
+                    transaction.outcome = record.offset
+        elif transaction is not None and header.is_control:
+            transaction.markers.setdefault(where, header.base_offset)
+        elif transaction is not None and header.is_transactional:
+            transaction.data.setdefault(where, []).append(header.base_offset)
+
+
+# files
+
+
+def paths_of(fs: MemoryFilesystem, where: Where) -> list[str]:
+    prefix = f"{DATA_DIR}/{where[0]}-{where[1]}/"
+    return sorted(p for p in fs.files if p.startswith(prefix) and p.endswith(".log"))
+
+
+def base_of(fs: MemoryFilesystem, where: Where) -> int:
+    """Where the last segment begins."""
+    return int(paths_of(fs, where)[-1].rpartition("/")[2].removesuffix(".log"))
+
+
+def active(fs: MemoryFilesystem, where: Where) -> list[int]:
+    """The offsets of the batches in the last segment."""
+    return [h.base_offset for _, h in batches(fs.files[paths_of(fs, where)[-1]])]
+
+
+def cut(fs: MemoryFilesystem, where: Where, offset: int) -> None:
+    """What was appended to the last segment from an offset on did not come to the disk."""
+    raw = fs.files[paths_of(fs, where)[-1]]
+    for at, header in batches(bytes(raw)):
+        if header.base_offset >= offset:
+            del raw[at:]
+            return
+
+
+def stored(fs: MemoryFilesystem, where: Where) -> Iterator[tuple[BatchHeader, bytes]]:
+    for path in paths_of(fs, where):
+        raw = bytes(fs.files[path])
+        for at, header in batches(raw):
+            yield header, raw[at : at + header.size_bytes]
+
+
+# the oracle
+
+
+@dataclass(slots=True)
+class Left:
+    """What is left of a partition. ``whole_from`` is the order of the oldest marker that nothing was removed behind."""
+
+    offsets: set[int]
+    next_offset: int
+    is_whole: bool
+    oldest_marker: int | None
+
+
+class Oracle:
+    """What a history, of which ends are cut, must have named, and what it may; all as (kind, producer id, epoch, partition).
+
+    What ``read_by_all`` lacks of ``required`` only an audit of the whole directory can name.
+    """
+
+    def __init__(self, history: History, fs: MemoryFilesystem) -> None:
+        self.required: set[tuple[str, int, int, Where]] = set()
+        self.allowed: set[tuple[str, int, int, Where]] = set()
+        self._unread: set[tuple[str, int, int, Where]] = set()
+        self._history = history
+        self._fs = fs
+        self._left = {where: self._what_is_left(fs, where) for where, _ in history.order}
+        self._known, self._pids = self._coordinators(fs)
+        # Decisions that a start carries out, by transactional id.
+        self._prepared = {
+            t.transactional_id: t
+            for t in history.transactions
+            if self._is_left(t.home, t.decision) and t.outcome >= self._left[t.home].next_offset
+        }
+        for transaction in history.transactions:
+            for where in transaction.partitions | set(transaction.data):
+                self._judge(transaction, where)
+        self.read_by_all = self.required - self._unread
+
+    def _what_is_left(self, fs: MemoryFilesystem, where: Where) -> Left:
+        found = Left(set(), 0, True, None)
+        for header, raw in stored(fs, where):
+            if header.base_offset > found.next_offset or header.record_count <= header.last_offset_delta:
+                found.is_whole, found.oldest_marker = False, None
+            found.next_offset = header.next_offset
+            found.offsets |= set(range(header.base_offset, header.next_offset))
+            if header.is_control and read_marker(raw, header) is not None and found.oldest_marker is None:
+                found.oldest_marker = self._history.order[where, header.base_offset]
+        return found
+
+    def _coordinators(self, fs: MemoryFilesystem) -> tuple[set[tuple[int, Where]], dict[str, int]]:
+        """What the coordinators still know: open transactions by producer id and partition, and the producer ids of all ids."""
+        known, pids = set[tuple[int, Where]](), dict[str, int]()
+        newest = {}
+        for where in self._left:
+            if where[0] == TRANSACTION_TOPIC:
+                for _, raw in stored(fs, where):
+                    for record in read_records(raw):
+                        name, metadata = from_record(LogRecord(record.key, record.value))
+                        newest[name] = metadata
+        for name, metadata in newest.items():
+            if metadata is not None:
+                pids[name] = metadata.producer_id
+                if metadata.state is TxnState.ONGOING or metadata.state in PREPARED:
+                    known |= {(metadata.producer_id, where) for where in metadata.partitions}
+        return known, pids
+
+    def _is_left(self, where: Where, offset: int | None) -> bool:
+        return offset is not None and offset >= 0 and where in self._left and offset in self._left[where].offsets
+
+    def _judge(self, transaction: Transaction, where: Where) -> None:
+        pid, epoch = transaction.pid, transaction.epoch
+        left = self._left.get(where)
+        marker = transaction.markers.get(where)
+        is_decided = self._is_left(transaction.home, transaction.decision)
+        is_ended = is_decided and self._is_left(transaction.home, transaction.outcome)
+        # Compaction may have taken some of it.
+        has_data = any(self._is_left(where, offset) for offset in transaction.data.get(where, ()))
+        is_cut = left is not None and marker is not None and marker >= left.next_offset
+        if is_decided and is_ended and is_cut and left is not None:
+            lost = ("unmarked", pid, epoch, where)
+            self.allowed.add(lost)
+            decided = self._history.order[transaction.home, transaction.decision]
+            if left.is_whole or (left.oldest_marker is not None and left.oldest_marker < decided):
+                self.required.add(lost)
+        is_owed = is_decided and not is_ended and transaction.commits and transaction.version == 2
+        if is_owed and is_cut and not has_data:
+            lost = ("unwritten", pid, epoch, where)
+            self.allowed.add(lost)
+            if left is not None and left.is_whole:
+                self.required.add(lost)
+        # Compaction may have taken the decision; that it was cut off is another thing.
+        is_forgotten = transaction.decision >= self._left[transaction.home].next_offset
+        if is_forgotten and self._is_left(where, marker):
+            lost = ("ahead", pid, -1, where)
+            self.allowed.add(lost)
+            if self._pids.get(transaction.transactional_id) == pid and (transaction.commits or transaction.version == 2):
+                self.required.add(lost)
+                # Of a marker in an older segment a start knows the epoch only.
+                if transaction.version == 1 and (marker or 0) < base_of(self._fs, where):
+                    self._unread.add(lost)
+        # A decision that is still to be carried out, whose marker is there, and another transaction behind it.
+        earlier = self._prepared.get(transaction.transactional_id)
+        is_behind = earlier is not None and transaction.began > earlier.began and where in earlier.partitions
+        if earlier is not None and is_behind and has_data and self._is_left(where, earlier.markers.get(where)):
+            self.required.add(("ahead", pid, -1, where))
+            self.allowed.add(("ahead", pid, -1, where))
+        is_open = has_data and not self._is_left(where, marker)
+        if is_open and (pid, where) not in self._known:
+            self.allowed.add(("open", pid, -1, where))
+            self.required.add(("open", pid, -1, where))
+        if has_data:
+            # An epoch that the coordinator has given out and forgotten.
+            self.allowed.add(("ahead", pid, -1, where))
+
+
+_KINDS = {"it was": "unmarked", "it commits": "unwritten", "the partition has": "ahead", "it is open": "open"}
+
+
+def named(torn: list[Lost]) -> set[tuple[str, int, int, Where]]:
+    """As the oracle puts it."""
+    found = set()
+    for lost in torn:
+        kind = next(kind for start, kind in _KINDS.items() if lost.reason.startswith(start))
+        # A partition that knows more than the coordinator is named once, for its newest epoch.
+        epoch = re.search(r"epoch (\d+)", lost.reason) if kind in ("unmarked", "unwritten") else None
+        found.add((kind, lost.producer_id, -1 if epoch is None else int(epoch[1]), (lost.topic, lost.partition)))
+    return found
+
+
+__all__ = ["OFFSETS_TOPIC", "PARTITIONS", "History", "Oracle", "active", "cut", "named"]

@@ -1,0 +1,111 @@
+"""``ottla audit`` on directories of every kind: what it says, and its exit code."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from ottla.directories import NOT_WHOLE, audit
+from protocol.records import build_batch
+from storage.real_filesystem import RealFilesystem
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.simulated import SimulatedBroker
+
+LARGE_BYTES = 64 << 20
+
+
+def played(directory: Path, *commands: str) -> None:
+    """A directory after a clean stop."""
+    few = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+    broker = SimulatedBroker({"log.dirs": str(directory), **few}, fs=RealFilesystem()).start()
+    world = World(broker, "ottla", "")
+    for command in commands:
+        perform(world, command)
+        broker.sleep(1)
+    world.close()
+    broker.close()
+
+
+WHOLE = ("topic t", "A = init a", "produce A t", "commit A")
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    played(tmp_path, *WHOLE)
+    return tmp_path
+
+
+def test_an_empty_directory_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    played(tmp_path)
+    assert audit(str(tmp_path)) == 0
+    assert "holds no partition yet: nothing can be torn" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["", "nowhere", "notes.txt"])
+def test_what_is_no_data_directory(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert audit(str(tmp_path / name)) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "link"])
+def test_a_log_that_is_no_file(kind: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = whole / "t-0" / f"{0:020d}.log"
+    elsewhere = whole / "elsewhere"
+    log.rename(elsewhere)
+    if kind == "pipe":
+        os.mkfifo(log)
+    elif kind == "directory":
+        log.mkdir()
+    else:
+        log.symlink_to(elsewhere)
+    assert audit(str(whole)) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"ottla: {log} is no plain file; a log is never a link, a pipe or a directory\n"
+
+
+def test_a_running_broker_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broker = SimulatedBroker({"log.dirs": str(tmp_path)}, fs=RealFilesystem()).start()
+    assert audit(str(tmp_path)) == 1
+    assert "is in use by a broker; stop it first, or audit a copy" in capsys.readouterr().err
+    broker.close()
+    assert audit(str(tmp_path)) == 0
+
+
+def test_nothing_is_written(whole: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in whole.rglob("*")}
+    assert audit(str(whole)) == 0
+    assert {path: path.stat().st_mtime_ns for path in whole.rglob("*")} == before
+
+
+def test_noise_in_a_log_is_told(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = whole / "t-0" / f"{0:020d}.log"
+    size = log.stat().st_size
+    log.write_bytes(log.read_bytes() + os.urandom(300))
+    assert audit(str(whole)) == NOT_WHOLE
+    assert f"{log} cannot be read from byte {size} on" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_large_segment_is_read_in_pieces(whole: Path) -> None:
+    log = whole / "t-0" / f"{0:020d}.log"
+    batch = bytearray(build_batch([(None, b"v" * (1 << 20))], 1))
+    offset = 2
+    with log.open("ab") as file:
+        while file.tell() < LARGE_BYTES:
+            batch[:8] = offset.to_bytes(8, "big")
+            offset += 1
+            file.write(batch)
+    audit(str(whole))
+    tracemalloc.start()
+    assert audit(str(whole)) == 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < LARGE_BYTES / 8
