@@ -70,11 +70,16 @@ class Disk:
             self._take(1)
         os.makedirs(path, exist_ok=exist_ok)  # noqa: PTH103
 
-    def open_whole(self, path: str, mode: str) -> Any:
-        """Python's own ``open``, as small files are written by it."""
+    def open_whole(self, file: str | int, mode: str = "r", **options: Any) -> Any:
+        """Python's own ``open``, by which small files are written."""
         if "w" in mode:
-            self._take(1)
-        return open(path, mode)  # noqa: PTH123
+            try:
+                self._take(1)
+            except OSError:
+                if isinstance(file, int):
+                    os.close(file)
+                raise
+        return open(file, mode, **options)  # noqa: PTH123
 
 
 class Faults:

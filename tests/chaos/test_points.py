@@ -140,9 +140,12 @@ def test_a_full_disk_takes_what_fits_refuses_and_has_room_again(disk: chaos.Disk
     with pytest.raises(OSError, match="No space"):
         fs.make_dir(str(tmp_path / "new"))
     fs.make_dir(str(tmp_path))
+    assert fs.read_file(str(tmp_path / "0.index")) == b"12345"
     disk.fill(0, for_ms=0)
     time.sleep(0.001)
     file.append(b"67890")
     fs.make_dir(str(tmp_path / "new"))
+    fs.write_file(str(tmp_path / "checkpoint"), b"x")
+    assert fs.read_file(str(tmp_path / "checkpoint")) == b"x"
     file.close()
     assert file.size == 10
