@@ -13,6 +13,7 @@ from broker.cluster import Cluster
 from broker.config.definitions import ConfigError
 from broker.config.settings import POWER, BrokerConfig
 from broker.descriptors import share_out
+from broker.disk_health import DiskHealth
 from broker.durability import GroupCommit, Waiter
 from broker.env import Env, Listening, why_not_bound
 from broker.fetch_sessions import FetchSessions
@@ -69,9 +70,10 @@ class Broker:
         self.stepping = Stepping(env)
         self.connections = Connections(env, self.settings, self.descriptors.connections)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
+        self.disk = DiskHealth(env, self.settings.log_dirs)
         # Only where answers must wait for the disk.
         self.commit = GroupCommit(env, self.disk_failed) if self.settings.ottla_durability == POWER else None
-        self.partitions = Partitions(env, self.directory, self.commit)
+        self.partitions = Partitions(env, self.directory, self.commit, self.disk)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
             self.settings.ottla_fetch_session_max_partitions,
@@ -151,7 +153,7 @@ class Broker:
 
     def disk_failed(self, error: BaseException) -> None:
         """A sync has failed: nobody knows what the disk has, so nothing more is taken and no later success told (fsyncgate)."""
-        log.error("sync_failed", error=str(error))
+        self.disk.failed(error)
         for storage in self.directory.logs.values():
             storage.is_failed = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -10,11 +11,10 @@ import structlog
 from broker.config.settings import Settings
 from broker.env import Timer
 from broker.network.listener import IDLE_TICK_MS
-from broker.partitions import disk_error
-from protocol.errors import KafkaError
+from broker.partitions import disk_refused
+from protocol.errors import Code, KafkaError
 from storage.cleaning import Interrupted, filthiest
 from storage.log import Log
-from storage.log_dir import described
 from storage.steps import Steps
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ class Housekeeping:
 
         def failed(error: Exception) -> None:
             if isinstance(error, OSError):
-                # The disk's: a person must mend it, and until then it comes again.
-                log.error("task_failed", task=name, error=described(error))
+                # The disk refuses: nothing was changed, and the next round tries again.
+                self._broker.disk.refused(self._broker.directory.path, error)
             else:
                 log.exception("task_failed", task=name)
                 self._broker.unexpected_errors += 1
@@ -113,7 +113,8 @@ class Housekeeping:
             self._timers[name] = self._broker.env.call_later(first_ms(self._broker.settings), begin)
 
     def apply_retention(self) -> Steps[None]:
-        return self._broker.directory.apply_retention(self._broker.env.now_ms())
+        broker = self._broker
+        return broker.directory.apply_retention(broker.env.now_ms(), partial(disk_refused, broker.disk))
 
     def _expire_producers(self) -> Steps[None]:
         broker = self._broker
@@ -123,6 +124,7 @@ class Housekeeping:
         """Write the checkpoints; sync what is settled, so that a start after a crash need not read it again."""
         directory = self._broker.directory
         yield from directory.checkpoint()
+        self._broker.disk.accepted(directory.path)
         try:
             yield from directory.settle(list(directory.logs.values()))
         except OSError as error:
@@ -146,21 +148,21 @@ class Housekeeping:
                 log.error("log_cannot_be_cleaned", partition=repr(dirty.log), reason=error.message)
                 self.uncleanable.add(dirty.log)
             except OSError as error:
-                disk_error(dirty.log, error)
+                disk_refused(broker.disk, dirty.log, error)
                 if not dirty.log.is_offline:
                     return
             else:
                 log.info("log_cleaned", partition=repr(dirty.log), bytes_before=done.bytes_before, bytes_after=done.bytes_after)
 
     def delete_records(self, storage: Log, before_offset: int) -> None:
-        """Move a log's start, durably: a restart must not bring deleted records back. Raises KAFKA_STORAGE_ERROR."""
+        """Move a log's start, durably: a restart must not bring deleted records back. Raises `KafkaError` with nothing changed."""
         storage.check_online()
         directory = self._broker.directory
-        planned = {(storage.topic, storage.partition): before_offset} if before_offset > storage.log_start_offset else {}
         try:
-            path = directory.write_log_starts(planned)
+            path = directory.delete_records(storage, before_offset)
         except OSError as error:
-            raise disk_error(storage, error) from error
-        storage.delete_records(before_offset)
+            self._broker.disk.refused(directory.path, error)
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{directory.path}: {error.strerror or error}") from error
+        self._broker.disk.accepted(directory.path)
         if self._broker.commit is not None:
             self._broker.commit.wrote_file(path, directory.path)

@@ -7,11 +7,12 @@ from typing import TypeVar
 
 import structlog
 
+from broker.disk_health import PROBE_MIN_BYTES, DiskHealth
 from broker.durability import GroupCommit
 from broker.env import Env
 from protocol.errors import Code, KafkaError
 from protocol.records import BatchHeader, EndTxnMarker
-from storage.filesystem import is_damage
+from storage.filesystem import Damaged, is_damage
 from storage.log import Appended, Log
 from storage.log_dir import LogDirectory, TopicPartition, described
 from storage.reading import Slice, read
@@ -23,34 +24,46 @@ MARKER_COUNTS_BYTES = 1 << 40
 log = structlog.get_logger("partition")
 
 
-def disk_error(storage: Log, error: OSError) -> KafkaError:
-    """What a client is told of a log whose files could not be read or written.
+def storage_error(storage: Log, error: OSError) -> KafkaError:
+    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{storage.topic}-{storage.partition}: {described(error)}")
 
-    Where they can no longer be trusted the log goes offline, with one line, and nothing is tried again until the next
-    start. All others are served: Kafka takes the whole directory offline, and here there is only one.
-    """
-    reason = described(error)
-    if not is_damage(error):
-        log.error("disk_refused", partition=repr(storage), error=reason)
-    elif storage.offline_reason is None:
-        take_offline(storage, reason)
-    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{storage.topic}-{storage.partition}: {reason}")
+
+def disk_refused(disk: DiskHealth, storage: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
+    """A write to a log did not go through. It may be tried again, unless the file is not the one that was written before."""
+    if isinstance(error, Damaged):
+        take_offline(storage, described(error))
+    else:
+        disk.refused(storage.directory, error, size_bytes)
 
 
 def take_offline(storage: Log, reason: str) -> None:
-    """Nothing is read or written before the next start. Says so once."""
-    storage.offline_reason = reason
-    log.error("partition_offline", partition=repr(storage), reason=reason, hint="mend the files, then start the broker again")
+    """Nothing is read or written before the next start, which looks at the files anew. Says so once.
+
+    All others are served: Kafka takes the whole directory offline, and here there is only one.
+    """
+    if storage.offline_reason is None:
+        storage.offline_reason = reason
+        tell_offline(storage)
+
+
+def tell_offline(storage: Log) -> None:
+    log.error(
+        "partition_offline",
+        partition=repr(storage),
+        reason=storage.offline_reason,
+        hint="mend the files, then start the broker again",
+    )
 
 
 class Partition:
     """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change."""
 
-    __slots__ = ("_commit", "_env", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
+    __slots__ = ("_commit", "_disk", "_env", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
 
-    def __init__(self, env: Env, storage: Log, commit: GroupCommit | None) -> None:
+    def __init__(self, env: Env, storage: Log, commit: GroupCommit | None, disk: DiskHealth) -> None:
         self._env = env
         self._commit = commit
+        self._disk = disk
         self.log = storage
         self.appended_bytes = 0
         self.bytes_in = 0
@@ -63,7 +76,7 @@ class Partition:
         try:
             appended = self.log.append_as_leader(batch, header, self._env.now_ms(), implicit_add=implicit_add)
         except OSError as error:
-            raise disk_error(self.log, error) from error
+            raise self._disk_error(error, len(batch)) from error
         self.bytes_in += len(batch)
         self.messages_in += header.record_count
         self._grew(len(batch))
@@ -74,7 +87,7 @@ class Partition:
         try:
             appended = self.log.append_own(batch, self._env.now_ms())
         except OSError as error:
-            raise disk_error(self.log, error) from error
+            raise self._disk_error(error, len(batch)) from error
         self._grew(len(batch))
         return appended
 
@@ -82,13 +95,15 @@ class Partition:
         try:
             appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
         except OSError as error:
-            raise disk_error(self.log, error) from error
+            raise self._disk_error(error, PROBE_MIN_BYTES) from error
         # A marker may lay open any amount of data to a committed reader: whoever waits must look.
         self._grew(MARKER_COUNTS_BYTES)
         return appended
 
     def _grew(self, by_bytes: int) -> None:
         self.appended_bytes += by_bytes
+        if self._disk.is_refusing:
+            self._disk.accepted(self.log.directory)
         if self._commit is not None:
             self._commit.wrote(self.log)
         if self.waiters:
@@ -99,6 +114,11 @@ class Partition:
         for waiter in waiters:
             self._env.call_soon(waiter)
 
+    def _disk_error(self, error: OSError, size_bytes: int) -> KafkaError:
+        """What a client is told; the log has one line a full disk, not one a write."""
+        disk_refused(self._disk, self.log, error, size_bytes)
+        return storage_error(self.log, error)
+
     # reading
 
     def read(self, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
@@ -107,7 +127,7 @@ class Partition:
         try:
             return read(self.log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch)
         except OSError as error:
-            raise disk_error(self.log, error) from error
+            raise self.unreadable(error) from error
 
     def look_up(self, look: Callable[[Log], T]) -> T:
         """What ``look`` finds in the log. Raises KAFKA_STORAGE_ERROR."""
@@ -115,20 +135,28 @@ class Partition:
         try:
             return look(self.log)
         except OSError as error:
-            raise disk_error(self.log, error) from error
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: OSError) -> KafkaError:
+        if is_damage(error):
+            take_offline(self.log, described(error))
+        else:
+            log.error("read_failed", partition=repr(self.log), error=described(error))
+        return storage_error(self.log, error)
 
 
 class Partitions:
     """All partitions by topic and number."""
 
-    def __init__(self, env: Env, directory: LogDirectory, commit: GroupCommit | None) -> None:
+    def __init__(self, env: Env, directory: LogDirectory, commit: GroupCommit | None, disk: DiskHealth) -> None:
         self._env = env
         self._commit = commit
+        self._disk = disk
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
 
     def add(self, storage: Log) -> Partition:
-        partition = Partition(self._env, storage, self._commit)
+        partition = Partition(self._env, storage, self._commit, self._disk)
         self._by_name[storage.topic, storage.partition] = partition
         return partition
 

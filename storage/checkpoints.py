@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from bisect import bisect_right
+from contextlib import suppress
 
 from protocol.primitives import NO_UUID
 from storage.filesystem import Damaged, Filesystem
@@ -80,7 +81,11 @@ class LeaderEpochs:
         """Forget epochs that end before the log starts; the one that covers the start then starts there."""
         at = bisect_right([offset for _, offset in self._entries], log_start_offset) - 1
         if at > 0 or (at == 0 and self._entries[0][1] < log_start_offset):
-            self._replace([(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]])
+            kept = [(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]]
+            # A full disk must not keep a log from giving room back. A start makes good what the file lacks.
+            with suppress(OSError):
+                self._replace(kept)
+            self._entries = kept
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Largest known epoch at or below ``epoch`` and where it ends; (-1, -1) where nothing is known."""
@@ -100,7 +105,7 @@ class LeaderEpochs:
         return self._entries[at][0] if at >= 0 else -1
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
-        """The file first: what could not be written there counts for nothing. Raises OSError."""
+        """Write the file, then believe it: a refused write leaves both as they were."""
         lines = ["0", str(len(entries)), *(f"{epoch} {offset}" for epoch, offset in entries)]
         self._fs.write_file(self._path, ("\n".join(lines) + "\n").encode())
         self._entries = entries

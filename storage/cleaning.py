@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TypeVar, cast
 
 import msgspec
 
+from protocol.errors import KafkaError
 from protocol.records import read_header
 from storage.compaction import BATCH_WORK, KeyMap, LastBatches, Pass, TransactionsSeen, filter_batch, map_batch
 from storage.filesystem import Filesystem
@@ -41,16 +43,15 @@ class Dirty(msgspec.Struct, frozen=True):
 
 
 class Cleaned(msgspec.Struct):
-    """What a pass did. ``retired`` are renamed files, to be unlinked later."""
+    """What a pass did."""
 
     bytes_before: int = 0
     bytes_after: int = 0
-    retired: list[str] = []
 
 
 def look_at(log: Log, now_ms: int) -> Dirty | None:
     """How dirty a log is; None where it is not compacted or has nothing that may be cleaned."""
-    if not log.config.is_compacted or log.is_failed or log.is_offline or len(log.segments) < 2:
+    if not log.config.is_compacted or log.is_failed or log.is_offline or log.owes_renames or len(log.segments) < 2:
         return None
     start = log.first_dirty_offset
     if not log.log_start_offset <= start <= log.log_end_offset:
@@ -113,7 +114,12 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
         cleaned = yield from _guarded(log, group, _rewrite(log, group, this, pace))
         done.bytes_before += sum(s.size_bytes for s in group)
         done.bytes_after += cleaned.size_bytes
-        done.retired += log.replace(group, cleaned)
+        try:
+            log.replace(group, cleaned)
+        except OSError:
+            if cleaned not in log.segments:
+                _discard(log.fs, cleaned)
+            raise
     log.first_dirty_offset = dirty.bound if is_whole else end_offset
     return done
 
@@ -180,6 +186,23 @@ def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
 def _rewrite(log: Log, group: list[Segment], this: Pass, pace: Pace) -> Steps[Segment]:
     """A new segment with what stays of a group, on the disk under ``*.cleaned`` names."""
     cleaned = Segment(log.fs, log.directory, group[0].base_offset, this.now_ms, CLEANED_SUFFIX)
+    try:
+        yield from _write(log, group, this, pace, cleaned)
+    except (OSError, KafkaError, Interrupted):
+        # A half-written segment must not keep the last free bytes of a full disk.
+        _discard(log.fs, cleaned)
+        raise
+    return cleaned
+
+
+def _discard(fs: Filesystem, cleaned: Segment) -> None:
+    cleaned.close()
+    for file in cleaned.files():
+        with suppress(OSError):
+            fs.unlink(file.path)
+
+
+def _write(log: Log, group: list[Segment], this: Pass, pace: Pace, cleaned: Segment) -> Steps[None]:
     for leftover in cleaned.files():
         if leftover.size:
             leftover.truncate(0)
@@ -201,7 +224,6 @@ def _rewrite(log: Log, group: list[Segment], this: Pass, pace: Pace) -> Steps[Se
     cleaned.flush_indexes()
     paths = [f.path for f in cleaned.files() if f.size or f is cleaned.log]
     yield lambda: _sync(log.fs, paths, log.directory)
-    return cleaned
 
 
 def _sync(fs: Filesystem, paths: list[str], directory: str) -> None:

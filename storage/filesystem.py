@@ -47,6 +47,18 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def take_back(self, size: int) -> None:
+        """Undo appends: the file is ``size`` bytes long from now on. Never raises.
+
+        Where the disk refuses to shorten the file, the bytes behind ``size`` are a surplus. The next append or sync cuts
+        the surplus off first, and is refused as long as that fails.
+        """
+        ...
+
+    def cut_surplus(self) -> None:
+        """Shorten the file where an earlier cut was refused. Raises OSError as long as it is."""
+        ...
+
     def sync(self) -> None: ...
 
     def close(self) -> None: ...

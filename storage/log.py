@@ -20,7 +20,7 @@ from storage.checkpoints import LeaderEpochs, write_partition_metadata
 from storage.config import LogConfig
 from storage.filesystem import Damaged, Filesystem
 from storage.producer_state import ProducerState
-from storage.segment import LOG_SUFFIX, SWAP_SUFFIX, Segment
+from storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
 from storage.txn_index import AbortedTxn
 
 FILE_CHECK_MS = 1_000
@@ -61,6 +61,9 @@ class Log:
         self.recovery_point = 0
         self.first_dirty_offset = 0
         self.is_failed = False
+        # Renames that the disk may refuse half-way, in order: each is tried until it is done.
+        self._renames: list[tuple[Segment, str]] = []
+        self._retired: list[str] = []
         # Why nothing is read or written before the next start, which looks at the files anew.
         self.offline_reason: str | None = None
         self._checked_ms = 0
@@ -148,7 +151,7 @@ class Log:
         """Append the control batch that ends a transaction here, and its aborted-transaction entry.
 
         Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker from the past, and MESSAGE_TOO_LARGE
-        as for any batch.
+        as for any batch. Raises OSError with nothing changed where the disk refuses: the marker may be sent again.
         """
         batch = build_marker(marker, now_ms)
         self._check_size(len(batch))
@@ -159,17 +162,17 @@ class Log:
         if self.leader_epoch > self.epochs.latest:
             self.epochs.assign(self.leader_epoch, offset)
         completed = self.producers.completed_by(marker, offset)
-        self._write(segment, batch, offset, now_ms)
-        self.log_end_offset = offset + 1
-        if completed is not None and completed.is_aborted:
-            entry = AbortedTxn(
-                completed.producer_id, completed.first_offset, offset, self.producers.last_stable_offset_after(completed)
-            )
+        if completed is None or not completed.is_aborted:
+            self._write(segment, batch, offset, now_ms)
+        else:
+            lso = self.producers.last_stable_offset_after(completed)
+            # The entry comes first: an entry without a marker is taken back if the disk refuses the marker, and is made
+            # anew by a start after a crash. A marker without its entry would show aborted records (KAFKA-7866).
+            segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))
             try:
-                segment.txn_index.append(entry)
+                self._write(segment, batch, offset, now_ms)
             except OSError:
-                # The marker is in the log without its entry: only a restart, which rebuilds the index, may go on (KAFKA-7866).
-                self.is_failed = True
+                segment.txn_index.take_back()
                 raise
         self.producers.apply_marker(marker, now_ms)
         self._advance(offset + 1)
@@ -221,17 +224,25 @@ class Log:
         self.high_watermark = log_end_offset
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the log end; a snapshot at its base makes recovery start there."""
+        """Begin a new segment at the log end; a snapshot at its base makes recovery start there.
+
+        Raises OSError with the old segment still active.
+        """
         self.active.flush_indexes()
-        self.segments.append(Segment(self.fs, self.directory, self.log_end_offset, now_ms))
         snapshot.write(self.fs, self.directory, self.producers, self.log_end_offset)
+        following = Segment(self.fs, self.directory, self.log_end_offset, now_ms)
+        # An empty file is what tells a start where the log ends once retention has taken all other segments.
+        following.log.append(b"")
+        self.segments.append(following)
         self._drop_old_snapshots()
 
     def _drop_old_snapshots(self) -> None:
         wanted = {s.base_offset for s in self.segments[-SNAPSHOTS_KEPT:]} | {self.log_end_offset}
-        for offset in snapshot.offsets(self.fs, self.directory):
-            if offset not in wanted:
-                self.fs.unlink(snapshot.path_of(self.directory, offset))
+        # One snapshot too many does no harm: the next roll tries again.
+        with suppress(OSError):
+            for offset in snapshot.offsets(self.fs, self.directory):
+                if offset not in wanted:
+                    self.fs.unlink(snapshot.path_of(self.directory, offset))
 
     # removing
 
@@ -262,8 +273,12 @@ class Log:
     def delete_old(self, now_ms: int, at_most: int) -> list[str]:
         """Apply retention by time, by size and by log start to some segments; the renamed files, to be unlinked later.
 
-        Raises OSError where not even the first can be renamed.
+        Raises OSError where the disk refuses a rename: the segments are out of service, and the next call goes on there.
         """
+        if self.owes_renames:
+            self._finish_renames()
+        if self._retired:
+            return self.take_retired()
         if not self.segments:
             return []
         gone = 0
@@ -277,23 +292,40 @@ class Log:
             if self.active.size_bytes == 0:
                 gone -= 1
             else:
-                self.roll(now_ms)
+                try:
+                    self.roll(now_ms)
+                except OSError:
+                    # A full disk has no room for a new segment, and the more need of what the others take up.
+                    gone -= 1
         if gone == 0:
             return []
-        renamed: list[str] = []
-        for _ in range(min(gone, at_most)):
-            try:
-                renamed += self.segments[0].mark_deleted()
-            except OSError:
-                # It is still the log's, with all behind it.
-                if not renamed:
-                    raise
-                break
-            del self.segments[0]
+        gone = min(gone, at_most)
+        doomed, self.segments = self.segments[:gone], self.segments[gone:]
         if self.segments[0].base_offset > self.log_start_offset:
             self._start_at(self.segments[0].base_offset)
         self._drop_old_snapshots()
-        return renamed
+        self._renames += [(segment, DELETED_SUFFIX) for segment in doomed]
+        self._finish_renames()
+        return self.take_retired()
+
+    @property
+    def owes_renames(self) -> bool:
+        """Whether the disk has refused to rename files of segments that were removed or replaced."""
+        return bool(self._renames)
+
+    def _finish_renames(self) -> None:
+        while self._renames:
+            segment, suffix = self._renames[0]
+            segment.close()
+            paths = segment.rename(suffix)
+            del self._renames[0]
+            if suffix == DELETED_SUFFIX:
+                self._retired += paths
+
+    def take_retired(self) -> list[str]:
+        """Files that were renamed to ``*.deleted`` and that nobody was told of yet."""
+        retired, self._retired = self._retired, []
+        return retired
 
     def _deletable(self) -> int:
         """Segments whose every record lies below the high watermark."""
@@ -322,21 +354,18 @@ class Log:
             gone += 1
         return gone
 
-    def replace(self, old: list[Segment], cleaned: Segment) -> list[str]:
-        """Put a cleaned segment, which is on the disk, in the place of neighbours; their renamed files.
+    def replace(self, old: list[Segment], cleaned: Segment) -> None:
+        """Put a cleaned segment, which is on the disk, in the place of neighbours; `take_retired` gives their renamed files.
 
         Once its log is called ``*.swap`` a start finishes this, before that a start forgets it (LocalLog.replaceSegments).
+        In the same way here: where the disk refuses a rename before that, nothing has changed, and after it the cleaned
+        segment is in service and the other renames follow later. Raises OSError in both cases.
         """
-        try:
-            cleaned.rename(SWAP_SUFFIX)
-            retired = [path for segment in old for path in segment.mark_deleted()]
-            cleaned.rename("")
-        except OSError:
-            self.is_failed = True
-            raise
+        cleaned.rename(SWAP_SUFFIX)
         at = self.segments.index(old[0])
         self.segments[at : at + len(old)] = [cleaned]
-        return retired
+        self._renames += [*((segment, DELETED_SUFFIX) for segment in old), (cleaned, "")]
+        self._finish_renames()
 
     # end
 

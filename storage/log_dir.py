@@ -273,13 +273,13 @@ class LogDirectory:
 
         yield remove
 
-    def apply_retention(self, now_ms: int) -> Steps[None]:
+    def apply_retention(self, now_ms: int, on_refused: Callable[[Log, OSError], None]) -> Steps[None]:
         """Delete what the logs' settings let go, in steps of a few segments.
 
-        A log that cannot be cut keeps no other from it: the first error is raised at the end.
+        ``on_refused`` hears of a log whose files the disk did not let go; the others are looked at all the same. Raises
+        OSError where the checkpoint of log starts cannot be written.
         """
         moved, pace = False, Pace()
-        failure: OSError | None = None
         for log in list(self.logs.values()):
             try:
                 while not log.is_offline and (paths := log.delete_old(now_ms, SEGMENTS_AT_ONCE)):
@@ -287,13 +287,17 @@ class LogDirectory:
                     moved = True
                     yield None
             except OSError as error:
-                failure = failure or error
+                on_refused(log, error)
             if pace.is_over(1):
                 yield None
         if moved:
             self.write_log_starts()
-        if failure is not None:
-            raise failure
+
+    def delete_records(self, log: Log, before_offset: int) -> str:
+        """Move a log's start, in the checkpoint first; the checkpoint's path. Raises OSError with nothing changed."""
+        path = self.write_log_starts({(log.topic, log.partition): before_offset})
+        log.delete_records(before_offset)
+        return path
 
     def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
         """In steps that each look at ``at_once`` producers at most."""
@@ -363,17 +367,20 @@ class LogDirectory:
         # Gaps are taken for losses above the recovery point, so it goes past what is to have some.
         yield from self.settle([log])
         self._write_recovery_points()
-        done = yield from clean(dirty, now_ms, buffer_bytes)
-        self.retire(done.retired, now_ms + log.config.file_delete_delay_ms)
+        try:
+            done = yield from clean(dirty, now_ms, buffer_bytes)
+        finally:
+            self.retire(log.take_retired(), now_ms + log.config.file_delete_delay_ms)
         self._write_first_dirty()
         return done
 
-    def write_log_starts(self, planned: Mapping[TopicPartition, int] | None = None) -> str:
-        """The path of what was written. ``planned`` are starts that logs will have once this is on file. Raises OSError."""
+    def write_log_starts(self, moved: Mapping[TopicPartition, int] | None = None) -> str:
+        """The path of what was written. ``moved`` are starts that are about to be."""
+        moved = moved or {}
         starts = {
-            key: log.log_start_offset
+            key: start
             for key, log in self.logs.items()
-            if log.segments and log.log_start_offset > log.segments[0].base_offset
+            if log.segments and (start := max(log.log_start_offset, moved.get(key, 0))) > log.segments[0].base_offset
         }
         # One that could not be opened keeps what the last start knew: deleted records must not come back with it.
         starts |= {
@@ -381,7 +388,6 @@ class LogDirectory:
             for key, log in self.logs.items()
             if log.is_offline and not log.segments and key in self._log_starts
         }
-        starts |= planned or {}
         path = f"{self.path}/{LOG_STARTS}"
         write_offsets(self.fs, path, starts)
         return path

@@ -36,6 +36,11 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         del self._made()[size:]
 
+    def take_back(self, size: int) -> None:
+        self.truncate(size)
+
+    def cut_surplus(self) -> None: ...
+
     def check(self) -> None: ...
 
     def sync(self) -> None: ...

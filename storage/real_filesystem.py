@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import stat
+from contextlib import suppress
 
 from protocol.primitives import Buffer
 from storage.filesystem import Damaged
@@ -22,11 +23,12 @@ _TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 class RealFile:
     """Opens its descriptor at first use and again after the filesystem has taken it away."""
 
-    __slots__ = ("_fd", "_fs", "path", "size")
+    __slots__ = ("_fd", "_fs", "_has_surplus", "path", "size")
 
     def __init__(self, fs: RealFilesystem, path: str) -> None:
         self._fs = fs
         self._fd = -1
+        self._has_surplus = False
         self.path = path
         try:
             status = os.lstat(path)
@@ -42,6 +44,8 @@ class RealFile:
 
     def append(self, data: Buffer) -> None:
         fd = self._fd if self._fd >= 0 else self._open()
+        if self._has_surplus:
+            self.cut_surplus()
         start, total, done = self.size, len(data), 0
         try:
             done = os.pwrite(fd, data, start)
@@ -49,7 +53,7 @@ class RealFile:
                 done += os.pwrite(fd, memoryview(data)[done:], start + done)
         except OSError:
             if done:
-                os.ftruncate(fd, start)
+                self.take_back(start)
             raise
         self.size = start + total
 
@@ -67,20 +71,36 @@ class RealFile:
             data += more
         return data
 
+    def has_length(self, size: int) -> bool:
+        """Whether the file is as long as it should be; it may be longer where the disk did not let a refused write be cut off."""
+        return size >= self.size if self._has_surplus else size == self.size
+
     def check(self) -> None:
         if self._fd < 0:
             return
         held = os.fstat(self._fd)
         if held.st_nlink == 0:
             raise Damaged(self.path, "something else has removed the file or put another one in its place")
-        if held.st_size != self.size:
+        if not self.has_length(held.st_size):
             raise Damaged(self.path, f"the file has {held.st_size} bytes and should have {self.size}: something else writes to it")
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd if self._fd >= 0 else self._open(), size)
         self.size = size
+        self._has_surplus = False
+
+    def take_back(self, size: int) -> None:
+        self.size = size
+        self._has_surplus = True
+        with suppress(OSError):
+            self.cut_surplus()
+
+    def cut_surplus(self) -> None:
+        if self._has_surplus:
+            self.truncate(self.size)
 
     def sync(self) -> None:
+        self.cut_surplus()
         if self.size or self._fd >= 0:
             os.fdatasync(self._fd if self._fd >= 0 else self._open())
 
@@ -130,7 +150,7 @@ class RealFilesystem:
         try:
             status = os.fstat(fd)
             _check_plain(file.path, status)
-            if status.st_size != file.size and not self._read_only:
+            if not self._read_only and not file.has_length(status.st_size):
                 raise Damaged(
                     file.path, f"the file has {status.st_size} bytes and should have {file.size}: something else writes to it"
                 )
@@ -172,9 +192,15 @@ class RealFilesystem:
 
     def write_file(self, path: str, data: Buffer) -> None:
         temporary = path + ".tmp"
-        with open(self._descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
+        try:
+            with open(self._descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except OSError:
+            # A half-written file must not keep the last free bytes of a full disk.
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
 
     def sync_file(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | _PLAIN)

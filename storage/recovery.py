@@ -57,6 +57,7 @@ def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log
         _check_end(log, report, recovery_point)
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
     log.epochs.truncate_end(log.log_end_offset)
+    log.epochs.truncate_start(log.log_start_offset)
     report.history = _rebuild_producers(log, recovered)
     return report
 

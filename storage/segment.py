@@ -118,7 +118,12 @@ class Segment:
         return last_offset - self.base_offset > 0x7FFFFFFF
 
     def flush_indexes(self) -> None:
-        """Bring the index files up to the log, the last time entry included (onBecomeInactiveSegment)."""
+        """Bring the files to what an inactive segment has: indexes up to the log with the last time entry, and no surplus.
+
+        As LogSegment.onBecomeInactiveSegment. Raises OSError, and may be called again.
+        """
+        for file in self.files():
+            file.cut_surplus()
         if self.log.size:
             self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
         self.offset_index.flush()
@@ -263,17 +268,19 @@ class Segment:
         return self.rename(DELETED_SUFFIX)
 
     def rename(self, suffix: str) -> list[str]:
-        """Give the files another suffix behind their names; their new paths.
+        """Give the files another suffix behind their names; their new paths. One that stopped half-way may be called again.
 
         The log decides what a segment is: it goes first, and comes last.
         """
         paths = []
         for file in self.files() if suffix == DELETED_SUFFIX else reversed(self.files()):
-            stem = file.path.removesuffix(self._suffix)
-            # Not every segment has every index, and one without its log is nothing.
-            is_orphan = suffix == DELETED_SUFFIX and file is not self.log
-            with suppress(OSError if is_orphan else FileNotFoundError):
-                self._fs.rename(file.path, stem + suffix)
+            stem = file.path
+            for worn in (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX):
+                stem = stem.removesuffix(worn)
+            # Not every segment has every index.
+            with suppress(FileNotFoundError):
+                if file.path != stem + suffix:
+                    self._fs.rename(file.path, stem + suffix)
                 paths.append(stem + suffix)
             file.path = stem + suffix
         self._suffix = suffix

@@ -66,6 +66,11 @@ class TxnIndex:
         self._file.append(_ENTRY.pack(0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset))
         self._entries.append(entry)
 
+    def take_back(self) -> None:
+        """Remove the last entry again: the marker that it belongs to was refused by the disk."""
+        self._entries.pop()
+        self._file.take_back(self._file.size - ENTRY_BYTES)
+
     def collect(self, fetch_offset: int, upper_bound: int, into: list[AbortedTxn]) -> bool:
         """Add those that touch [fetch_offset, upper_bound); True when no later segment can hold more."""
         entries = self._entries

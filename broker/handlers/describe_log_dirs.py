@@ -25,7 +25,9 @@ def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirs
             topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(log.partition, log.size_bytes, 0, False))
     total, usable = broker.env.fs.space(broker.directory.path)
     found = [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()]
-    return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(0, broker.directory.absolute_path, found, total, usable)])
+    # Kafka answers so for a directory that is offline; one that refuses writes is as good as that while it does.
+    code = Code.NONE if broker.disk.is_sound else Code.KAFKA_STORAGE_ERROR
+    return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(code, broker.directory.absolute_path, found, total, usable)])
 
 
 def failed(request: DescribeLogDirsRequest, version: int, code: Code) -> DescribeLogDirsResponse:

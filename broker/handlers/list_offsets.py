@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from broker.api import Context, Declaration
-from broker.partitions import Partition, check_leader_epoch, disk_error
+from broker.partitions import Partition, check_leader_epoch
 from protocol.errors import Code, KafkaError
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -83,7 +83,7 @@ def _answer(context: Context, topic: str, asked: ListOffsetsPartition, *, commit
     except KafkaError as error:
         return error
     except OSError as error:
-        return disk_error(partition.log, error)
+        return partition.unreadable(error)
 
 
 def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool) -> Steps[TimestampedOffset]:

@@ -158,6 +158,12 @@ def _own(broker: Broker) -> Iterator[Metric]:
     yield _counter("ottla_inflated_bytes", "Bytes that produced batches were inflated to in steps", counters.inflated_bytes)
     yield _gauge("ottla_inflating_memory_bytes", "Memory that inflating batches holds", broker.inflating.used_bytes)
     yield _gauge("ottla_inflating_memory_limit_bytes", "Memory that it may hold", broker.inflating.limit_bytes)
+    directory = {"logdirectory": broker.directory.absolute_path}
+    manager = "kafka_log_logmanager"
+    yield _gauge(f"{manager}_offlinelogdirectorycount", "Log directories that have failed", float(broker.disk.has_failed))
+    text = "1 for a log directory that takes no writes, since a sync failed or while the disk is full"
+    yield _gauge(f"{manager}_logdirectoryoffline", text, [(directory, float(not broker.disk.is_sound))])
+    yield _counter("ottla_disk_refused_writes", "Writes that the disk has refused", broker.disk.refused_writes)
     yield _gauge("ottla_startup_seconds", "Time to load everything, in s", broker.startup_ms / 1000)
     yield _gauge("ottla_unexpected_errors", "Bugs met", broker.unexpected_errors)
     yield _gauge("ottla_open_files", "Log files that are kept open", broker.env.fs.open_files)

@@ -54,7 +54,7 @@ def test_a_commit_is_seen_step_by_step() -> None:
 
 def test_an_abort_writes_its_index_as_well() -> None:
     kinds = [kind for kind, commit, _ in end_of_a_transaction(["produce A t", "abort A"]) if commit is False]
-    assert kinds == ["prepare", "marker", "aborted index", "complete"]
+    assert kinds == ["prepare", "aborted index", "marker", "complete"]
 
 
 def test_other_writes_have_names() -> None:

@@ -48,6 +48,11 @@ class TracedFile:
         self._trace.append(Op("truncate", self.path, size=size))
         self._file.truncate(size)
 
+    def take_back(self, size: int) -> None:
+        self.truncate(size)
+
+    def cut_surplus(self) -> None: ...
+
     def check(self) -> None:
         self._file.check()
 

@@ -154,8 +154,8 @@ MUTANTS = [
     Mutant(
         "an aborted entry is not written",
         "storage/log.py",
-        "                segment.txn_index.append(entry)\n",
-        "                pass\n",
+        "            segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))\n",
+        "            segment.txn_index.append(AbortedTxn(0, -1, -1, 0))\n",
         "RDC-05",
     ),
     Mutant(

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import resource
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,3 +93,58 @@ def test_a_log_that_is_cut_under_a_broker(tmp_path: Path) -> None:
         assert perform(world, "produce A u n=10 size=1000") == "NONE @10"
         world.close()
         assert sum("partition_offline" in line for line in broker.logs) == 1
+
+
+@contextlib.contextmanager
+def small_disk(path: Path) -> Iterator[Path]:
+    """A disk of 256 KiB."""
+    path.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(path)], capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small disk")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def fill(disk: Path) -> None:
+    with contextlib.suppress(OSError), (disk / "filler").open("ab", buffering=0) as filler:
+        while True:
+            filler.write(b"x" * 512)
+
+
+def health(broker: Broker) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ottla", "health", "--bootstrap", broker.bootstrap], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.entry("RDC-08")
+def test_an_abort_on_a_full_disk_is_finished_when_there_is_room(tmp_path: Path) -> None:
+    """The marker fits into what the log file has of its page, its entry in a new file does not fit."""
+    topics = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+    with small_disk(tmp_path / "disk") as disk, Broker(data_dir=disk / "d", settings={"ottla.metrics.port": 0, **topics}) as broker:
+        world = World(Wire(broker), "ottla", "")
+        for command in ("topic t", "A = init x", "produce A t"):
+            perform(world, command)
+        assert health(broker).returncode == 0
+        fill(disk)
+        assert perform(world, "abort A").startswith("NONE")
+        world.broker.sleep(300)
+        assert perform(world, "describe x").startswith("PrepareAbort")
+        ill = health(broker)
+        assert ill.returncode == 1
+        assert "cannot use" in ill.stderr
+        metrics = urllib.request.urlopen(broker.ready["metrics"]).read().decode()
+        assert f'kafka_log_logmanager_logdirectoryoffline{{logdirectory="{disk}/d"}} 1.0' in metrics
+        (disk / "filler").unlink()
+        world.until(lambda: perform(world, "describe x"), lambda found: found.startswith("CompleteAbort"))
+        assert perform(world, "produce A t") == "NONE @2"
+        assert perform(world, "commit A").startswith("NONE")
+        assert perform(world, "read t") == "a2"
+        world.until(lambda: health(broker).returncode, lambda code: code == 0)
+        told = [json.loads(line) for line in broker.logs]
+        lines = [line["event"] for line in told if line["event"].startswith("disk_")]
+        assert lines == ["disk_refuses_writes", "disk_takes_writes_again"]
+        world.close()
+        assert broker.stop() == 0

@@ -1,0 +1,112 @@
+"""A disk that is full for a while: who asks is told, health says so, and all goes on by itself."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+import pytest
+
+from broker.disk_health import DiskHealth
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.simulated import SimulatedBroker
+from tests.storage.faults import FaultyFilesystem
+
+
+@pytest.fixture
+def disk() -> FaultyFilesystem:
+    return FaultyFilesystem()
+
+
+@pytest.fixture
+def broker(disk: FaultyFilesystem) -> Iterator[SimulatedBroker]:
+    started = SimulatedBroker(fs=disk).start()
+    yield started
+    disk.refuse_nothing()
+    started.close()
+    assert started.bugs == 0
+
+
+@pytest.fixture
+def world(broker: SimulatedBroker) -> Iterator[World]:
+    made = World(broker, "ottla", "full-")
+    yield made
+    made.close()
+
+
+def directory_code(world: World) -> int:
+    (told,) = world.client.call(DescribeLogDirsRequest([]), 4).results
+    return told.error_code  # type: ignore[no-any-return]
+
+
+@pytest.mark.entry("RDC-08", "MRK-06")
+@pytest.mark.parametrize(("suffix", "how"), [(".txnindex", "abort"), (".log", "abort"), (".log", "commit")])
+def test_a_marker_that_the_disk_refuses_is_sent_until_it_is_there(
+    broker: SimulatedBroker, disk: FaultyFilesystem, world: World, suffix: str, how: str
+) -> None:
+    for command in ("topic t", "A = init x", "produce A t"):
+        perform(world, command)
+    disk.refuses = lambda number, kind, path: path.endswith(suffix) and "full-t-0" in path
+    world.held.add("t")
+    assert perform(world, f"{how} A") == "NONE p1 e1"
+    assert perform(world, "describe x").startswith("Prepare")
+    assert directory_code(world) == 56
+    broker.sleep(5_000)
+    assert perform(world, "describe x").startswith("Prepare")
+    disk.refuse_nothing()
+    broker.sleep(2_000)
+    assert perform(world, "describe x").startswith("Complete")
+    assert directory_code(world) == 0
+    assert perform(world, "produce A t") == "NONE @2"
+    assert perform(world, "commit A").startswith("NONE")
+    assert perform(world, "read t") == ("a2" if how == "abort" else "a1 a2")
+
+
+@pytest.mark.entry("STO-21")
+def test_a_full_disk_refuses_and_housekeeping_goes_on(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+    for command in ("topic t", "A = init x", "produce A t", "commit A"):
+        perform(world, command)
+    disk.refuse_everything()
+    assert perform(world, "produce A t once") == "NOT_ENOUGH_REPLICAS"
+    assert perform(world, "delete_records t before=1 once") == "KAFKA_STORAGE_ERROR"
+    broker.sleep(900_000)
+    world.forget_connection()
+    assert broker.broker.unexpected_errors == 0
+    assert broker.broker.disk.refused_writes > 10
+    disk.refuse_nothing()
+    broker.sleep(2_000)
+    assert broker.broker.disk.is_sound
+    assert perform(world, "delete_records t before=1").startswith("NONE")
+
+
+def test_one_line_says_that_it_is_full_and_one_that_it_is_not(
+    broker: SimulatedBroker, disk: FaultyFilesystem, capsys: pytest.CaptureFixture[str]
+) -> None:
+    health = DiskHealth(broker.env, "/data")
+    disk.refuse_everything()
+    for what in ("t-0", "t-1", "t-0"):
+        health.refused(what, OSError(errno.ENOSPC, "No space left on device"), 10_000)
+    broker.sleep(10_000)
+    assert health.is_refusing
+    disk.refuse_nothing()
+    broker.sleep(1_000)
+    assert health.is_sound
+    assert "/data/.probe" not in disk.files
+    lines = [line for line in capsys.readouterr().out.splitlines() if "disk_" in line]
+    assert ["disk_refuses_writes" in lines[0], "disk_takes_writes_again" in lines[1], len(lines)] == [True, True, 2]
+
+
+def test_a_refusal_for_another_reason_ends_with_a_write_of_the_same_partition(broker: SimulatedBroker) -> None:
+    """A probe fits where one large file may not grow: it says nothing of that file."""
+    health = DiskHealth(broker.env, "/data")
+    health.refused("t-0", OSError(errno.EFBIG, "File too large"))
+    broker.sleep(30_000)
+    health.accepted("t-1")
+    assert health.is_refusing
+    health.accepted("t-0")
+    assert health.is_sound
+    health.refused("t-0", OSError(errno.EFBIG, "File too large"))
+    broker.sleep(70_000)
+    assert health.is_sound, "nobody has tried again for a minute"

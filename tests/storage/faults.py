@@ -1,0 +1,86 @@
+"""Files in memory on a disk that refuses single operations, or all of them until it is told otherwise."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from protocol.primitives import Buffer
+from storage.memory_filesystem import MemoryFile, MemoryFilesystem
+
+
+class FaultyFile(MemoryFile):
+    def append(self, data: Buffer) -> None:
+        self._faulty.write("append", self.path)
+        super().append(data)
+
+    def truncate(self, size: int) -> None:
+        self._faulty.write("truncate", self.path)
+        super().truncate(size)
+
+    def take_back(self, size: int) -> None:
+        super().truncate(size)
+
+    def sync(self) -> None:
+        self._faulty.write("sync", self.path)
+
+    @property
+    def _faulty(self) -> FaultyFilesystem:
+        assert isinstance(self._fs, FaultyFilesystem)
+        return self._fs
+
+
+class FaultyFilesystem(MemoryFilesystem):
+    """``writes`` counts what would change the disk. ``refuses`` takes an operation's number, kind and path."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = 0
+        self.refused = 0
+        self.error = errno.ENOSPC
+        self.refuses: Callable[[int, str, str], bool] = lambda number, kind, path: False
+
+    def write(self, kind: str, path: str) -> None:
+        self.writes += 1
+        if self.refuses(self.writes, kind, path):
+            self.refused += 1
+            raise OSError(self.error, "No space left on device", path)
+
+    def refuse_nothing(self) -> None:
+        self.refuses = lambda number, kind, path: False
+
+    def refuse_everything(self) -> None:
+        """Renames and removals need no room and go on, as on a disk that is full."""
+        self.refuses = lambda number, kind, path: kind in ("append", "write", "make_dir")
+
+    def refuse_the(self, nth: int) -> None:
+        """Only the operation that comes after ``nth`` more of them."""
+        wanted = self.writes + nth + 1
+        self.refuses = lambda number, kind, path: number == wanted
+
+    def copy(self) -> MemoryFilesystem:
+        """What a kill would leave at this moment."""
+        copied = MemoryFilesystem()
+        copied.files = {path: bytearray(content) for path, content in self.files.items()}
+        return copied
+
+    def open(self, path: str) -> FaultyFile:
+        return FaultyFile(self, path)
+
+    def write_file(self, path: str, data: Buffer) -> None:
+        self.write("write", path)
+        super().write_file(path, data)
+
+    def rename(self, old: str, new: str) -> None:
+        if old in self.files:
+            self.write("rename", old)
+        super().rename(old, new)
+
+    def unlink(self, path: str) -> None:
+        if path in self.files:
+            self.write("unlink", path)
+        super().unlink(path)
+
+    def make_dir(self, path: str) -> None:
+        self.write("make_dir", path)
+        super().make_dir(path)
