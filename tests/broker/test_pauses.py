@@ -80,7 +80,7 @@ def test_retention(directory: LogDirectory) -> None:
             raw = batch([b"k"])
             log.append_as_leader(raw, check_produced(raw), NOW_MS)
         assert len(log.segments) > 200
-        return directory.apply_retention(NOW_MS + 10)
+        return directory.apply_retention(NOW_MS + 10, lambda log, error: None)
 
     assert best(attempt) < LOOP_HELD_S
     assert all(len(log.segments) == 1 for log in directory.logs.values())
