@@ -94,9 +94,7 @@ class Cluster:
         except KafkaError as error:
             raise DirectoryError(f"cannot start without the cluster's metadata: {error.message}") from error
         levels = {**DEFAULT_FEATURES, **features} if fresh else dict(features)
-        for name, level in levels.items():
-            if self.state.features.get(name) != level:
-                self._runtime.execute(self.state.set_feature(name, level))
+        self._runtime.execute(self.state.set_features(levels))
         self._broker.reconfigure()
         self._drop_metadata_topic()
         on_disk = set()
@@ -250,10 +248,10 @@ class Cluster:
 
     def set_features(self, levels: Mapping[str, int]) -> None:
         """In force at once, for what follows."""
-        for name, level in levels.items():
-            if self.state.features.get(name, 0) != level:
-                self._runtime.execute(self.state.set_feature(name, level))
-                log.info("feature_level_set", feature=name, level=level)
+        changed = {name: level for name, level in levels.items() if self.state.features.get(name, 0) != level}
+        self._runtime.execute(self.state.set_features(changed))
+        for name, level in changed.items():
+            log.info("feature_level_set", feature=name, level=level)
         self._broker.transactions.set_version(self.transaction_version)
 
     def new_producer_id(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
@@ -21,9 +21,21 @@ from storage.steps import Steps
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-GROUPS_AT_ONCE = 200
+GROUPS_PER_STEP = 200
+OFFSETS_PER_STEP = 500
+"""Tombstones of one batch, when a topic's offsets go."""
+FORGET_STEPS_AT_ONCE = 4
+"""Batches of tombstones that DeleteTopics writes itself before it leaves the rest to the background."""
 
 log = structlog.get_logger("groups")
+
+
+class ForgottenTopic(NamedTuple):
+    """A deleted topic whose offsets a partition of ``__consumer_offsets`` still holds."""
+
+    topic: str
+    partition: int
+    before_offset: int
 
 
 class Groups:
@@ -32,6 +44,8 @@ class Groups:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._shards: dict[int, tuple[GroupShard, Runtime]] = {}
+        # In the order in which they were deleted.
+        self._forgotten: dict[ForgottenTopic, None] = {}
         settings = broker.settings
         self.config = GroupConfig(
             min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -88,24 +102,70 @@ class Groups:
         runtime.partition.append_marker(marker, transaction_version)
         shard.replay_marker(marker.producer_id, commit=marker.commit)
 
-    def topics_deleted(self, topics: set[str]) -> None:
-        """Forget their offsets. The topics are gone already: what a shard cannot log now it keeps until the offsets expire."""
-        for shard, runtime in self._shards.values():
-            try:
-                runtime.execute(shard.forget_topics(topics))
-            except KafkaError as error:
-                log.warning("offsets_not_forgotten", partition=shard.partition, topics=sorted(topics), error=str(error))
-
     # time
 
     def tick(self) -> None:
+        """Carry out what is due in each group; one whose record the log refuses keeps nobody else from going on."""
         now_ms = self._broker.env.steady_ms()
         for shard, runtime in self._shards.values():
-            runtime.execute(shard.membership.tick(now_ms))
+            for group_id, result in shard.membership.tick(now_ms):
+                try:
+                    runtime.execute(result)
+                except KafkaError as error:
+                    log.warning("group_change_postponed", group=group_id, error=str(error))
 
     def expire_offsets(self) -> Steps[None]:
         now_ms = self._broker.env.steady_ms()
         for shard, runtime in list(self._shards.values()):
-            for tombstones in shard.expire_offsets(now_ms, GROUPS_AT_ONCE):
-                runtime.execute(tombstones)
+            for tombstones in shard.expire_offsets(now_ms, GROUPS_PER_STEP, _batch_bytes(runtime)):
+                try:
+                    runtime.execute(tombstones)
+                except KafkaError as error:
+                    log.warning("offsets_not_expired", partition=shard.partition, error=str(error))
                 yield None
+            yield None
+
+    # deleted topics
+
+    def topics_deleted(self, topics: set[str]) -> None:
+        """Write tombstones for the offsets of topics that are gone: a few at once, many in the background.
+
+        Offsets that are committed from now on are of a topic that was made again, and stay.
+        """
+        forgotten = [
+            ForgottenTopic(topic, shard.partition, runtime.partition.log.log_end_offset)
+            for topic in sorted(topics)
+            for shard, runtime in self._shards.values()
+            if shard.offsets.keys_of_topic(topic)
+        ]
+        self._forgotten |= dict.fromkeys(forgotten)
+        steps = self._forget(forgotten)
+        # Whoever deletes a topic of few offsets and makes it again never sees the old ones.
+        for _ in range(FORGET_STEPS_AT_ONCE):
+            if next(steps, "done") == "done":
+                return
+
+    def forget_topics(self) -> Steps[None]:
+        """What is left of deleted topics; what the log refuses stays for the next round."""
+        return self._forget(list(self._forgotten))
+
+    def _forget(self, forgotten: list[ForgottenTopic]) -> Steps[None]:
+        for one in forgotten:
+            opened = self._shards.get(one.partition)
+            if opened is None:
+                self._forgotten.pop(one, None)
+                continue
+            shard, runtime = opened
+            try:
+                for tombstones in shard.forget_topic(one.topic, one.before_offset, OFFSETS_PER_STEP, _batch_bytes(runtime)):
+                    runtime.execute(tombstones)
+                    yield None
+            except KafkaError as error:
+                log.warning("offsets_not_forgotten", topic=one.topic, partition=one.partition, error=str(error))
+            else:
+                self._forgotten.pop(one, None)
+
+
+def _batch_bytes(runtime: Runtime) -> int:
+    """How large a batch of tombstones may be: well below what the log takes."""
+    return runtime.partition.log.config.max_message_bytes // 2

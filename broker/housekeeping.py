@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 GROUP_TICK_MS = 50
 TRASH_CHECK_MS = 1_000
+DELETED_TOPICS_MS = 5_000
+"""How often the offsets of deleted topics are looked for that could not be removed with their topic."""
 PRODUCERS_AT_ONCE = 5_000
 """About a millisecond's work."""
 
@@ -51,6 +53,7 @@ class Housekeeping:
             broker.transactions.expire_ids,
         )
         self._repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, broker.groups.expire_offsets)
+        self._repeat("deleted_topics", lambda _: DELETED_TOPICS_MS, broker.groups.forget_topics)
         self._repeat(
             "retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention, lambda s: s.log_initial_task_delay_ms
         )

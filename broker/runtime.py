@@ -13,7 +13,7 @@ from broker.superseded import newest, whole
 from coordinator.result import LogRecord, Result
 from protocol.errors import Code, DecodeError, KafkaError
 from protocol.primitives import Buffer
-from protocol.records import BatchHeader, build_batch, read_header, read_marker
+from protocol.records import BatchHeader, build_batch, read_marker
 from storage.log import Log
 from storage.reading import records_of
 
@@ -36,16 +36,16 @@ class Runtime:
         self.partition = partition
 
     def execute(self, result: Result[T]) -> T:
-        """Append the records, replay them, answer who waits. Raises `KafkaError` with nothing changed."""
-        if result.records:
-            batch = build_batch(((r.key, r.value) for r in result.records), self._env.now_ms())
-            self._append(batch, result)
-        for waiter, answer in result.replies:
-            waiter(answer)
-        return result.response
+        """Append the records, then change what follows from them, then answer who waits.
+
+        Raises `KafkaError` with nothing changed and nobody answered.
+        """
+        batch = build_batch(((r.key, r.value) for r in result.records), self._env.now_ms()) if result.records else None
+        return self._carry_out(batch, result)
 
     def execute_transactional(self, result: Result[T], producer_id: int, producer_epoch: int) -> T:
         """Append the records as part of a producer's transaction."""
+        batch = None
         if result.records:
             batch = build_batch(
                 ((r.key, r.value) for r in result.records),
@@ -55,20 +55,23 @@ class Runtime:
                 base_sequence=0,
                 transactional=True,
             )
-            self._append(batch, result)
-        return result.response
+        return self._carry_out(batch, result, producer_id)
 
-    def _append(self, batch: bytearray, result: Result[T]) -> None:
-        header = read_header(batch)
-        try:
-            appended = self.partition.append_own(batch)
-        except KafkaError as error:
-            for waiter, answer in result.failed_replies:
-                waiter(answer)
-            raise coordinator_code(error) from error
-        producer_id = header.producer_id if header.is_transactional else -1
+    def _carry_out(self, batch: bytearray | None, result: Result[T], producer_id: int = -1) -> T:
+        """In the order that `Result` names."""
+        base_offset = 0
+        if batch is not None:
+            try:
+                base_offset = self.partition.append_own(batch).base_offset
+            except KafkaError as error:
+                raise coordinator_code(error) from error
+        for change in result.changes:
+            change()
         for at, record in enumerate(result.records):
-            self._replay(record, appended.base_offset + at, producer_id)
+            self._replay(record, base_offset + at, producer_id)
+        for waiter, answer in result.replies:
+            waiter(answer)
+        return result.response
 
     def load(
         self,

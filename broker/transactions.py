@@ -37,6 +37,8 @@ class Transactions:
         self.load_ms: list[float] = []
         # Completions that could not be logged and come again.
         self.delayed = 0
+        # Ids whose time-out could not be logged, and when it is tried again.
+        self._retry_after_ms: dict[str, int] = {}
         settings = broker.settings
         self._config = TxnConfig(
             max_timeout_ms=settings.transaction_max_timeout_ms,
@@ -58,7 +60,12 @@ class Transactions:
         for shard, _ in list(self._shards.values()):
             for metadata in shard.prepared():
                 log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)
-                self._markers.drive(shard, metadata)
+                try:
+                    self._markers.drive(shard, metadata)
+                except Exception:
+                    # A bug with one id must not keep the broker from starting, nor the others from their markers.
+                    log.exception("resume_failed", transactional_id=metadata.transactional_id)
+                    self._broker.unexpected_errors += 1
 
     def _open(self, index: int) -> tuple[TransactionShard, Runtime]:
         partition = self._broker.partitions.get(TRANSACTION_TOPIC, index)
@@ -206,15 +213,29 @@ class Transactions:
 
     def abort_timed_out(self) -> Steps[None]:
         now_ms = self._broker.env.steady_ms()
+        if self._retry_after_ms:
+            # An id whose own producer has ended the transaction meanwhile is not delayed any more.
+            unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
+            self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
         for shard, runtime in list(self._shards.values()):
             for transactional_id in shard.timed_out(now_ms):
-                if not shard.is_timed_out(transactional_id, now_ms):
-                    continue
-                log.info("transaction_timed_out", transactional_id=transactional_id)
-                runtime.execute(shard.abort_timed_out(transactional_id, now_ms, self._broker.cluster.new_producer_id))
-                self._count(shard, transactional_id, "timeout")
-                self._drive(shard, transactional_id)
-                yield None
+                if shard.is_timed_out(transactional_id, now_ms) and self._retry_after_ms.get(transactional_id, 0) <= now_ms:
+                    self._abort_timed_out(shard, runtime, transactional_id, now_ms)
+                    yield None
+
+    def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
+        """An id whose record the log refuses comes again after a while; the others go on."""
+        try:
+            runtime.execute(shard.abort_timed_out(transactional_id, now_ms, self._broker.cluster.new_producer_id))
+        except KafkaError as error:
+            if transactional_id not in self._retry_after_ms:
+                log.error("time_out_delayed", transactional_id=transactional_id, error=str(error))
+            self._retry_after_ms[transactional_id] = now_ms + RETRY_MS
+            return
+        self._retry_after_ms.pop(transactional_id, None)
+        log.info("transaction_timed_out", transactional_id=transactional_id)
+        self._count(shard, transactional_id, "timeout")
+        self._drive(shard, transactional_id)
 
     def expire_ids(self) -> Steps[None]:
         now_ms = self._broker.env.steady_ms()

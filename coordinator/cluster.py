@@ -163,8 +163,11 @@ class ClusterState:
         """Set or, with None, remove configs of one resource."""
         return Result(None, [self._config(resource_type, name, key, value) for key, value in changes.items()])
 
-    def set_feature(self, name: str, level: int) -> Result[None]:
-        return Result(None, [_record(feature_level_record, feature_level_record.FeatureLevelRecord(name, level))])
+    def set_features(self, levels: Mapping[str, int]) -> Result[None]:
+        """All of them or none: those that are at another level now."""
+        changed = {name: level for name, level in levels.items() if self.features.get(name) != level}
+        message = feature_level_record.FeatureLevelRecord
+        return Result(None, [_record(feature_level_record, message(name, level)) for name, level in changed.items()])
 
     def allocate_producer_ids(self) -> Result[tuple[int, int]]:
         """The next block of producer ids as (first, end)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from operator import mul
 from typing import Any, Generic, TypeVar
 
@@ -23,16 +23,44 @@ Waiter = Callable[[Any], None]
 """Takes the answer that a parked request waits for."""
 
 
-class Result(msgspec.Struct, Generic[T]):
-    """Records to append and replay, and the answers that hold once they are in the log.
+Change = Callable[[], None]
+"""One change of what a coordinator keeps beside its log: drafts that take effect, deadlines, parked requests."""
 
-    ``replies`` go to parked requests after the append; where it fails they get ``failed_replies`` instead.
+
+class Result(msgspec.Struct, Generic[T]):
+    """What a command has decided, as data. Whoever carries it out goes in this order, and drops all of it where the append fails:
+
+    1. ``records`` are appended,
+    2. ``changes`` are made,
+    3. ``records`` are replayed,
+    4. ``replies`` go to parked requests.
     """
 
     response: T
     records: list[LogRecord] = []
+    changes: list[Change] = []
     replies: list[tuple[Waiter, Any]] = []
-    failed_replies: list[tuple[Waiter, Any]] = []
+
+
+RECORD_OVERHEAD_BYTES = 32
+"""At most what a record takes in a batch beside its key and value."""
+
+
+def in_batches(records: Iterable[LogRecord], max_batch_bytes: int) -> Iterator[list[LogRecord]]:
+    """Records in pieces that each fit into a batch of this size (KAFKA-13099); one that is larger alone stands alone.
+
+    At least one piece, which may be empty.
+    """
+    piece: list[LogRecord] = []
+    size_bytes = 0
+    for record in records:
+        length = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
+        if piece and size_bytes + length > max_batch_bytes:
+            yield piece
+            piece, size_bytes = [], 0
+        piece.append(record)
+        size_bytes += length
+    yield piece
 
 
 _BLOCK = 256

@@ -33,7 +33,14 @@ def _describe(context: Context, group_id: str, operations: int) -> DescribedGrou
         message = clipped(f"Group {group_id} not found.") if unknown else None
         return DescribedGroup(code, message, group_id, GroupState.DEAD.value, "", "", [], operations)
     members = [
-        DescribedGroupMember(m.member_id, m.instance_id, m.client_id, m.client_host, m.metadata(group.protocol), m.assignment)
+        DescribedGroupMember(
+            m.member_id,
+            m.instance_id,
+            m.client_id,
+            m.client_host,
+            m.metadata(group.protocol),
+            group.assignments.get(m.member_id, b""),
+        )
         for m in group.members.values()
     ]
     return DescribedGroup(

@@ -34,7 +34,7 @@ def handle(context: Context, request: SyncGroupRequest) -> SyncGroupResponse | L
         )
         runtime.execute(result)
     except KafkaError as error:
-        return later if later.is_done else failed(request, context.version, error.code)
+        return failed(request, context.version, error.code)
     return later
 
 

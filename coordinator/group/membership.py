@@ -1,13 +1,19 @@
 """Joining, syncing, heartbeats and leaving in classic groups (GroupMetadataManager.classicGroup* of Kafka).
 
-Soft state (who waits, which deadline) changes here; what a restart must know goes into the group's record.
+A command that may write a record works on a draft of the group, which takes the group's place when the record is in the
+log. A command that never writes one changes the group at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
+import msgspec
+
+from coordinator.group.deadlines import Deadlines
 from coordinator.group.group import Group, GroupState, Member
+from coordinator.group.rebalance import after_removal, drop, expire, join_answer, rebalance_or_complete, supersede_join
 from coordinator.group.records import group_record
 from coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
 from coordinator.result import Result, Waiter
@@ -26,7 +32,16 @@ class Membership:
     def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
         self.config = config
         self.groups: dict[str, Group] = {}
+        self._deadlines = Deadlines(self.groups)
         self._new_id = new_id
+
+    def _put(self, group: Group) -> None:
+        """The group, or a draft of it, is in force; one in which nobody is and that the log does not know is forgotten."""
+        if group.is_forgettable:
+            self.groups.pop(group.group_id, None)
+        else:
+            self.groups[group.group_id] = group
+            self._deadlines.arm(group)
 
     # JoinGroup
 
@@ -45,10 +60,17 @@ class Membership:
         out: Out = Result(None)
         if request.member_id:
             self._join_known(group, request, now_ms, out)
-        else:
-            self._check_size(group, request)
-            self.groups[request.group_id] = group
-            self._join_new(group, request, now_ms, out)
+            self._put(group)
+            return out
+        self._check_size(group, request)
+        previous = None if request.instance_id is None else group.static_members.get(request.instance_id)
+        if previous is not None:
+            draft = group.copied()
+            self._replace_static(draft, previous, request, now_ms, out)
+            out.changes.append(lambda: self._put(draft))
+            return out
+        self._join_new(group, request, now_ms, out)
+        self._put(group)
         return out
 
     def _check_size(self, group: Group, request: JoinRequest) -> None:
@@ -57,22 +79,15 @@ class Membership:
             raise KafkaError(Code.GROUP_MAX_SIZE_REACHED)
 
     def _join_new(self, group: Group, request: JoinRequest, now_ms: int, out: Out) -> None:
-        if request.instance_id is not None:
-            member_id = self._member_id(request.instance_id)
-            previous = group.static_members.get(request.instance_id)
-            if previous is not None:
-                self._replace_static(group, previous, member_id, request, now_ms, out)
-                return
+        member_id = self._member_id(request.client_id if request.instance_id is None else request.instance_id)
+        if request.instance_id is None and request.needs_known_id:
+            group.hand_out(member_id, now_ms + request.session_timeout_ms)
+            out.replies.append((request.waiter, JoinAnswer(code=Code.MEMBER_ID_REQUIRED, member_id=member_id)))
         else:
-            member_id = self._member_id(request.client_id)
-            if request.needs_known_id:
-                group.pending[member_id] = now_ms + request.session_timeout_ms
-                out.replies.append((request.waiter, JoinAnswer(Code.MEMBER_ID_REQUIRED, member_id=member_id)))
-                return
-        self._add(group, member_id, request, now_ms, out)
+            self._add(group, member_id, request, now_ms, out)
 
-    def _member_id(self, name: str) -> str:
-        return f"{name[:MAX_MEMBER_PREFIX_CHARS]}-{self._new_id()}"
+    def _member_id(self, name: str | None) -> str:
+        return f"{(name or '')[:MAX_MEMBER_PREFIX_CHARS]}-{self._new_id()}"
 
     def _join_known(self, group: Group, request: JoinRequest, now_ms: int, out: Out) -> None:
         member_id = request.member_id
@@ -80,157 +95,86 @@ class Membership:
             self._add(group, member_id, request, now_ms, out)
             return
         member = group.check_member(member_id, request.instance_id)
+        changes_nothing = member.protocols == request.protocols
         if group.state is GroupState.PREPARING_REBALANCE:
             self._rejoin(group, member, request, now_ms, out)
         elif group.state is GroupState.COMPLETING_REBALANCE:
-            if member.protocols == request.protocols:
+            if changes_nothing:
                 # It asks again because its answer was lost: the generation stands.
-                out.replies.append((request.waiter, self._joined(group, member)))
-                member.deadline_ms = now_ms + member.session_timeout_ms
+                out.replies.append((request.waiter, join_answer(group, member_id)))
+                group.extend_session(member, now_ms)
             else:
                 self._rejoin(group, member, request, now_ms, out)
         elif group.state is GroupState.STABLE:
-            if member.member_id == group.leader or member.protocols != request.protocols:
+            if member_id == group.leader or not changes_nothing:
                 self._rejoin(group, member, request, now_ms, out)
             else:
-                out.replies.append((request.waiter, self._joined(group, member, with_members=False)))
-                member.deadline_ms = now_ms + member.session_timeout_ms
+                out.replies.append((request.waiter, join_answer(group, member_id, with_members=False)))
+                group.extend_session(member, now_ms)
         else:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
 
-    def _add(self, group: Group, member_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
-        member = Member(
-            member_id,
-            request.instance_id,
-            request.client_id,
-            request.client_host,
-            request.session_timeout_ms,
-            request.rebalance_timeout_ms,
-            request.protocol_type,
-            request.protocols,
-            join_waiter=request.waiter,
-            deadline_ms=now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS,
+    @staticmethod
+    def _member(member_id: str, request: JoinRequest) -> Member:
+        return Member(
+            member_id=member_id,
+            instance_id=request.instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=request.protocols,
         )
-        group.add(member)
-        self._rebalance_or_complete(group, now_ms, out)
 
-    def _rejoin(self, group: Group, member: Member, request: JoinRequest, now_ms: int, out: Out) -> None:
-        self._supersede_join(member, out)
-        member.protocols = request.protocols
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
-        member.session_timeout_ms = request.session_timeout_ms
-        member.join_waiter = request.waiter
-        self._rebalance_or_complete(group, now_ms, out)
+    def _add(self, group: Group, member_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
+        group.add(self._member(member_id, request))
+        group.join_waiters[member_id] = request.waiter
+        group.deadlines_ms[member_id] = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
+        rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
 
     @staticmethod
-    def _supersede_join(member: Member, out: Out) -> None:
-        if member.join_waiter is not None:
-            out.replies.append((member.join_waiter, JoinAnswer(Code.UNKNOWN_MEMBER_ID, member_id=member.member_id)))
-            member.join_waiter = None
-
-    def _replace_static(self, group: Group, old_id: str, new_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
-        """A static member has restarted: it takes over its predecessor's place, who is fenced from now on."""
-        member = group.members[old_id]
-        fenced = Code.FENCED_INSTANCE_ID
-        if member.join_waiter is not None:
-            out.replies.append((member.join_waiter, JoinAnswer(fenced, member_id=old_id)))
-        if member.sync_waiter is not None:
-            out.replies.append((member.sync_waiter, SyncAnswer(fenced)))
-        member.join_waiter = member.sync_waiter = None
-        was_leader = group.leader == old_id
-        # In place, so that the order of members, which assignors look at, stays.
-        group.members = {(new_id if key == old_id else key): m for key, m in group.members.items()}
-        group.pending_sync.discard(old_id)
-        member.member_id = new_id
-        if request.instance_id is not None:
-            group.static_members[request.instance_id] = new_id
-        if was_leader:
-            group.leader = new_id
-        before = group.select_protocol()
-        member.protocols = request.protocols
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
-        member.session_timeout_ms = request.session_timeout_ms
-        member.deadline_ms = now_ms + member.session_timeout_ms
-        if group.state is GroupState.STABLE and group.select_protocol() == before:
-            record = group_record(group, now_ms, {m.member_id: m.assignment for m in group.members.values()})
-            out.records.append(record)
-            answer = self._joined(group, member, with_members=was_leader and request.supports_skip_assignment)
-            if was_leader:
-                answer.skip_assignment = request.supports_skip_assignment
-                if not request.supports_skip_assignment:
-                    answer.leader = old_id
-            out.replies.append((request.waiter, answer))
-            return
-        member.join_waiter = request.waiter
-        self._rebalance_or_complete(group, now_ms, out)
-
-    def _joined(self, group: Group, member: Member, *, with_members: bool = True) -> JoinAnswer:
-        is_leader = member.member_id == group.leader
-        return JoinAnswer(
-            Code.NONE,
-            group.generation,
-            group.protocol_type,
-            group.protocol,
-            group.leader or "",
-            member.member_id,
-            [(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()]
-            if is_leader and with_members
-            else [],
+    def _renewed(member: Member, request: JoinRequest, member_id: str) -> Member:
+        return msgspec.structs.replace(
+            member,
+            member_id=member_id,
+            protocols=request.protocols,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
         )
 
-    # rebalance
+    def _rejoin(self, group: Group, member: Member, request: JoinRequest, now_ms: int, out: Out) -> None:
+        supersede_join(group, member.member_id, out)
+        group.update(self._renewed(member, request, member.member_id))
+        group.join_waiters[member.member_id] = request.waiter
+        rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
 
-    def _rebalance_or_complete(self, group: Group, now_ms: int, out: Out) -> None:
-        if group.state is not GroupState.PREPARING_REBALANCE:
-            self._prepare_rebalance(group, now_ms, out)
-        self._maybe_complete_join(group, now_ms, out)
-
-    def _prepare_rebalance(self, group: Group, now_ms: int, out: Out) -> None:
-        if group.state is GroupState.COMPLETING_REBALANCE:
-            for member in group.members.values():
-                member.assignment = b""
-                if member.sync_waiter is not None:
-                    out.replies.append((member.sync_waiter, SyncAnswer(Code.REBALANCE_IN_PROGRESS)))
-                    member.sync_waiter = None
-                    member.deadline_ms = now_ms + member.session_timeout_ms
-        group.pending_sync.clear()
-        group.sync_deadline_ms = None
-        group.is_initial_rebalance = group.state is GroupState.EMPTY
-        delay = self.config.initial_rebalance_delay_ms if group.is_initial_rebalance else group.rebalance_timeout_ms
-        group.rebalance_deadline_ms = now_ms + delay
-        group.move(GroupState.PREPARING_REBALANCE, now_ms)
-
-    def _maybe_complete_join(self, group: Group, now_ms: int, out: Out) -> None:
-        if group.state is not GroupState.PREPARING_REBALANCE or not group.has_all_joined:
+    def _replace_static(self, group: Group, old_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
+        """A static member has restarted: it takes over its predecessor's place, who is fenced from now on."""
+        new_id = self._member_id(request.instance_id)
+        fenced = Code.FENCED_INSTANCE_ID
+        for waiting, answer in (
+            (group.join_waiters, JoinAnswer(code=fenced, member_id=old_id)),
+            (group.sync_waiters, SyncAnswer(code=fenced)),
+        ):
+            waiter = waiting.pop(old_id, None)
+            if waiter is not None:
+                out.replies.append((waiter, answer))
+        was_leader, before = group.leader == old_id, group.select_protocol()
+        member = self._renewed(group.members[old_id], request, new_id)
+        group.replace(old_id, member)
+        group.extend_session(member, now_ms)
+        if group.state is GroupState.STABLE and group.select_protocol() == before:
+            out.records.append(group_record(group, now_ms))
+            skips = was_leader and request.supports_skip_assignment
+            reply = join_answer(group, new_id, with_members=skips)
+            reply.skip_assignment = skips
+            if was_leader and not skips:
+                reply.leader = old_id
+            out.replies.append((request.waiter, reply))
             return
-        if group.is_initial_rebalance and group.rebalance_deadline_ms is not None and now_ms < group.rebalance_deadline_ms:
-            return
-        self._complete_join(group, now_ms, out)
-
-    def _complete_join(self, group: Group, now_ms: int, out: Out) -> None:
-        for member in [m for m in group.members.values() if m.join_waiter is None and m.instance_id is None]:
-            group.remove(member.member_id)
-        if group.members and not group.elect_joined_leader():
-            # Only static members that have not come back: they keep their places until their sessions end.
-            group.rebalance_deadline_ms = now_ms + group.rebalance_timeout_ms
-            return
-        group.rebalance_deadline_ms = None
-        group.is_initial_rebalance = False
-        group.generation += 1
-        if not group.members:
-            group.protocol = group.leader = None
-            group.move(GroupState.EMPTY, now_ms)
-            out.records.append(group_record(group, now_ms, {}))
-            return
-        group.protocol = group.select_protocol()
-        group.move(GroupState.COMPLETING_REBALANCE, now_ms)
-        group.pending_sync = set(group.members)
-        group.sync_deadline_ms = now_ms + group.rebalance_timeout_ms
-        for member in group.members.values():
-            member.deadline_ms = now_ms + member.session_timeout_ms
-            if member.join_waiter is not None:
-                out.replies.append((member.join_waiter, self._joined(group, member)))
-                member.join_waiter = None
+        group.join_waiters[new_id] = request.waiter
+        rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
 
     # SyncGroup
 
@@ -255,31 +199,35 @@ class Membership:
         if group.state is GroupState.PREPARING_REBALANCE:
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
         if group.state is GroupState.STABLE:
-            member.deadline_ms = now_ms + member.session_timeout_ms
-            out.replies.append((waiter, self._synced(group, member.assignment)))
-        elif group.state is GroupState.COMPLETING_REBALANCE:
-            group.pending_sync.discard(member_id)
-            member.sync_waiter = waiter
-            if member_id == group.leader:
-                self._assign(group, assignments, now_ms, out)
-        else:
+            group.extend_session(member, now_ms)
+            out.replies.append((waiter, self._synced(group, group.assignments.get(member_id, b""))))
+            self._put(group)
+        elif group.state is not GroupState.COMPLETING_REBALANCE:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+        elif member_id == group.leader:
+            self._assign(group, assignments, waiter, now_ms, out)
+        else:
+            group.pending_sync.discard(member_id)
+            group.sync_waiters[member_id] = waiter
         return out
 
-    def _assign(self, group: Group, assignments: dict[str, bytes], now_ms: int, out: Out) -> None:
-        """The leader has decided: the record first, then every member that waits."""
+    def _assign(self, group: Group, assignments: dict[str, bytes], waiter: Waiter, now_ms: int, out: Out) -> None:
+        """The leader has decided. Where the log does not take it the others wait on, and the leader may ask again."""
+        waiting = {**group.sync_waiters, group.leader or "": waiter}
         out.records.append(group_record(group, now_ms, assignments))
-        for member in group.members.values():
-            if member.sync_waiter is not None:
-                assignment = assignments.get(member.member_id, b"")
-                out.replies.append((member.sync_waiter, self._synced(group, assignment)))
-                out.failed_replies.append((member.sync_waiter, SyncAnswer(Code.NOT_COORDINATOR)))
-                member.sync_waiter = None
-                member.deadline_ms = now_ms + member.session_timeout_ms
+        out.replies += [(one, self._synced(group, assignments.get(member_id, b""))) for member_id, one in waiting.items()]
+
+        def assigned() -> None:
+            group.sync_waiters.clear()
+            for member_id in waiting:
+                group.extend_session(group.members[member_id], now_ms)
+            self._put(group)
+
+        out.changes.append(assigned)
 
     @staticmethod
     def _synced(group: Group, assignment: bytes) -> SyncAnswer:
-        return SyncAnswer(Code.NONE, group.protocol_type, group.protocol, assignment)
+        return SyncAnswer(code=Code.NONE, protocol_type=group.protocol_type, protocol=group.protocol, assignment=assignment)
 
     def _active(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> tuple[Group, Member]:
         group = self.groups.get(group_id)
@@ -299,81 +247,63 @@ class Membership:
         group, member = self._active(group_id, generation, member_id, instance_id)
         if group.state is GroupState.EMPTY:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
-        member.deadline_ms = now_ms + member.session_timeout_ms
+        group.extend_session(member, now_ms)
+        self._put(group)
         if group.state is GroupState.PREPARING_REBALANCE:
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
+
+    def heard(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """A member has committed: its session begins anew."""
+        group = self.groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is not None and member is not None:
+            group.deadlines_ms[member_id] = max(group.deadlines_ms.get(member_id, 0), now_ms + member.session_timeout_ms)
 
     def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
         """Remove (member id, instance id) pairs; a static member may be named by its instance alone."""
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
-        out: Out = Result(None)
-        codes = []
-        gone = False
-        for given_id, instance_id in leaving:
-            member_id = given_id
-            if member_id in group.pending:
-                del group.pending[member_id]
-                codes.append(Code.NONE)
-                gone = True
-                continue
-            try:
-                if not member_id and instance_id is not None:
-                    member_id = group.static_members.get(instance_id, "")
-                group.check_member(member_id, instance_id)
-            except KafkaError as error:
-                codes.append(error.code)
-                continue
-            self._drop(group, member_id, out)
-            codes.append(Code.NONE)
-            gone = True
-        if gone:
-            self._after_removal(group, now_ms, out)
-        return Result(codes, out.records, out.replies, out.failed_replies)
+        draft, out = group.copied(), Out(None)
+        codes = [self._leave(draft, member_id, instance_id, out) for member_id, instance_id in leaving]
+        if Code.NONE in codes:
+            after_removal(draft, now_ms, out)
+            out.changes.append(lambda: self._put(draft))
+        return Result(codes, records=out.records, changes=out.changes, replies=out.replies)
 
-    def _drop(self, group: Group, member_id: str, out: Out) -> None:
-        member = group.remove(member_id)
-        if member is None:
-            return
-        self._supersede_join(member, out)
-        if member.sync_waiter is not None:
-            out.replies.append((member.sync_waiter, SyncAnswer(Code.UNKNOWN_MEMBER_ID)))
-
-    def _after_removal(self, group: Group, now_ms: int, out: Out) -> None:
-        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            self._prepare_rebalance(group, now_ms, out)
-        self._maybe_complete_join(group, now_ms, out)
+    def _leave(self, group: Group, member_id: str, instance_id: str | None, out: Out) -> Code:
+        if group.pending.pop(member_id, None) is not None:
+            return Code.NONE
+        try:
+            if not member_id and instance_id is not None:
+                member_id = group.static_members.get(instance_id, "")
+            group.check_member(member_id, instance_id)
+        except KafkaError as error:
+            return error.code
+        drop(group, [member_id], out)
+        return Code.NONE
 
     # time
 
-    def tick(self, now_ms: int) -> Out:
-        """Everything that a deadline has brought about."""
-        out: Out = Result(None)
-        for group in list(self.groups.values()):
-            if group.members or group.pending:
-                self._expire(group, now_ms, out)
-        return out
+    def tick(self, now_ms: int) -> Iterator[tuple[str, Out]]:
+        """What deadlines have brought about, group by group, each to be carried out before the next is asked for.
 
-    def _expire(self, group: Group, now_ms: int, out: Out) -> None:
-        late = [m for m, deadline in group.pending.items() if deadline <= now_ms]
-        for member_id in late:
-            del group.pending[member_id]
-        idle = [m.member_id for m in group.members.values() if not m.is_waiting and m.deadline_ms <= now_ms]
-        if group.sync_deadline_ms is not None and group.sync_deadline_ms <= now_ms:
-            group.sync_deadline_ms = None
-            if group.state is GroupState.COMPLETING_REBALANCE:
-                idle += [m for m in group.pending_sync if m not in idle]
-        for member_id in idle:
-            self._drop(group, member_id, out)
-        if late or idle:
-            self._after_removal(group, now_ms, out)
-        deadline = group.rebalance_deadline_ms
-        if group.state is GroupState.PREPARING_REBALANCE and deadline is not None and deadline <= now_ms:
-            if group.is_initial_rebalance:
-                self._maybe_complete_join(group, now_ms, out)
-            if group.state is GroupState.PREPARING_REBALANCE and (not group.is_initial_rebalance or not group.pending):
-                self._complete_join(group, now_ms, out)
+        A group whose record the log did not take has not changed, and comes again after a while.
+        """
+        for group in self._deadlines.due(now_ms):
+            following = group.next_deadline_ms(now_ms)
+            if following is None or following > now_ms:
+                self._deadlines.fix(group, following)
+                continue
+            draft, out = group.copied(), Out(None)
+            expire(draft, now_ms, out)
+            out.changes.append(partial(self._expired, draft, now_ms))
+            yield group.group_id, out
+
+    def _expired(self, draft: Group, now_ms: int) -> None:
+        following = draft.next_deadline_ms(now_ms)
+        self._deadlines.fix(draft, None if following is None else max(following, now_ms + 1))
+        self._put(draft)
 
     # replay
 
@@ -384,10 +314,9 @@ class Membership:
             return
         current = self.groups.get(group_id)
         if current is None or current.generation != loaded.generation or current.members.keys() != loaded.members.keys():
-            self.groups[group_id] = loaded
+            self._put(loaded)
             return
-        for member_id, member in loaded.members.items():
-            current.members[member_id].assignment = member.assignment
+        current.assignments = loaded.assignments
         if current.state is GroupState.COMPLETING_REBALANCE:
             current.move(GroupState.STABLE, loaded.state_since_ms)
             current.pending_sync.clear()

@@ -5,19 +5,27 @@ An offset committed in a transaction is pending under its producer id until the 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from coordinator.group.records import CommittedOffset, OffsetKey
 
 TopicPartition = tuple[str, int]
 
 
 class OffsetStore:
-    """The offsets of one shard, by group and by producer id."""
+    """The offsets of one shard, by group, by producer id and by topic."""
 
-    __slots__ = ("_by_group", "_pending")
+    __slots__ = ("_by_group", "_by_topic", "_pending", "_pending_groups", "_pending_keys")
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
+        # How many producers have a key pending, and how many such keys a group has.
+        self._pending_keys: Counter[OffsetKey] = Counter()
+        self._pending_groups: Counter[str] = Counter()
+        # Keys, committed or pending, in the order in which they came.
+        self._by_topic: dict[str, dict[OffsetKey, None]] = {}
 
     def of_group(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         return self._by_group.get(group_id, {})
@@ -32,17 +40,41 @@ class OffsetStore:
 
     def is_unstable(self, key: OffsetKey) -> bool:
         """Whether an open transaction may still move this offset."""
-        return any(key in keys for keys in self._pending.values())
+        return key in self._pending_keys
 
     def has_pending(self, group_id: str) -> bool:
-        return any(key[0] == group_id for keys in self._pending.values() for key in keys)
+        return group_id in self._pending_groups
+
+    def pending_of(self, group_id: str) -> set[OffsetKey]:
+        if not self.has_pending(group_id):
+            return set()
+        return {key for keys in self._pending.values() for key in keys if key[0] == group_id}
+
+    def keys_of_topic(self, topic: str) -> list[OffsetKey]:
+        """Of all groups, committed or pending."""
+        return list(self._by_topic.get(topic, ()))
+
+    def standings(self, key: OffsetKey) -> Iterator[int]:
+        """Where the records that hold an offset stand in the log."""
+        committed = self.of_group(key[0]).get(key[1:])
+        if committed is not None:
+            yield committed.record_offset
+        if key in self._pending_keys:
+            yield from (keys[key].record_offset for keys in self._pending.values() if key in keys)
+
+    # replay
 
     def put(self, key: OffsetKey, committed: CommittedOffset, producer_id: int) -> None:
         """Replay a commit: at once outside a transaction, pending inside one."""
         if producer_id >= 0:
-            self._pending.setdefault(producer_id, {})[key] = committed
+            keys = self._pending.setdefault(producer_id, {})
+            if key not in keys:
+                self._pending_keys[key] += 1
+                self._pending_groups[key[0]] += 1
+            keys[key] = committed
         else:
             self._by_group.setdefault(key[0], {})[key[1:]] = committed
+        self._by_topic.setdefault(key[1], {})[key] = None
 
     def remove(self, key: OffsetKey) -> None:
         """Replay a tombstone: committed and pending alike go."""
@@ -51,20 +83,43 @@ class OffsetStore:
             group.pop(key[1:], None)
             if not group:
                 del self._by_group[key[0]]
-        for producer_id, keys in list(self._pending.items()):
-            keys.pop(key, None)
-            if not keys:
-                del self._pending[producer_id]
+        if key in self._pending_keys:
+            for producer_id, keys in list(self._pending.items()):
+                if keys.pop(key, None) is not None:
+                    self._no_longer_pending(key)
+                if not keys:
+                    del self._pending[producer_id]
+        self._forget_if_gone(key)
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
         """Replay a marker. A plain commit that stands later in the log than a pending one wins."""
         for key, pending in self._pending.pop(producer_id, {}).items():
+            self._no_longer_pending(key)
             if not commit:
+                self._forget_if_gone(key)
                 continue
             group = self._by_group.setdefault(key[0], {})
             current = group.get(key[1:])
             if current is None or current.record_offset < pending.record_offset:
                 group[key[1:]] = pending
+
+    def _no_longer_pending(self, key: OffsetKey) -> None:
+        self._pending_keys[key] -= 1
+        if not self._pending_keys[key]:
+            del self._pending_keys[key]
+        self._pending_groups[key[0]] -= 1
+        if not self._pending_groups[key[0]]:
+            del self._pending_groups[key[0]]
+
+    def _forget_if_gone(self, key: OffsetKey) -> None:
+        topic = self._by_topic.get(key[1])
+        if topic is None or key in self._pending_keys or key[1:] in self._by_group.get(key[0], ()):
+            return
+        topic.pop(key, None)
+        if not topic:
+            del self._by_topic[key[1]]
+
+    # time
 
     def expired(
         self, group_id: str, now_ms: int, retention_ms: int, idle_since_ms: int | None, in_use: set[str]

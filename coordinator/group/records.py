@@ -75,7 +75,7 @@ def group_record(group: Group, now_ms: int, assignments: dict[str, bytes] | None
             rebalance_timeout=m.rebalance_timeout_ms,
             session_timeout=m.session_timeout_ms,
             subscription=m.metadata(group.protocol),
-            assignment=m.assignment if assignments is None else assignments.get(m.member_id, b""),
+            assignment=(group.assignments if assignments is None else assignments).get(m.member_id, b""),
         )
         for m in group.members.values()
     ]
@@ -125,18 +125,18 @@ def read_group(group_id: str, value: bytes, now_ms: int) -> Group:
     for m in v.members:
         rebalance_ms = m.rebalance_timeout if m.rebalance_timeout >= 0 else m.session_timeout
         member = Member(
-            m.member_id,
-            m.group_instance_id,
-            m.client_id,
-            m.client_host,
-            m.session_timeout,
-            rebalance_ms,
-            v.protocol_type,
-            [(v.protocol or "", m.subscription)],
-            m.assignment,
-            deadline_ms=now_ms + m.session_timeout,
+            member_id=m.member_id,
+            instance_id=m.group_instance_id,
+            client_id=m.client_id,
+            client_host=m.client_host,
+            session_timeout_ms=m.session_timeout,
+            rebalance_timeout_ms=rebalance_ms,
+            protocol_type=v.protocol_type,
+            protocols=[(v.protocol or "", m.subscription)],
         )
         group.add(member)
+        group.assignments[m.member_id] = m.assignment
+        group.extend_session(member, now_ms)
     group.protocol_type, group.protocol, group.leader = v.protocol_type or None, v.protocol, v.leader
     group.state = GroupState.STABLE if group.members else GroupState.EMPTY
     group.state_since_ms = v.current_state_timestamp

@@ -19,8 +19,11 @@ from coordinator.group.records import (
     subscribed_topics,
 )
 from coordinator.group.requests import GroupConfig
-from coordinator.result import LogRecord, Result
+from coordinator.result import LogRecord, Result, in_batches
 from protocol.errors import Code, KafkaError
+
+NEWEST_COMMIT_RULES = 9
+"""From this version of OffsetCommit on a member of a group that does not exist is told so (KIP-848)."""
 
 
 class GroupShard:
@@ -36,10 +39,16 @@ class GroupShard:
         """Forget everything, as before the first record."""
         self.membership = Membership(self.config, self._new_id)
         self.offsets = OffsetStore()
+        # Groups that the log names, be it by an offset alone: such a "simple" group is Empty and stays until it is deleted.
+        self._logged: dict[str, None] = {}
 
     @property
     def groups(self) -> dict[str, Group]:
+        """Those that have, or had, members."""
         return self.membership.groups
+
+    def exists(self, group_id: str) -> bool:
+        return group_id in self.membership.groups or group_id in self._logged
 
     # offsets
 
@@ -53,19 +62,17 @@ class GroupShard:
         now_ms: int,
         *,
         transactional: bool,
+        version: int = 0,
     ) -> Result[dict[TopicPartition, Code]]:
-        """OffsetCommit and TxnOffsetCommit. Raises what refuses the whole request."""
+        """OffsetCommit, of this ``version``, and TxnOffsetCommit. Raises what refuses the whole request."""
         group = self.groups.get(group_id)
-        if group is None:
-            if generation >= 0:
-                # A group that only holds offsets exists, and has no members.
-                is_known = bool(self.offsets.of_group(group_id)) or self.offsets.has_pending(group_id)
-                raise KafkaError(Code.UNKNOWN_MEMBER_ID if is_known else Code.ILLEGAL_GENERATION)
-        else:
+        if group is not None:
             self._check_commit(group, generation, member_id, instance_id, transactional)
-            member = group.members.get(member_id)
-            if member is not None:
-                member.deadline_ms = max(member.deadline_ms, now_ms + member.session_timeout_ms)
+        elif generation >= 0:
+            if group_id in self._logged:
+                raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+            newest = not transactional and version >= NEWEST_COMMIT_RULES
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND if newest else Code.ILLEGAL_GENERATION)
         codes: dict[TopicPartition, Code] = {}
         records: list[LogRecord] = []
         for partition, offset in offsets.items():
@@ -74,7 +81,7 @@ class GroupShard:
                 continue
             records.append(offset_record((group_id, *partition), offset))
             codes[partition] = Code.NONE
-        return Result(codes, records)
+        return Result(codes, records=records, changes=[lambda: self.membership.heard(group_id, member_id, now_ms)])
 
     @staticmethod
     def _check_commit(group: Group, generation: int, member_id: str, instance_id: str | None, transactional: bool) -> None:
@@ -97,50 +104,49 @@ class GroupShard:
         return self.offsets.of_group(group_id).get((topic, partition))
 
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Result[dict[TopicPartition, Code]]:
+        if not self.exists(group_id):
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND)
         group = self.groups.get(group_id)
         committed = self.offsets.of_group(group_id)
-        if group is None and not committed:
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND)
-        subscribed: set[str] = set()
+        subscribed: set[str] | None = set()
         if group is not None and group.members:
-            topics = subscribed_topics(group)
-            if topics is None:
-                raise KafkaError(Code.NON_EMPTY_GROUP)
-            subscribed = topics
+            subscribed = subscribed_topics(group)
         codes: dict[TopicPartition, Code] = {}
         records = []
         for key in partitions:
-            if key[0] in subscribed:
+            if subscribed is None or key[0] in subscribed:
+                # A subscription that cannot be read may be to any topic.
                 codes[key] = Code.GROUP_SUBSCRIBED_TO_TOPIC
                 continue
             codes[key] = Code.NONE
             if key in committed:
                 records.append(offset_tombstone((group_id, *key)))
-        return Result(codes, records)
+        return Result(codes, records=records)
 
     # groups
 
     def delete_group(self, group_id: str) -> Result[None]:
-        group = self.groups.get(group_id)
-        if group is None and not self.offsets.of_group(group_id):
+        if not self.exists(group_id):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND)
+        group = self.groups.get(group_id)
         if group is not None and group.state is not GroupState.EMPTY:
             raise KafkaError(Code.NON_EMPTY_GROUP)
-        return Result(None, self._tombstones(group_id))
+        return Result(None, records=self._tombstones(group_id))
 
     def _tombstones(self, group_id: str) -> list[LogRecord]:
-        keys: set[OffsetKey] = {(group_id, *p) for p in self.offsets.of_group(group_id)}
-        keys |= {key for pending in self.offsets.pending.values() for key in pending if key[0] == group_id}
+        keys: set[OffsetKey] = {(group_id, *p) for p in self.offsets.of_group(group_id)} | self.offsets.pending_of(group_id)
         return [offset_tombstone(key) for key in sorted(keys)] + [group_tombstone(group_id)]
 
-    def expire_offsets(self, now_ms: int, at_once: int) -> Iterator[Result[None]]:
+    def expire_offsets(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
         """Tombstones for offsets that are past their retention, and for groups that hold nothing any more.
 
-        In steps that each look at ``at_once`` groups at most.
+        In steps that each look at ``at_once`` groups at most, and fit into a batch.
         """
-        group_ids = list(self.group_ids())
+        group_ids = self.group_ids()
         for start in range(0, len(group_ids), at_once):
-            yield Result(None, [record for g in group_ids[start : start + at_once] for record in self._expired(g, now_ms)])
+            expired = [record for g in group_ids[start : start + at_once] for record in self._expired(g, now_ms)]
+            for records in in_batches(expired, max_batch_bytes):
+                yield Result(None, records=records)
 
     def _expired(self, group_id: str, now_ms: int) -> list[LogRecord]:
         group = self.groups.get(group_id)
@@ -157,31 +163,47 @@ class GroupShard:
         records = [offset_tombstone(key) for key in keys]
         remaining = len(self.offsets.of_group(group_id)) - len(keys)
         empty = group is None or (group.state is GroupState.EMPTY and not group.pending)
-        if empty and remaining == 0 and not self.offsets.has_pending(group_id) and (group is None or group.generation > 0 or keys):
+        if empty and remaining == 0 and not self.offsets.has_pending(group_id) and group_id in self._logged:
             records.append(group_tombstone(group_id))
         return records
 
-    def forget_topics(self, topics: set[str]) -> Result[None]:
-        """Tombstones for the offsets of deleted topics."""
-        keys = {(g, t, p) for g in self.offsets.groups for t, p in self.offsets.of_group(g) if t in topics}
-        keys |= {key for pending in self.offsets.pending.values() for key in pending if key[1] in topics}
-        return Result(None, [offset_tombstone(key) for key in sorted(keys)])
+    def forget_topic(self, topic: str, before_offset: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
+        """Tombstones for the offsets of a deleted topic, as far as they were committed below ``before_offset`` of this log.
 
-    def group_ids(self) -> set[str]:
-        return set(self.groups) | set(self.offsets.groups)
+        What stands behind is of a topic that was made again under the same name. In steps that look at ``at_once`` offsets.
+        """
+        keys = self.offsets.keys_of_topic(topic)
+        for start in range(0, len(keys), at_once):
+            stale = [k for k in keys[start : start + at_once] if self._is_stale(k, before_offset)]
+            for records in in_batches(map(offset_tombstone, stale), max_batch_bytes):
+                yield Result(None, records=records)
+
+    def _is_stale(self, key: OffsetKey, before_offset: int) -> bool:
+        standings = list(self.offsets.standings(key))
+        return bool(standings) and max(standings) < before_offset
+
+    def group_ids(self) -> list[str]:
+        """Every group, in the order in which they came."""
+        return list(self._logged | dict.fromkeys(self.groups))
 
     # replay
 
     def replay(self, record: LogRecord, record_offset: int, producer_id: int, now_ms: int) -> None:
         """Raises `DecodeError` for a record of an unknown kind, which a start-up skips."""
         key = read_key(record.key)
-        if isinstance(key, str):
-            loaded = None if record.value is None else read_group(key, record.value, now_ms)
-            self.membership.replay_group(key, loaded)
-        elif record.value is None:
-            self.offsets.remove(key)
+        if not isinstance(key, str):
+            # A tombstone, too, tells of a group: the record that it is for may be passed over by a start.
+            self._logged[key[0]] = None
+            if record.value is None:
+                self.offsets.remove(key)
+            else:
+                self.offsets.put(key, read_offset(record.value, record_offset), producer_id)
+            return
+        self.membership.replay_group(key, None if record.value is None else read_group(key, record.value, now_ms))
+        if record.value is None:
+            self._logged.pop(key, None)
         else:
-            self.offsets.put(key, read_offset(record.value, record_offset), producer_id)
+            self._logged[key] = None
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         self.offsets.complete(producer_id, commit=commit)

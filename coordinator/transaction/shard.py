@@ -8,11 +8,11 @@ the handlers turn it into INVALID_PRODUCER_EPOCH for the older ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from coordinator.result import LogRecord, Result
+from coordinator.result import LogRecord, Result, in_batches
 from coordinator.transaction.metadata import (
     EXHAUSTED_EPOCH,
     LAST_EPOCH,
@@ -26,12 +26,12 @@ from coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TxnStat
 from protocol.errors import Code, KafkaError
 from protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
+T = TypeVar("T")
+
 NewProducerId = Callable[[], int]
 
 TV2 = 2
 
-
-RECORD_OVERHEAD_BYTES = 32
 NO_TIMEOUT_MS = 0x7FFFFFFF
 """The time-out of a producer that takes part in a two-phase commit: its transactions wait for as long as it takes (KIP-939)."""
 
@@ -113,7 +113,7 @@ class TransactionShard:
             raise KafkaError(Code.PRODUCER_FENCED)
         if current.state is TxnState.ONGOING:
             aborted = self._fence_and_abort(current, now_ms, new_producer_id)
-            return Result(Initialised(ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH), aborting=True), aborted)
+            return self._result(Initialised(ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH), aborting=True), aborted)
         following = self._next_epoch(current, expected, new_producer_id)
         updated = _move(
             following,
@@ -126,7 +126,7 @@ class TransactionShard:
             next_producer_epoch=NO_PRODUCER_EPOCH,
         )
         identity = ProducerIdAndEpoch(updated.producer_id, updated.producer_epoch)
-        return Result(Initialised(identity), [self._record(updated)])
+        return self._result(Initialised(identity), updated)
 
     @staticmethod
     def _may_expect(current: TxnMetadata, expected: ProducerIdAndEpoch) -> bool:
@@ -180,7 +180,7 @@ class TransactionShard:
             client_version=client_version,
             previous_producer_id=current.producer_id,
         )
-        return Result(None, [self._record(updated)])
+        return self._result(None, updated)
 
     def verify_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
@@ -226,7 +226,7 @@ class TransactionShard:
             prepared = _move(
                 current, _decision(commit), update_ms=now_ms, client_version=0, previous_producer_id=current.producer_id
             )
-            return Result(Ended(identity, prepared=True), [self._record(prepared)])
+            return self._result(Ended(identity, prepared=True), prepared)
         if current.state in PREPARED:
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         if current.state is _outcome(commit):
@@ -257,7 +257,7 @@ class TransactionShard:
         if self.transaction_version == 0:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         prepared = self._bumped(current, _decision(commit), now_ms, TV2, new_producer_id)
-        return Result(Ended(_successor(prepared), prepared=True), [self._record(prepared)])
+        return self._result(Ended(_successor(prepared), prepared=True), prepared)
 
     def _refuse_empty_commit(self, current: TxnMetadata) -> NoReturn:
         """CONCURRENT_TRANSACTIONS the first time at an epoch, then Kafka's INVALID_TXN_STATE, which is fatal for a producer.
@@ -294,11 +294,10 @@ class TransactionShard:
             next_producer_epoch=NO_PRODUCER_EPOCH,
         )
 
-    def _fence_and_abort(self, current: TxnMetadata, now_ms: int, new_producer_id: NewProducerId) -> list[LogRecord]:
+    def _fence_and_abort(self, current: TxnMetadata, now_ms: int, new_producer_id: NewProducerId) -> TxnMetadata:
         """Abort what is open under a bumped epoch, so that whoever had it is fenced."""
         fenced = _move(current, TxnState.PREPARE_EPOCH_FENCE)
-        prepared = self._bumped(fenced, TxnState.PREPARE_ABORT, now_ms, current.client_version, new_producer_id)
-        return [self._record(prepared)]
+        return self._bumped(fenced, TxnState.PREPARE_ABORT, now_ms, current.client_version, new_producer_id)
 
     def complete(self, transactional_id: str, now_ms: int) -> Result[None]:
         """All markers are written: the second phase."""
@@ -315,7 +314,7 @@ class TransactionShard:
             partitions=frozenset(),
             update_ms=now_ms,
         )
-        return Result(None, [self._record(completed)])
+        return self._result(None, completed)
 
     # time
 
@@ -330,7 +329,7 @@ class TransactionShard:
         return found.start_ms + found.timeout_ms < now_ms
 
     def abort_timed_out(self, transactional_id: str, now_ms: int, new_producer_id: NewProducerId) -> Result[None]:
-        return Result(None, self._fence_and_abort(self._known(transactional_id), now_ms, new_producer_id))
+        return self._result(None, self._fence_and_abort(self._known(transactional_id), now_ms, new_producer_id))
 
     def expire_ids(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
         """Tombstones for ids at rest that nobody has used for ``transactional.id.expiration.ms``.
@@ -340,20 +339,13 @@ class TransactionShard:
         limit_ms = now_ms - self.config.id_expiration_ms
         ids = list(self.ids)
         for start in range(0, len(ids), at_once):
-            records: list[LogRecord] = []
-            size = 0
-            for transactional_id in ids[start : start + at_once]:
-                metadata = self.ids.get(transactional_id)
-                if metadata is None or metadata.state not in AT_REST or metadata.update_ms > limit_ms:
-                    continue
-                record = tombstone(transactional_id)
-                length = len(record.key or b"") + RECORD_OVERHEAD_BYTES
-                if records and size + length > max_batch_bytes:
-                    yield Result(None, records)
-                    records, size = [], 0
-                records.append(record)
-                size += length
-            yield Result(None, records)
+            expired = (i for i in ids[start : start + at_once] if self._is_expired(i, limit_ms))
+            for records in in_batches(map(tombstone, expired), max_batch_bytes):
+                yield Result(None, records=records)
+
+    def _is_expired(self, transactional_id: str, limit_ms: int) -> bool:
+        metadata = self.ids.get(transactional_id)
+        return metadata is not None and metadata.state in AT_REST and metadata.update_ms <= limit_ms
 
     def unfinished(self) -> Iterator[TxnMetadata]:
         """Ids with an open or a decided transaction."""
@@ -388,11 +380,18 @@ class TransactionShard:
         else:
             self._unfinished[transactional_id] = metadata
 
-    def _record(self, metadata: TxnMetadata) -> LogRecord:
-        if metadata.last_epoch != NO_PRODUCER_EPOCH:
-            # Believed only once the metadata has this very identity, so a failed append leaves nothing behind.
-            self._last_epochs[metadata.transactional_id] = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
-        return to_record(metadata, flexible=self.transaction_version >= 1)
+    def _result(self, response: T, metadata: TxnMetadata) -> Result[T]:
+        """The metadata as a record; what the log cannot hold of it is believed once the record is in the log."""
+
+        def remember() -> None:
+            known = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
+            if metadata.last_epoch == NO_PRODUCER_EPOCH:
+                self._last_epochs.pop(metadata.transactional_id, None)
+            else:
+                self._last_epochs[metadata.transactional_id] = known
+
+        record = to_record(metadata, flexible=self.transaction_version >= 1)
+        return Result(response, records=[record], changes=[remember])
 
 
 def _decision(commit: bool) -> TxnState:

@@ -189,7 +189,7 @@ def test_the_first_retention_is_when_it_was_asked_for() -> None:
     simulated = SimulatedBroker(waits).start()
     passes: list[int] = []
     apply = simulated.broker.directory.apply_retention
-    simulated.broker.directory.apply_retention = lambda now_ms: passes.append(now_ms) or apply(now_ms)  # type: ignore
+    simulated.broker.directory.apply_retention = lambda now_ms, refused: passes.append(now_ms) or apply(now_ms, refused)  # type: ignore
     simulated.env.advance(6_900)
     assert passes == []
     simulated.env.advance(500)

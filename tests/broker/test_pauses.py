@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.groups import GROUPS_AT_ONCE
+from broker.groups import GROUPS_PER_STEP
 from coordinator.group.records import CommittedOffset, offset_record
 from coordinator.group.requests import GroupConfig
 from coordinator.group.shard import GroupShard
@@ -104,6 +104,6 @@ def test_offsets_of_many_groups() -> None:
         for group in range(5_000):
             committed = CommittedOffset(1, -1, "", NOW_MS)
             shard.replay(offset_record((f"g{group}", "t", 0), committed), group, -1, NOW_MS)
-        return (None for tombstones in shard.expire_offsets(NOW_MS + 10, GROUPS_AT_ONCE) if tombstones.records)
+        return (None for tombstones in shard.expire_offsets(NOW_MS + 10, GROUPS_PER_STEP, 1 << 19) if tombstones.records)
 
     assert best(attempt) < LOOP_HELD_S

@@ -37,6 +37,8 @@ class World:
         return self.next_id
 
     def run(self, result: Result[object]) -> object:
+        for change in result.changes:
+            change()
         for record in result.records:
             self.log.append(record)
             self.shard.replay(record)

@@ -1,0 +1,173 @@
+"""What time and deleted topics bring about: one group, id or partition that the log refuses keeps nobody else waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinator.group.group import GroupState
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.sync_group import SyncGroupRequest
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.simulated import SimulatedBroker
+from tests.storage.faults import FaultyFilesystem
+
+
+@pytest.fixture
+def disk() -> FaultyFilesystem:
+    return FaultyFilesystem()
+
+
+@pytest.fixture
+def broker(disk: FaultyFilesystem) -> Iterator[SimulatedBroker]:
+    started = SimulatedBroker({"group.initial.rebalance.delay.ms": "0"}, fs=disk).start()
+    yield started
+    disk.refuse_nothing()
+    started.close()
+    assert started.bugs == 0
+
+
+@pytest.fixture
+def world(broker: SimulatedBroker) -> Iterator[World]:
+    made = World(broker, "ottla", "sweep-")
+    yield made
+    made.close()
+
+
+def refuse(disk: FaultyFilesystem, topic: str, partition: int) -> None:
+    disk.refuses = lambda number, kind, path: f"/{topic}-{partition}/" in path
+
+
+def two_ids(world: World) -> list[str]:
+    """Two names whose coordinators are different partitions."""
+    transactions = world.broker.broker.transactions  # type: ignore[attr-defined]
+    first = "x"
+    other = next(n for n in "abcdefgh" if transactions.partition_of(f"sweep-{n}") != transactions.partition_of("sweep-x"))
+    return [first, other]
+
+
+def test_an_id_that_cannot_be_timed_out_keeps_no_other_from_it(
+    broker: SimulatedBroker, disk: FaultyFilesystem, world: World
+) -> None:
+    perform(world, "topic t")
+    stuck, free = two_ids(world)
+    for name, actor in ((stuck, "A"), (free, "B")):
+        assert perform(world, f"{actor} = init {name} timeout=500").startswith("NONE")
+        perform(world, f"produce {actor} t")
+    refuse(disk, TRANSACTION_TOPIC, broker.broker.transactions.partition_of(f"sweep-{stuck}"))
+    broker.sleep(3_000)
+    assert perform(world, f"describe {free}").startswith("CompleteAbort")
+    assert perform(world, f"describe {stuck}").startswith("Ongoing")
+    disk.refuse_nothing()
+    broker.sleep(3_000)
+    assert perform(world, f"describe {stuck}").startswith("CompleteAbort")
+    assert broker.broker.transactions._retry_after_ms == {}
+
+
+def test_an_id_whose_record_does_not_fit_keeps_no_other_from_its_time_out(broker: SimulatedBroker, world: World) -> None:
+    perform(world, "topic t")
+    long = "y" * 400
+    for name, actor in ((long, "A"), ("z", "B")):
+        assert perform(world, f"{actor} = init {name} timeout=500").startswith("NONE")
+        perform(world, f"produce {actor} t")
+    log = broker.broker.partitions.get(TRANSACTION_TOPIC, broker.broker.transactions.partition_of(f"sweep-{long}")).log
+    broker.broker.cluster.set_configs(2, TRANSACTION_TOPIC, {"max.message.bytes": "300"})
+    assert log.config.max_message_bytes == 300
+    broker.sleep(3_000)
+    assert perform(world, "describe z").startswith("CompleteAbort")
+    assert perform(world, f"describe {long}").startswith("Ongoing")
+    broker.broker.cluster.set_configs(2, TRANSACTION_TOPIC, {"max.message.bytes": None})
+    broker.sleep(3_000)
+    assert perform(world, f"describe {long}").startswith("CompleteAbort")
+
+
+def test_a_session_that_cannot_be_ended_keeps_no_other_from_it(
+    broker: SimulatedBroker, disk: FaultyFilesystem, world: World
+) -> None:
+    groups = broker.broker.groups
+    other = next(n for n in "abcdefgh" if groups.partition_of(f"sweep-{n}") != groups.partition_of("sweep-g"))
+    for name, actor in (("g", "M"), (other, "N")):
+        assert "generation 1" in perform(world, f"{actor} = join {name} session=6000")
+    # The verb's SyncGroup names no protocol and is refused: both groups are synced here.
+    for name, actor in (("g", "M"), (other, "N")):
+        member = world.actors[actor].member
+        request = SyncGroupRequest(f"sweep-{name}", 1, member, None, "consumer", "range", [])
+        assert world.client.call(request, 5).error_code == 0
+    refuse(disk, OFFSETS_TOPIC, groups.partition_of("sweep-g"))
+    broker.sleep(8_000)
+    shard, free = groups.shard("sweep-g")[0], groups.shard(f"sweep-{other}")[0]
+    assert free.groups[f"sweep-{other}"].state is GroupState.EMPTY
+    assert shard.groups["sweep-g"].state is GroupState.STABLE, "memory is as the log is"
+    disk.refuse_nothing()
+    broker.sleep(2_000)
+    assert shard.groups["sweep-g"].state is GroupState.EMPTY
+    perform(world, "kill")
+    assert broker.broker.groups.shard("sweep-g")[0].groups["sweep-g"].state is GroupState.EMPTY
+
+
+def join(group: str, instance: str | None = None) -> JoinGroupRequest:
+    return JoinGroupRequest(group, 6_000, 6_000, "", instance, "consumer", [JoinGroupRequestProtocol("range", b"s")])
+
+
+def test_a_static_member_that_cannot_be_replaced_stays(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+    first = world.client.call(join("sweep-s", "i1"), 9)
+    request = SyncGroupRequest("sweep-s", 1, first.member_id, "i1", "consumer", "range", [])
+    assert world.client.call(request, 5).error_code == 0
+    group = broker.broker.groups.shard("sweep-s")[0].groups["sweep-s"]
+    refuse(disk, OFFSETS_TOPIC, broker.broker.groups.partition_of("sweep-s"))
+    assert world.client.call(join("sweep-s", "i1"), 9).error_code == 16
+    assert broker.broker.groups.shard("sweep-s")[0].groups["sweep-s"] is group
+    assert list(group.members) == [first.member_id]
+    disk.refuse_nothing()
+    again = world.client.call(join("sweep-s", "i1"), 9)
+    assert again.error_code == 0
+    perform(world, "kill")
+    assert list(broker.broker.groups.shard("sweep-s")[0].groups["sweep-s"].members) == [again.member_id]
+
+
+def test_groups_that_nobody_joined_in_the_end_are_forgotten(broker: SimulatedBroker, world: World) -> None:
+    for n in range(500):
+        assert world.client.call(join(f"sweep-{n}"), 9).error_code == 79
+    shards = broker.broker.groups.shards()
+    assert sum(len(s.group_ids()) for s in shards) == 500
+    broker.sleep(7_000)
+    assert sum(len(s.group_ids()) for s in shards) == 0
+    assert sum(len(s.membership._deadlines) for s in shards) == 0
+
+
+def test_a_heartbeat_sets_no_timer_and_an_idle_group_has_none(broker: SimulatedBroker, world: World) -> None:
+    first = world.client.call(join("sweep-s", "i1"), 9)
+    world.client.call(SyncGroupRequest("sweep-s", 1, first.member_id, "i1", "consumer", "range", []), 5)
+    shard = broker.broker.groups.shard("sweep-s")[0]
+    before = len(shard.membership._deadlines)
+    for _ in range(300):
+        broker.sleep(1_000)
+        shard.membership.heartbeat("sweep-s", 1, first.member_id, "i1", broker.env.steady_ms())
+    assert shard.groups["sweep-s"].state is GroupState.STABLE
+    assert len(shard.membership._deadlines) <= before + 1
+    broker.sleep(7_000)
+    assert shard.groups["sweep-s"].state is GroupState.EMPTY
+    assert shard.groups["sweep-s"].wake_ms is None
+
+
+def test_offsets_of_a_deleted_topic_go_when_the_log_takes_it(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+    perform(world, "topic t partitions=2")
+    for group in ("g", "h"):
+        perform(world, f"commit_offsets {group} t=5")
+        perform(world, f"commit_offsets {group} t/1=6")
+    groups = broker.broker.groups
+    assert groups.partition_of("sweep-g") != groups.partition_of("sweep-h")
+    refuse(disk, OFFSETS_TOPIC, groups.partition_of("sweep-g"))
+    answer = world.client.call(DeleteTopicsRequest([DeleteTopicState("sweep-t")]), 6)
+    assert answer.responses[0].error_code == 0
+    assert perform(world, "committed h") == "nothing"
+    perform(world, "topic t partitions=2")
+    disk.refuse_nothing()
+    perform(world, "commit_offsets g t=9")
+    broker.sleep(6_000)
+    assert perform(world, "committed g") == "t/0 9", "the old one of partition 1 is gone, the new topic's stays"
+    assert not groups._forgotten

@@ -1,0 +1,348 @@
+# ruff: noqa: B023
+"""Every append of random histories fails once: nothing has changed, the retry succeeds, and a reload gives the live state."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from coordinator.cluster import TOPIC_RESOURCE, ClusterState
+from coordinator.group.group import Group, GroupState
+from coordinator.group.records import CommittedOffset
+from coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
+from coordinator.group.shard import GroupShard
+from coordinator.result import LogRecord, Result
+from coordinator.transaction.shard import ProducerIdAndEpoch, TransactionShard, TxnConfig
+from coordinator.transaction.states import PREPARED
+from protocol.errors import Code, KafkaError
+
+STEPS = 400
+GROUPS = ("g", "h", "i")
+WEEK_MS = GroupConfig().offsets_retention_ms
+
+
+def state_of(shard: GroupShard) -> tuple[Any, ...]:
+    """All of a shard, logged and not. The queue of deadlines is left out: a refusal is looked at again by it."""
+    groups = {
+        i: [getattr(g, f) for f in Group.__dataclass_fields__ if f not in ("wake_ms", "due_ms")] for i, g in shard.groups.items()
+    }
+    copied = {i: [v.copy() if isinstance(v, dict | set) else v for v in values] for i, values in groups.items()}
+    offsets = shard.offsets
+    committed = {g: dict(offsets.of_group(g)) for g in offsets.groups}
+    return copied, committed, {p: dict(keys) for p, keys in offsets.pending.items()}, shard.group_ids()
+
+
+def logged_of(shard: GroupShard) -> tuple[Any, ...]:
+    """What a reload must give: offsets, and groups as their last record says."""
+    settled = {
+        i: (g.generation, g.state, list(g.members), g.assignments, dict(g.static_members))
+        for i, g in shard.groups.items()
+        if g.state in (GroupState.STABLE, GroupState.EMPTY) and g.generation
+    }
+    offsets = shard.offsets
+    committed = {g: dict(offsets.of_group(g)) for g in offsets.groups}
+    return settled, committed, {p: dict(keys) for p, keys in offsets.pending.items()}
+
+
+class GroupWorld:
+    """A shard, its log, and clients that do what comes into their minds."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.now_ms = 1_000_000
+        self.ids = 0
+        self.shard = self._new()
+        self.log: list[tuple[LogRecord, int] | tuple[None, int, bool]] = []
+        self.failed_appends = 0
+        self.members: dict[str, list[tuple[str, str | None, int]]] = {g: [] for g in GROUPS}
+
+    def _new(self) -> GroupShard:
+        return GroupShard(0, GroupConfig(), self._id)
+
+    def _id(self) -> str:
+        self.ids += 1
+        return str(self.ids)
+
+    def run(self, command: Callable[[], Result[Any]], producer_id: int = -1) -> None:
+        """The first attempt is refused by the log; the second is carried out."""
+        before = state_of(self.shard)
+        try:
+            result = command()
+        except KafkaError:
+            assert state_of(self.shard) == before
+            return
+        if result.records:
+            assert state_of(self.shard) == before, "what is not in the log has happened"
+            self.failed_appends += 1
+            result = command()
+        self.carry_out(result, producer_id)
+
+    def carry_out(self, result: Result[Any], producer_id: int = -1) -> None:
+        for change in result.changes:
+            change()
+        for record in result.records:
+            self.log.append((record, producer_id))
+            self.shard.replay(record, len(self.log), producer_id, self.now_ms)
+        for waiter, answer in result.replies:
+            waiter(answer)
+        self.check_reload()
+
+    def check_reload(self) -> None:
+        again = self._new()
+        for at, entry in enumerate(self.log, 1):
+            if entry[0] is None:
+                again.replay_marker(entry[1], commit=entry[2])  # type: ignore[misc]
+            else:
+                again.replay(entry[0], at, entry[1], self.now_ms)
+        live, reloaded = logged_of(self.shard), logged_of(again)
+        for group_id, group in live[0].items():
+            assert reloaded[0].get(group_id) == group
+        assert live[1:] == reloaded[1:]
+        assert set(again.group_ids()) <= set(self.shard.group_ids())
+
+    # what clients do
+
+    def step(self) -> None:
+        actions = [self.join, self.join, self.sync, self.sync, self.leave, self.beat, self.commit, self.pass_time]
+        rare = [self.delete_group, self.delete_offsets, self.expire, self.mark, self.forget]
+        self.rng.choice(actions if self.rng.random() < 0.85 else rare)()
+
+    def some(self) -> tuple[str, str, str | None, int]:
+        group_id = self.rng.choice(GROUPS)
+        known = self.members[group_id]
+        if not known:
+            return group_id, "", None, -1
+        return group_id, *self.rng.choice(known[-4:])
+
+    def join(self) -> None:
+        group_id, member_id, instance_id, _ = self.some()
+        if self.rng.random() < 0.4:
+            member_id, instance_id = "", self.rng.choice([None, None, "s1", "s2"])
+
+        def joined(answer: JoinAnswer) -> None:
+            if answer.member_id:
+                self.members[group_id].append((answer.member_id, instance_id, answer.generation))
+
+        request = JoinRequest(
+            group_id=group_id,
+            member_id=member_id,
+            instance_id=instance_id,
+            client_id="c",
+            client_host="/h",
+            session_timeout_ms=self.rng.choice([5_000, 10_000]),
+            rebalance_timeout_ms=self.rng.choice([5_000, 20_000]),
+            protocol_type="consumer",
+            protocols=[("range", b"%d" % self.rng.randrange(2))],
+            needs_known_id=self.rng.random() < 0.5,
+            waiter=joined,
+        )
+        self.run(lambda: self.shard.membership.join(request, self.now_ms))
+
+    def sync(self) -> None:
+        group_id, member_id, instance_id, generation = self.some()
+        members = self.shard.groups[group_id].members if group_id in self.shard.groups else {}
+        given = {m: b"a%d" % self.rng.randrange(100) for m in members}
+        answers: list[SyncAnswer] = []
+        membership = self.shard.membership
+        self.run(
+            lambda: membership.sync(group_id, generation, member_id, instance_id, None, None, given, answers.append, self.now_ms)
+        )
+        assert len(answers) <= 1, "a refused command has answered nobody"
+
+    def leave(self) -> None:
+        if self.rng.random() < 0.5:
+            group_id, member_id, instance_id, _ = self.some()
+            leaving = [(member_id, instance_id)]
+        else:
+            group_id = self.rng.choice(GROUPS)
+            leaving = [(m, None) for m in (self.shard.groups[group_id].members if group_id in self.shard.groups else ())]
+        self.run(lambda: self.shard.membership.leave(group_id, leaving, self.now_ms))
+
+    def beat(self) -> None:
+        group_id, member_id, instance_id, generation = self.some()
+        try:
+            self.shard.membership.heartbeat(group_id, generation, member_id, instance_id, self.now_ms)
+        except KafkaError:
+            return
+
+    def commit(self) -> None:
+        group_id, member_id, instance_id, generation = self.some()
+        if self.rng.random() < 0.3:
+            member_id, instance_id, generation = "", None, -1
+        producer_id = self.rng.choice([-1, 1, 2])
+        offsets = {(self.rng.choice("tu"), self.rng.randrange(2)): CommittedOffset(self.rng.randrange(99), -1, "", self.now_ms)}
+        self.run(
+            lambda: self.shard.commit(
+                group_id, generation, member_id, instance_id, offsets, self.now_ms, transactional=producer_id >= 0
+            ),
+            producer_id,
+        )
+
+    def mark(self) -> None:
+        producer_id, commit = self.rng.choice([1, 2]), self.rng.random() < 0.5
+        self.log.append((None, producer_id, commit))
+        self.shard.replay_marker(producer_id, commit=commit)
+
+    def delete_group(self) -> None:
+        group_id = self.rng.choice(GROUPS)
+        self.run(lambda: self.shard.delete_group(group_id))
+
+    def delete_offsets(self) -> None:
+        group_id = self.rng.choice(GROUPS)
+        self.run(lambda: self.shard.delete_offsets(group_id, [("t", 0), ("u", 1)]))
+
+    def expire(self) -> None:
+        self.now_ms += WEEK_MS // 2
+        for result in self.shard.expire_offsets(self.now_ms, 1, 1 << 19):
+            self.carry_out(result)
+
+    def forget(self) -> None:
+        for result in self.shard.forget_topic("u", len(self.log) + 1, 1, 1 << 19):
+            self.carry_out(result)
+        assert not self.shard.offsets.keys_of_topic("u")
+
+    def pass_time(self) -> None:
+        self.now_ms += self.rng.choice([10, 1_000, 6_000, 25_000])
+        refused: set[str] = set()
+        for group_id, result in self.shard.membership.tick(self.now_ms):
+            if result.records:
+                # Refused by the log, each of them.
+                self.failed_appends += 1
+                refused.add(group_id)
+            else:
+                self.carry_out(result)
+        self.now_ms += 1_000
+        for group_id, result in self.shard.membership.tick(self.now_ms):
+            self.carry_out(result)
+            refused.discard(group_id)
+        assert not refused, "what a deadline brings about comes again"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_groups(seed: int) -> None:
+    world = GroupWorld(seed)
+    for _ in range(STEPS):
+        world.step()
+    assert world.failed_appends > 30
+
+
+def transactions_of(shard: TransactionShard) -> tuple[Any, ...]:
+    return dict(shard.ids), dict(shard._last_epochs), dict(shard._unfinished)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_transactions(seed: int, version: int) -> None:
+    rng, now_ms, pids = random.Random(seed), 1_000, iter(range(1_000_000))
+    shard, log, failed = TransactionShard(0, TxnConfig(), version), list[LogRecord](), 0
+    known: dict[str, ProducerIdAndEpoch] = {}
+
+    def new_id() -> int:
+        return next(pids)
+
+    for _ in range(STEPS):
+        now_ms += 10
+        name = rng.choice("xyz")
+        identity = known.get(name, ProducerIdAndEpoch(0, 0))
+        expected = rng.choice([None, identity])
+        commit, client = rng.random() < 0.5, rng.choice([0, version])
+        commands: list[Callable[[], Result[Any]]] = [
+            lambda: shard.init_producer_id(name, 60_000, expected, now_ms, new_id),
+            lambda: shard.add_partitions(name, identity, [("t", rng.randrange(3))], now_ms, client),
+            lambda: shard.end_txn(
+                name,
+                identity,
+                commit=commit,
+                client_version=client,
+                now_ms=now_ms,
+                new_producer_id=new_id,
+            ),
+            lambda: shard.abort_timed_out(name, now_ms, new_id),
+            lambda: shard.complete(name, now_ms),
+        ]
+        at = shard.ids.get(name)
+        decided = at is not None and at.state in PREPARED
+        command = commands[4] if decided and rng.random() < 0.7 else commands[rng.randrange(3)]
+        before = transactions_of(shard)
+        try:
+            result = command()
+        except KafkaError:
+            assert transactions_of(shard) == before
+            continue
+        if result.records:
+            assert transactions_of(shard) == before
+            failed += 1
+            result = command()
+        for change in result.changes:
+            change()
+        for record in result.records:
+            shard.replay(record)
+            log.append(record)
+        current = shard.ids.get(name)
+        if current is not None:
+            known[name] = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
+        again = TransactionShard(0, TxnConfig(), version)
+        for record in log:
+            again.replay(record)
+        assert {i: m.logged() for i, m in shard.ids.items()} == again.ids
+    assert failed > 50
+
+
+@pytest.mark.entry("INI-18")
+def test_a_refused_end_does_not_let_an_old_producer_in() -> None:
+    """The epoch that a refused record would have given is given out otherwise: whoever had the one before is fenced."""
+    shard, pids = TransactionShard(0, TxnConfig(), 2), iter(range(100))
+
+    def carry_out(result: Result[Any]) -> Any:
+        for change in result.changes:
+            change()
+        for record in result.records:
+            shard.replay(record)
+        return result.response
+
+    first = carry_out(shard.init_producer_id("x", 60_000, None, 1, lambda: next(pids))).identity
+    # Refused by the log: a recovery to the next epoch, which would have remembered the epoch before.
+    shard.init_producer_id("x", 60_000, first, 2, lambda: next(pids))
+    second = carry_out(shard.init_producer_id("x", 60_000, None, 3, lambda: next(pids))).identity
+    assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
+    with pytest.raises(KafkaError, match=Code.PRODUCER_FENCED.name):
+        shard.init_producer_id("x", 60_000, first, 4, lambda: next(pids))
+
+
+def test_cluster_metadata() -> None:
+    rng = random.Random(1)
+    state, log = ClusterState(1), list[LogRecord]()
+
+    def seen(cluster: ClusterState) -> tuple[Any, ...]:
+        topics = {n: (t.topic_id, list(t.leader_epochs)) for n, t in cluster.topics.items()}
+        configs = {k: dict(v) for k, v in cluster.configs.items() if v}
+        return topics, configs, dict(cluster.features), cluster.next_producer_id
+
+    for at in range(300):
+        name = rng.choice("abcd")
+        commands: list[Callable[[], Result[Any]]] = [
+            lambda: state.create_topic(name, bytes([at % 256]) * 16, 3, {"retention.ms": "1"}),
+            lambda: state.create_partitions(name, rng.randrange(9)),
+            lambda: state.delete_topic(name),
+            lambda: state.set_configs(TOPIC_RESOURCE, name, {"retention.ms": rng.choice([None, "5"])}),
+            lambda: state.set_features({"transaction.version": rng.randrange(3), "group.version": 0}),
+            state.allocate_producer_ids,
+        ]
+        command = rng.choice(commands)
+        before = seen(state)
+        try:
+            result = command()
+        except KafkaError:
+            assert seen(state) == before
+            continue
+        assert seen(state) == before
+        for record in result.records:
+            state.replay(record)
+            log.append(record)
+        again = ClusterState(1)
+        for record in log:
+            again.replay(record)
+        assert seen(again) == seen(state)
