@@ -8,13 +8,11 @@ from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRe
 
 
 def handle(context: Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(0, [DeletableGroupResult(g, _delete(context, g)) for g in request.groups_names])
+    return DeleteGroupsResponse(0, [DeletableGroupResult(g, _delete(context, g)) for g in dict.fromkeys(request.groups_names)])
 
 
 def _delete(context: Context, group_id: str) -> Code:
     try:
-        if not group_id:
-            raise KafkaError(Code.INVALID_GROUP_ID)
         shard, runtime = context.broker.groups.shard(group_id)
         runtime.execute(shard.delete_group(group_id))
     except KafkaError as error:

@@ -26,25 +26,38 @@ def _describe(context: Context, group_id: str, operations: int) -> DescribedGrou
         return DescribedGroup(error.code, error.message, group_id)
     group = shard.groups.get(group_id)
     if group is None:
-        if shard.offsets.of_group(group_id):
-            return DescribedGroup(0, None, group_id, GroupState.EMPTY.value, "", "", [], operations)
+        if shard.exists(group_id):
+            return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value, authorized_operations=operations)
         unknown = context.version >= 6
         code = Code.GROUP_ID_NOT_FOUND if unknown else Code.NONE
         message = clipped(f"Group {group_id} not found.") if unknown else None
-        return DescribedGroup(code, message, group_id, GroupState.DEAD.value, "", "", [], operations)
+        return DescribedGroup(
+            error_code=code,
+            error_message=message,
+            group_id=group_id,
+            group_state=GroupState.DEAD.value,
+            authorized_operations=operations,
+        )
+    # What a rebalance is about to change is shown to nobody (ClassicGroupMember.describeNoMetadata).
+    is_settled = group.state is GroupState.STABLE
     members = [
         DescribedGroupMember(
-            m.member_id,
-            m.instance_id,
-            m.client_id,
-            m.client_host,
-            m.metadata(group.protocol),
-            group.assignments.get(m.member_id, b""),
+            member_id=m.member_id,
+            group_instance_id=m.instance_id,
+            client_id=m.client_id,
+            client_host=m.client_host,
+            member_metadata=m.metadata(group.protocol) if is_settled else b"",
+            member_assignment=group.assignments.get(m.member_id, b"") if is_settled else b"",
         )
         for m in group.members.values()
     ]
     return DescribedGroup(
-        0, None, group_id, group.state.value, group.protocol_type or "", group.protocol or "", members, operations
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_settled else "",
+        members=members,
+        authorized_operations=operations,
     )
 
 

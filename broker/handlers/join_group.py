@@ -7,6 +7,8 @@ from coordinator.group.requests import JoinAnswer, JoinRequest
 from protocol.errors import Code, KafkaError
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
+NULL_PROTOCOL_FROM = 7
+
 
 def handle(context: Context, request: JoinGroupRequest) -> JoinGroupResponse | Later:
     broker, version = context.broker, context.version
@@ -26,7 +28,7 @@ def handle(context: Context, request: JoinGroupRequest) -> JoinGroupResponse | L
             request.protocol_type,
             [(p.name, p.metadata) for p in request.protocols],
             version >= 4,
-            lambda answer: later.resolve(_response(answer)),
+            lambda answer: later.resolve(_response(answer, version)),
             version >= 9,
         )
         runtime.execute(shard.membership.join(join, broker.env.steady_ms()))
@@ -35,23 +37,29 @@ def handle(context: Context, request: JoinGroupRequest) -> JoinGroupResponse | L
     return later
 
 
-def _response(answer: JoinAnswer) -> JoinGroupResponse:
-    # Versions before 7 cannot say null; every version takes the empty string for "none".
+def _response(answer: JoinAnswer, version: int) -> JoinGroupResponse:
     return JoinGroupResponse(
-        0,
-        answer.code,
-        answer.generation,
-        answer.protocol_type,
-        answer.protocol or "",
-        answer.leader,
-        answer.skip_assignment,
-        answer.member_id,
-        [JoinGroupResponseMember(*member) for member in answer.members],
+        throttle_time_ms=0,
+        error_code=answer.code,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=_no_protocol(version) if answer.protocol is None else answer.protocol,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=[JoinGroupResponseMember(*member) for member in answer.members],
     )
 
 
+def _no_protocol(version: int) -> str | None:
+    """Versions before 7 cannot say null."""
+    return None if version >= NULL_PROTOCOL_FROM else ""
+
+
 def failed(request: JoinGroupRequest, version: int, code: Code) -> JoinGroupResponse:
-    return JoinGroupResponse(0, code, -1, None, None if version >= 7 else "", "", False, request.member_id)
+    return JoinGroupResponse(
+        error_code=code, generation_id=-1, protocol_type=None, protocol_name=_no_protocol(version), member_id=request.member_id
+    )
 
 
 API = Declaration(11, handle, failed)

@@ -37,8 +37,7 @@ def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitRespon
                 )
     codes: dict[TopicPartition, Code] = {}
     try:
-        if not request.group_id:
-            raise KafkaError(Code.INVALID_GROUP_ID)
+        # The empty group id is one like any other here; JoinGroup is what refuses it (KIP-289).
         shard, runtime = broker.groups.shard(request.group_id)
         result = shard.commit(
             request.group_id,
@@ -48,6 +47,7 @@ def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitRespon
             offsets,
             now_ms,
             transactional=False,
+            version=context.version,
         )
         codes = runtime.execute(result)
     except KafkaError as error:

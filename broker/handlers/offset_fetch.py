@@ -49,8 +49,6 @@ def handle(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse
 
 
 def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
-    if not asked.group_id:
-        return OffsetFetchResponseGroup(asked.group_id, [], Code.INVALID_GROUP_ID)
     broker = context.broker
     try:
         shard, _ = broker.groups.shard(asked.group_id)
@@ -62,7 +60,8 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
         for name, index in sorted(shard.offsets.of_group(asked.group_id)):
             committed.setdefault(name, []).append(index)
         topics = [OffsetFetchRequestTopics(name, topic_id(broker, name), indexes) for name, indexes in committed.items()]
-    answers = []
+    answers: list[OffsetFetchResponseTopics] = []
+    unknown: list[OffsetFetchResponseTopics] = []
     for topic in topics:
         name, missing = topic.name, Code.NONE
         if context.version >= IDS_FROM and not name:
@@ -79,8 +78,9 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
                 except KafkaError as error:
                     code = error.code
             partitions.append(_partition(index, offset, code))
-        answers.append(OffsetFetchResponseTopics(name, topic.topic_id, partitions))
-    return OffsetFetchResponseGroup(asked.group_id, answers)
+        # Topics whose ids nobody knows come last, as in Kafka.
+        (unknown if missing else answers).append(OffsetFetchResponseTopics(name, topic.topic_id, partitions))
+    return OffsetFetchResponseGroup(asked.group_id, answers + unknown)
 
 
 def _partition(index: int, offset: CommittedOffset | None, code: Code) -> OffsetFetchResponsePartitions:

@@ -20,6 +20,8 @@ from protocol.messages.group_metadata_value import GroupMetadataValue, MemberMet
 from protocol.messages.offset_commit_key import OffsetCommitKey
 from protocol.messages.offset_commit_value import OffsetCommitValue
 
+CONSUMER = "consumer"
+"""The protocol type of groups that consume topics; others, such as Kafka Connect's, have no subscriptions."""
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
 GROUP_VALUE_VERSION = 3
@@ -158,7 +160,7 @@ def read_subscription(metadata: bytes) -> set[str] | None:
 
 def subscribed_topics(group: Group) -> set[str] | None:
     """Topics that the members of a consumer group subscribe to; None where that cannot be read."""
-    if group.protocol_type != "consumer" or group.protocol is None:
+    if group.protocol_type != CONSUMER or group.protocol is None:
         return None
     topics: set[str] = set()
     for member in group.members.values():

@@ -8,6 +8,7 @@ from coordinator.group.group import Group, GroupState
 from coordinator.group.membership import Membership
 from coordinator.group.offsets import OffsetStore, TopicPartition
 from coordinator.group.records import (
+    CONSUMER,
     CommittedOffset,
     OffsetKey,
     group_tombstone,
@@ -110,6 +111,8 @@ class GroupShard:
         committed = self.offsets.of_group(group_id)
         subscribed: set[str] | None = set()
         if group is not None and group.members:
+            if group.protocol_type != CONSUMER:
+                raise KafkaError(Code.NON_EMPTY_GROUP)
             subscribed = subscribed_topics(group)
         codes: dict[TopicPartition, Code] = {}
         records = []

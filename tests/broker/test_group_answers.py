@@ -1,0 +1,178 @@
+"""What groups answer at the edges, as Apache Kafka 4.3.1 answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.simulated import SimulatedBroker, SimulatedClient
+
+SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
+
+
+@pytest.fixture
+def client() -> Iterator[SimulatedClient]:
+    broker = SimulatedBroker().start()
+    with broker.connect() as found:
+        found.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1_000), 7)
+        yield found
+    broker.close()
+    assert broker.bugs == 0
+
+
+def commit(client: SimulatedClient, group: str, version: int = 8, generation: int = -1, member: str = "") -> int:
+    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5)])]
+    answer = client.call(OffsetCommitRequest(group, generation, member, None, topics=topics), version)
+    return answer.topics[0].partitions[0].error_code  # type: ignore[no-any-return]
+
+
+def join(client: SimulatedClient, group: str, version: int, subscription: bytes = SUBSCRIPTION, kind: str = "consumer") -> Any:
+    protocols = [JoinGroupRequestProtocol("range", subscription)]
+    return client.call(JoinGroupRequest(group, 10_000, 10_000, "", None, kind, protocols), version)
+
+
+def sync(client: SimulatedClient, group: str, member: str, kind: str = "consumer") -> None:
+    request = SyncGroupRequest(group, 1, member, None, kind, "range", [SyncGroupRequestAssignment(member, b"as")])
+    assert client.call(request, 5).error_code == 0
+
+
+def describe(client: SimulatedClient, group: str) -> DescribedGroup:
+    (found,) = client.call(DescribeGroupsRequest([group]), 6).groups
+    assert isinstance(found, DescribedGroup)
+    return found
+
+
+def delete_offsets(client: SimulatedClient, group: str) -> tuple[int, list[int]]:
+    topic = OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(1)])
+    answer = client.call(OffsetDeleteRequest(group, [topic]), 0)
+    return answer.error_code, [p.error_code for t in answer.topics for p in t.partitions]
+
+
+def delete_group(client: SimulatedClient, *groups: str) -> list[int]:
+    return [r.error_code for r in client.call(DeleteGroupsRequest(list(groups)), 2).results]
+
+
+def test_the_empty_group_id_may_hold_offsets(client: SimulatedClient) -> None:
+    assert commit(client, "", version=9, generation=0, member="m") == 69
+    assert commit(client, "", version=8, generation=0, member="m") == 22
+    assert delete_group(client, "") == [69]
+    assert commit(client, "") == 0
+    for version in (1, 7):
+        answer = client.call(OffsetFetchRequest("", [OffsetFetchRequestTopic("t", [0, 1])]), version)
+        assert [p.committed_offset for p in answer.topics[0].partitions] == [5, -1]
+    answer = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("", topics=None)]), 9)
+    assert [p.committed_offset for p in answer.groups[0].topics[0].partitions] == [5]
+    assert describe(client, "").group_state == "Empty"
+    assert delete_group(client, "") == [0]
+
+
+def test_the_empty_group_id_has_no_members(client: SimulatedClient) -> None:
+    assert join(client, "", 9).error_code == 24
+    assert client.call(SyncGroupRequest("", 1, "m", None, "consumer", "range", []), 5).error_code == 24
+    assert client.call(HeartbeatRequest("", 1, "m"), 4).error_code == 24
+    assert client.call(LeaveGroupRequest("", "m", [MemberIdentity("m")]), 5).error_code == 24
+    assert delete_offsets(client, "")[0] == 24
+
+
+@pytest.mark.parametrize(("version", "code"), [(2, 22), (8, 22), (9, 69)])
+def test_a_member_of_a_group_that_does_not_exist(client: SimulatedClient, version: int, code: int) -> None:
+    assert commit(client, "nobody", version, generation=1, member="m") == code
+
+
+def test_what_a_rebalance_is_about_to_change_is_not_shown(client: SimulatedClient) -> None:
+    member = join(client, "g", 3).member_id
+    shown = describe(client, "g")
+    assert (shown.group_state, shown.protocol_type, shown.protocol_data) == ("CompletingRebalance", "consumer", "")
+    assert [(m.member_id, m.member_metadata, m.member_assignment) for m in shown.members] == [(member, b"", b"")]
+    sync(client, "g", member)
+    shown = describe(client, "g")
+    assert (shown.group_state, shown.protocol_data) == ("Stable", "range")
+    assert [(m.member_metadata, m.member_assignment) for m in shown.members] == [(SUBSCRIPTION, b"as")]
+
+
+def test_offsets_of_a_group_whose_subscription_cannot_be_read(client: SimulatedClient) -> None:
+    commit(client, "g")
+    member = join(client, "g", 3, subscription=b"bad").member_id
+    assert delete_offsets(client, "g") == (0, [86, 86])
+    sync(client, "g", member)
+    assert delete_offsets(client, "g") == (0, [86, 86])
+
+
+def test_offsets_of_a_living_group_that_does_not_consume(client: SimulatedClient) -> None:
+    member = join(client, "g", 3, kind="connect").member_id
+    assert delete_offsets(client, "g") == (68, [])
+    sync(client, "g", member, kind="connect")
+    assert delete_offsets(client, "g") == (68, [])
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_simple_group_outlives_its_offsets(restart: bool) -> None:
+    broker = SimulatedBroker().start()
+    client = broker.connect()
+    client.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1_000), 7)
+    assert commit(client, "s") == 0
+    assert delete_offsets(client, "s") == (0, [0, 0])
+    if restart:
+        client.close()
+        broker.restart(kill=True)
+        client = broker.connect()
+    assert describe(client, "s").group_state == "Empty"
+    assert [g.group_id for g in client.call(ListGroupsRequest(), 5).groups] == ["s"]
+    assert delete_offsets(client, "s") == (0, [0, 0])
+    assert commit(client, "s", 9, generation=1, member="m") == 25
+    assert delete_group(client, "s", "s") == [0]
+    assert delete_group(client, "s") == [69]
+    assert delete_offsets(client, "s")[0] == 69
+    assert client.call(ListGroupsRequest(), 5).groups == []
+    client.close()
+    broker.close()
+    assert broker.bugs == 0
+
+
+def test_topics_that_nobody_knows_are_answered_last(client: SimulatedClient) -> None:
+    known = client.call(MetadataRequest([MetadataRequestTopic(name="t")]), 12).topics[0].topic_id
+    asked = [OffsetFetchRequestTopics(topic_id=uuid, partition_indexes=[0]) for uuid in (b"5" * 16, known, b"6" * 16)]
+    (group,) = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=asked)]), 10).groups
+    assert [(t.topic_id, t.partitions[0].error_code) for t in group.topics] == [(known, 0), (b"5" * 16, 100), (b"6" * 16, 100)]
+
+
+@pytest.mark.parametrize(("version", "protocol"), [(4, ""), (6, ""), (7, None), (9, None)])
+def test_who_has_to_come_twice_is_told_of_no_protocol(client: SimulatedClient, version: int, protocol: str | None) -> None:
+    answer = join(client, "g", version)
+    assert (answer.error_code, answer.protocol_name, answer.protocol_type) == (79, protocol, None)
+
+
+def test_a_coordinator_is_told_with_a_message(client: SimulatedClient) -> None:
+    def told(version: int, key_type: int) -> tuple[int, str | None]:
+        answer = client.call(FindCoordinatorRequest("g", key_type, ["g"]), version)
+        one = answer if version < 4 else answer.coordinators[0]
+        return one.error_code, one.error_message
+
+    malformed = "This most likely occurs because of a request being malformed by the client library"
+    assert told(1, 0) == told(3, 1) == (0, "NONE")
+    assert told(4, 0) == told(6, 1) == (0, "")
+    for version in (3, 4, 6):
+        code, message = told(version, 7)
+        assert code == 42
+        assert (message or "").startswith(malformed)
+    assert told(6, 2) == (42, "")
