@@ -70,7 +70,9 @@ class Cluster:
         if storage.offline_reason is not None:
             raise DirectoryError(f"cannot start without the cluster's metadata: {storage.offline_reason}")
         # Not among the partitions that clients can name.
-        self._runtime = Runtime(broker.env, Partition(broker.env, storage, broker.commit, broker.disk), self._replay)
+        self._runtime = Runtime(
+            broker.env, Partition(broker.env, storage, broker.commit, broker.disk), self._replay, broker.stepping
+        )
         self._producer_ids = (0, 0)
         # What opening each partition has read of it, until the start has looked for torn transactions in it.
         self._read: dict[TopicPartition, TransactionHistory] = {}

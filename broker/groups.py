@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 GROUPS_PER_STEP = 200
-OFFSETS_PER_STEP = 500
+OFFSETS_PER_STEP = 200
 """Tombstones of one batch, when a topic's offsets go."""
-FORGET_STEPS_AT_ONCE = 4
+FORGET_STEPS_AT_ONCE = 3
 """Batches of tombstones that DeleteTopics writes itself before it leaves the rest to the background."""
 
 log = structlog.get_logger("groups")
@@ -71,7 +71,7 @@ class Groups:
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset, producer_id, env.steady_ms())
 
-        runtime = Runtime(env, self._broker.partitions.get(OFFSETS_TOPIC, index), replay)
+        runtime = Runtime(env, self._broker.partitions.get(OFFSETS_TOPIC, index), replay, self._broker.stepping)
         runtime.load(
             lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
             replaced=OFFSET_KEY_VERSIONS,

@@ -9,18 +9,23 @@ import structlog
 
 from broker.env import Env
 from broker.partitions import Partition
+from broker.stepping import Stepping
 from broker.superseded import newest, whole
-from coordinator.result import LogRecord, Result
+from coordinator.result import LogRecord, Reply, Result
 from protocol.errors import Code, DecodeError, KafkaError
 from protocol.primitives import Buffer
 from protocol.records import BatchHeader, build_batch, read_marker
 from storage.log import Log
 from storage.reading import records_of
+from storage.steps import Steps
 
 T = TypeVar("T")
 
 Replay = Callable[[LogRecord, int, int], None]
 """Record, its offset, and the producer id it was written under in a transaction, else -1."""
+
+REPLIES_PER_STEP = 50
+"""How many parked requests are answered before others are let in. Each is encoded and written, some 50 us."""
 
 log = structlog.get_logger("coordinator")
 
@@ -28,10 +33,11 @@ log = structlog.get_logger("coordinator")
 class Runtime:
     """One shard on one partition. Every append goes through `execute`."""
 
-    __slots__ = ("_env", "_replay", "partition")
+    __slots__ = ("_env", "_replay", "_stepping", "partition")
 
-    def __init__(self, env: Env, partition: Partition, replay: Replay) -> None:
+    def __init__(self, env: Env, partition: Partition, replay: Replay, stepping: Stepping) -> None:
         self._env = env
+        self._stepping = stepping
         self._replay = replay
         self.partition = partition
 
@@ -69,9 +75,23 @@ class Runtime:
             change()
         for at, record in enumerate(result.records):
             self._replay(record, base_offset + at, producer_id)
-        for waiter, answer in result.replies:
+        for waiter, answer in result.replies[:REPLIES_PER_STEP]:
             waiter(answer)
+        if len(result.replies) > REPLIES_PER_STEP:
+            self._stepping.run(self._reply(result.replies[REPLIES_PER_STEP:]), lambda _: None, self._reply_failed)
         return result.response
+
+    @staticmethod
+    def _reply(replies: list[Reply]) -> Steps[None]:
+        """Answer the many that waited for one change; what they are told was decided with it."""
+        for at, (waiter, answer) in enumerate(replies, 1):
+            waiter(answer)
+            if at % REPLIES_PER_STEP == 0:
+                yield None
+
+    @staticmethod
+    def _reply_failed(error: Exception) -> None:
+        raise error
 
     def load(
         self,

@@ -74,7 +74,7 @@ class Transactions:
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record)
 
-        runtime = Runtime(self._broker.env, partition, replay)
+        runtime = Runtime(self._broker.env, partition, replay, self._broker.stepping)
         began_ms = self._broker.env.monotonic_ms()
         runtime.load(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
         self.load_ms.append(self._broker.env.monotonic_ms() - began_ms)

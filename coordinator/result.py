@@ -23,6 +23,7 @@ Waiter = Callable[[Any], None]
 """Takes the answer that a parked request waits for."""
 
 
+Reply = tuple[Waiter, Any]
 Change = Callable[[], None]
 """One change of what a coordinator keeps beside its log: drafts that take effect, deadlines, parked requests."""
 
@@ -39,7 +40,7 @@ class Result(msgspec.Struct, Generic[T]):
     response: T
     records: list[LogRecord] = []
     changes: list[Change] = []
-    replies: list[tuple[Waiter, Any]] = []
+    replies: list[Reply] = []
 
 
 RECORD_OVERHEAD_BYTES = 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
+from broker.handlers.common import GROUP_OPERATIONS, ITEMS_PER_STEP, NOT_ASKED, at_once_or_in_steps
 from coordinator.group.group import GroupState
 from protocol.errors import Code, KafkaError, clipped
 from protocol.messages.describe_groups import (
@@ -12,53 +12,77 @@ from protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from storage.steps import Steps
+
+UNKNOWN_IS_AN_ERROR_FROM = 6
 
 
-def handle(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse | Steps[DescribeGroupsResponse]:
+    size = len(request.groups) + sum(_member_count(context, group_id) for group_id in request.groups[: ITEMS_PER_STEP + 1])
+    return at_once_or_in_steps(size, _describe_all(context, request))
+
+
+def _member_count(context: Context, group_id: str) -> int:
+    try:
+        group = context.broker.groups.shard(group_id)[0].groups.get(group_id)
+    except KafkaError:
+        return 0
+    return 0 if group is None else len(group.members)
+
+
+def _describe_all(context: Context, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
+    described = []
+    for at, group_id in enumerate(request.groups, 1):
+        described.append((yield from _describe(context, request, group_id)))
+        if at % ITEMS_PER_STEP == 0:
+            yield None
+    return DescribeGroupsResponse(groups=described)
+
+
+def _describe(context: Context, request: DescribeGroupsRequest, group_id: str) -> Steps[DescribedGroup]:
+    """The group as it is at the first step: its state and its members belong together."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    return DescribeGroupsResponse(0, [_describe(context, group_id, operations) for group_id in request.groups])
-
-
-def _describe(context: Context, group_id: str, operations: int) -> DescribedGroup:
     try:
         shard, _ = context.broker.groups.shard(group_id)
     except KafkaError as error:
-        return DescribedGroup(error.code, error.message, group_id)
+        return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
     group = shard.groups.get(group_id)
     if group is None:
         if shard.exists(group_id):
             return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value, authorized_operations=operations)
-        unknown = context.version >= 6
-        code = Code.GROUP_ID_NOT_FOUND if unknown else Code.NONE
-        message = clipped(f"Group {group_id} not found.") if unknown else None
+        unknown = context.version >= UNKNOWN_IS_AN_ERROR_FROM
         return DescribedGroup(
-            error_code=code,
-            error_message=message,
+            error_code=Code.GROUP_ID_NOT_FOUND if unknown else Code.NONE,
+            error_message=clipped(f"Group {group_id} not found.") if unknown else None,
             group_id=group_id,
             group_state=GroupState.DEAD.value,
             authorized_operations=operations,
         )
     # What a rebalance is about to change is shown to nobody (ClassicGroupMember.describeNoMetadata).
     is_settled = group.state is GroupState.STABLE
-    members = [
-        DescribedGroupMember(
-            member_id=m.member_id,
-            group_instance_id=m.instance_id,
-            client_id=m.client_id,
-            client_host=m.client_host,
-            member_metadata=m.metadata(group.protocol) if is_settled else b"",
-            member_assignment=group.assignments.get(m.member_id, b"") if is_settled else b"",
-        )
-        for m in group.members.values()
-    ]
-    return DescribedGroup(
+    described = DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=(group.protocol or "") if is_settled else "",
-        members=members,
+        members=[],
         authorized_operations=operations,
     )
+    protocol, members, assignments = group.protocol, list(group.members.values()), group.assignments
+    for at, m in enumerate(members, 1):
+        described.members.append(
+            DescribedGroupMember(
+                member_id=m.member_id,
+                group_instance_id=m.instance_id,
+                client_id=m.client_id,
+                client_host=m.client_host,
+                member_metadata=m.metadata(protocol) if is_settled else b"",
+                member_assignment=assignments.get(m.member_id, b"") if is_settled else b"",
+            )
+        )
+        if at % ITEMS_PER_STEP == 0:
+            yield None
+    return described
 
 
 def failed(request: DescribeGroupsRequest, version: int, code: Code) -> DescribeGroupsResponse:

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps
 from coordinator.group.group import GroupState
+from coordinator.group.shard import GroupShard
 from protocol.errors import Code
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from storage.steps import Steps
 
 CLASSIC = "classic"
 
 
-def handle(context: Context, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(context: Context, request: ListGroupsRequest) -> ListGroupsResponse | Steps[ListGroupsResponse]:
+    groups = [(shard, group_id) for shard in context.broker.groups.shards() for group_id in shard.group_ids()]
+    return at_once_or_in_steps(len(groups), _list(request, groups))
+
+
+def _list(request: ListGroupsRequest, groups: list[tuple[GroupShard, str]]) -> Steps[ListGroupsResponse]:
     states = {s.lower() for s in request.states_filter}
     types = {t.lower() for t in request.types_filter}
     listed = []
-    for shard in context.broker.groups.shards():
-        for group_id in sorted(shard.group_ids()):
-            group = shard.groups.get(group_id)
-            state = GroupState.EMPTY.value if group is None else group.state.value
-            if (states and state.lower() not in states) or (types and CLASSIC not in types):
-                continue
-            listed.append(ListedGroup(group_id, (group and group.protocol_type) or "", state, CLASSIC))
-    return ListGroupsResponse(0, 0, listed)
+    for at, (shard, group_id) in enumerate(groups, 1):
+        if at % ITEMS_PER_STEP == 0:
+            yield None
+        if not shard.exists(group_id):
+            continue
+        group = shard.groups.get(group_id)
+        state = GroupState.EMPTY.value if group is None else group.state.value
+        if (states and state.lower() not in states) or (types and CLASSIC not in types):
+            continue
+        protocol_type = (group and group.protocol_type) or ""
+        listed.append(ListedGroup(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=CLASSIC))
+    return ListGroupsResponse(groups=listed)
 
 
 def failed(request: ListGroupsRequest, version: int, code: Code) -> ListGroupsResponse:

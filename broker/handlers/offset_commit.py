@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.common import topic_name
+from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps, topic_name
 from coordinator.group.offsets import TopicPartition
 from coordinator.group.records import CommittedOffset
 from protocol.errors import Code, KafkaError
@@ -14,55 +14,80 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from storage.steps import Steps
 
 IDS_FROM = 10
 LAST_MS = (1 << 63) - 1
 """The latest time that a record has room for."""
 
 
-def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse:
+def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse | Steps[OffsetCommitResponse]:
+    count = sum(len(topic.partitions) for topic in request.topics)
+    return at_once_or_in_steps(count + len(request.topics), _commit_all(context, request))
+
+
+def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
+    """In batches that each stand for themselves: a code is that of the partition's own batch."""
     broker, now_ms = context.broker, context.broker.env.steady_ms()
     expire_ms = min(now_ms + request.retention_time_ms, LAST_MS) if request.retention_time_ms >= 0 else -1
-    offsets: dict[TopicPartition, CommittedOffset] = {}
-    names: list[str | Code] = []
+    topics: list[OffsetCommitResponseTopic] = []
+    waiting: dict[TopicPartition, CommittedOffset] = {}
+    answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
+    looked_at = 0
     for topic in request.topics:
         name = _name(context, topic)
-        names.append(name)
-        if isinstance(name, Code):
-            continue
+        partitions: list[OffsetCommitResponsePartition] = []
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         for p in topic.partitions:
-            if broker.partitions.find(name, p.partition_index) is not None:
-                offsets[name, p.partition_index] = CommittedOffset(
-                    p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms, expire_ms
+            answer = OffsetCommitResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
+            partitions.append(answer)
+            if isinstance(name, Code):
+                answer.error_code = name
+            elif broker.partitions.find(name, p.partition_index) is not None:
+                where = (name, p.partition_index)
+                answers.append((where, answer))
+                waiting[where] = CommittedOffset(
+                    offset=p.committed_offset,
+                    leader_epoch=p.committed_leader_epoch,
+                    metadata=p.committed_metadata or "",
+                    commit_ms=now_ms,
+                    expire_ms=expire_ms,
                 )
+            looked_at += 1
+            if looked_at % ITEMS_PER_STEP == 0:
+                _commit(context, request, waiting, answers)
+                waiting, answers = {}, []
+                yield None
+    _commit(context, request, waiting, answers)
+    return OffsetCommitResponse(topics=topics)
+
+
+def _commit(
+    context: Context,
+    request: OffsetCommitRequest,
+    offsets: dict[TopicPartition, CommittedOffset],
+    answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
+) -> None:
+    """Member and generation, then the append: one stretch. Fills in the codes."""
     codes: dict[TopicPartition, Code] = {}
     try:
         # The empty group id is one like any other here; JoinGroup is what refuses it (KIP-289).
-        shard, runtime = broker.groups.shard(request.group_id)
+        shard, runtime = context.broker.groups.shard(request.group_id)
         result = shard.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
             request.group_instance_id,
             offsets,
-            now_ms,
+            context.broker.env.steady_ms(),
             transactional=False,
             version=context.version,
         )
         codes = runtime.execute(result)
     except KafkaError as error:
         codes = dict.fromkeys(offsets, error.code)
-    topics = []
-    for topic, name in zip(request.topics, names, strict=True):
-        answers = [
-            OffsetCommitResponsePartition(
-                p.partition_index,
-                name if isinstance(name, Code) else codes.get((name, p.partition_index), Code.UNKNOWN_TOPIC_OR_PARTITION),
-            )
-            for p in topic.partitions
-        ]
-        topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
-    return OffsetCommitResponse(0, topics)
+    for where, answer in answers:
+        answer.error_code = codes[where]
 
 
 def _name(context: Context, topic: OffsetCommitRequestTopic) -> str | Code:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps
+from coordinator.group.offsets import TopicPartition
 from protocol.errors import Code, KafkaError
 from protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -10,39 +12,50 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from storage.steps import Steps
 
 
-def handle(context: Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    broker = context.broker
-    known = [
-        (t.name, p.partition_index)
-        for t in request.topics
-        for p in t.partitions
-        if broker.partitions.find(t.name, p.partition_index) is not None
-    ]
+def handle(context: Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse | Steps[OffsetDeleteResponse]:
+    count = sum(len(topic.partitions) for topic in request.topics)
+    return at_once_or_in_steps(count + len(request.topics), _delete_all(context, request))
+
+
+def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
+    """In batches, each of which looks at the group anew."""
+    topics: list[OffsetDeleteResponseTopic] = []
+    waiting: list[OffsetDeleteResponsePartition] = []
+    wheres: list[TopicPartition] = []
+    looked_at = 0
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
-        shard, runtime = broker.groups.shard(request.group_id)
-        codes = runtime.execute(shard.delete_offsets(request.group_id, known))
+        for t in request.topics:
+            partitions: list[OffsetDeleteResponsePartition] = []
+            topics.append(OffsetDeleteResponseTopic(name=t.name, partitions=partitions))
+            for p in t.partitions:
+                answer = OffsetDeleteResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
+                partitions.append(answer)
+                if context.broker.partitions.find(t.name, p.partition_index) is not None:
+                    waiting.append(answer)
+                    wheres.append((t.name, p.partition_index))
+                looked_at += 1
+                if looked_at % ITEMS_PER_STEP == 0:
+                    _delete(context, request.group_id, wheres, waiting)
+                    waiting, wheres = [], []
+                    yield None
+        _delete(context, request.group_id, wheres, waiting)
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    return OffsetDeleteResponse(
-        0,
-        0,
-        [
-            OffsetDeleteResponseTopic(
-                t.name,
-                [
-                    OffsetDeleteResponsePartition(
-                        p.partition_index, codes.get((t.name, p.partition_index), Code.UNKNOWN_TOPIC_OR_PARTITION)
-                    )
-                    for p in t.partitions
-                ],
-            )
-            for t in request.topics
-        ],
-    )
+    return OffsetDeleteResponse(topics=topics)
+
+
+def _delete(
+    context: Context, group_id: str, partitions: list[TopicPartition], answers: list[OffsetDeleteResponsePartition]
+) -> None:
+    shard, runtime = context.broker.groups.shard(group_id)
+    codes = runtime.execute(shard.delete_offsets(group_id, partitions))
+    for where, answer in zip(partitions, answers, strict=True):
+        answer.error_code = codes[where]
 
 
 def failed(request: OffsetDeleteRequest, version: int, code: Code) -> OffsetDeleteResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.common import topic_id, topic_name
+from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps, topic_id, topic_name
 from coordinator.group.records import CommittedOffset
 from protocol.errors import Code, KafkaError
 from protocol.messages.offset_fetch import (
@@ -17,38 +17,58 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from protocol.primitives import NO_UUID
+from storage.steps import Pace, Steps
 
 GROUPS_FROM = 8
 IDS_FROM = 10
+PARTITION_WORK = 3
+"""What one partition costs, in the units of `Pace`."""
 
 
-def handle(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse | Steps[OffsetFetchResponse]:
+    groups = request.groups
+    if context.version < GROUPS_FROM:
+        topics = None
+        if request.topics is not None:
+            topics = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in request.topics]
+        groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+    size = len(groups) + sum(_size(context, group) for group in groups[: ITEMS_PER_STEP + 1])
+    return at_once_or_in_steps(size, _fetch(context, request, groups))
+
+
+def _size(context: Context, asked: OffsetFetchRequestGroup) -> int:
+    """How many partitions a group is asked for."""
+    if asked.topics is None:
+        return context.broker.groups.shard(asked.group_id)[0].offset_count(asked.group_id)
+    return sum(len(topic.partition_indexes) + 1 for topic in asked.topics)
+
+
+def _fetch(context: Context, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]) -> Steps[OffsetFetchResponse]:
+    pace, answers = Pace(), []
+    for group in groups:
+        answers.append((yield from _group(context, group, request.require_stable, pace)))
     if context.version >= GROUPS_FROM:
-        return OffsetFetchResponse(groups=[_group(context, group, request.require_stable) for group in request.groups])
-    topics = None
-    if request.topics is not None:
-        topics = [OffsetFetchRequestTopics(t.name, NO_UUID, t.partition_indexes) for t in request.topics]
-    answer = _group(context, OffsetFetchRequestGroup(request.group_id, topics=topics), request.require_stable)
-    return OffsetFetchResponse(
-        0,
-        [
-            OffsetFetchResponseTopic(
-                t.name,
-                [
-                    OffsetFetchResponsePartition(
-                        p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
-                    )
-                    for p in t.partitions
-                ],
+        return OffsetFetchResponse(groups=answers)
+    topics = []
+    for t in answers[0].topics:
+        partitions = []
+        for p in t.partitions:
+            partitions.append(
+                OffsetFetchResponsePartition(
+                    partition_index=p.partition_index,
+                    committed_offset=p.committed_offset,
+                    committed_leader_epoch=p.committed_leader_epoch,
+                    metadata=p.metadata,
+                    error_code=p.error_code,
+                )
             )
-            for t in answer.topics
-        ],
-        answer.error_code,
-    )
+            if pace.is_over(PARTITION_WORK):
+                yield None
+        topics.append(OffsetFetchResponseTopic(name=t.name, partitions=partitions))
+    return OffsetFetchResponse(topics=topics, error_code=answers[0].error_code)
 
 
-def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: bool, pace: Pace) -> Steps[OffsetFetchResponseGroup]:
     broker = context.broker
     try:
         shard, _ = broker.groups.shard(asked.group_id)
@@ -56,10 +76,16 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
         return OffsetFetchResponseGroup(asked.group_id, [], error.code)
     topics = asked.topics
     if topics is None:
-        committed: dict[str, list[int]] = {}
-        for name, index in sorted(shard.offsets.of_group(asked.group_id)):
-            committed.setdefault(name, []).append(index)
-        topics = [OffsetFetchRequestTopics(name, topic_id(broker, name), indexes) for name, indexes in committed.items()]
+        committed: dict[str, OffsetFetchRequestTopics] = {}
+        for name, index in list(shard.offsets.of_group(asked.group_id)):
+            topic = committed.get(name)
+            if topic is None:
+                topic = OffsetFetchRequestTopics(name=name, topic_id=topic_id(broker, name), partition_indexes=[])
+                committed[name] = topic
+            topic.partition_indexes.append(index)
+            if pace.is_over(1):
+                yield None
+        topics = list(committed.values())
     answers: list[OffsetFetchResponseTopics] = []
     unknown: list[OffsetFetchResponseTopics] = []
     for topic in topics:
@@ -78,9 +104,15 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
                 except KafkaError as error:
                     code = error.code
             partitions.append(_partition(index, offset, code))
+            if pace.is_over(PARTITION_WORK):
+                yield None
         # Topics whose ids nobody knows come last, as in Kafka.
-        (unknown if missing else answers).append(OffsetFetchResponseTopics(name, topic.topic_id, partitions))
-    return OffsetFetchResponseGroup(asked.group_id, answers + unknown)
+        (unknown if missing else answers).append(
+            OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions)
+        )
+        if pace.is_over(PARTITION_WORK):
+            yield None
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=answers + unknown)
 
 
 def _partition(index: int, offset: CommittedOffset | None, code: Code) -> OffsetFetchResponsePartitions:

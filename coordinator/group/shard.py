@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 
 from coordinator.group.group import Group, GroupState
 from coordinator.group.membership import Membership
@@ -128,17 +129,22 @@ class GroupShard:
 
     # groups
 
-    def delete_group(self, group_id: str) -> Result[None]:
+    def offset_count(self, group_id: str) -> int:
+        return len(self.offsets.of_group(group_id))
+
+    def delete_group(self, group_id: str, at_most: int) -> Result[bool]:
+        """Tombstones of ``at_most`` offsets, and if these were all the group's; says whether the group is gone then."""
         if not self.exists(group_id):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND)
         group = self.groups.get(group_id)
         if group is not None and group.state is not GroupState.EMPTY:
             raise KafkaError(Code.NON_EMPTY_GROUP)
-        return Result(None, records=self._tombstones(group_id))
-
-    def _tombstones(self, group_id: str) -> list[LogRecord]:
-        keys: set[OffsetKey] = {(group_id, *p) for p in self.offsets.of_group(group_id)} | self.offsets.pending_of(group_id)
-        return [offset_tombstone(key) for key in sorted(keys)] + [group_tombstone(group_id)]
+        committed: Iterator[OffsetKey] = ((group_id, *p) for p in self.offsets.of_group(group_id))
+        pending = (key for keys in (self.offsets.pending_of(group_id),) for key in sorted(keys))
+        keys = dict.fromkeys(islice(chain(committed, pending), at_most))
+        is_last = len(keys) < at_most
+        tombstones = [offset_tombstone(key) for key in keys]
+        return Result(is_last, records=[*tombstones, group_tombstone(group_id)] if is_last else tombstones)
 
     def expire_offsets(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
         """Tombstones for offsets that are past their retention, and for groups that hold nothing any more.

@@ -188,7 +188,7 @@ class GroupWorld:
 
     def delete_group(self) -> None:
         group_id = self.rng.choice(GROUPS)
-        self.run(lambda: self.shard.delete_group(group_id))
+        self.run(lambda: self.shard.delete_group(group_id, 100))
 
     def delete_offsets(self) -> None:
         group_id = self.rng.choice(GROUPS)

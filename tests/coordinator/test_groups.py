@@ -370,13 +370,13 @@ def test_a_later_plain_commit_wins_over_a_pending_one() -> None:
 def test_deleting_a_group_takes_its_offsets_along() -> None:
     world = World()
     with refused(Code.GROUP_ID_NOT_FOUND):
-        world.shard.delete_group(GROUP)
+        world.shard.delete_group(GROUP, 100)
     first, second = stable(world)
     world.commit(7, generation=first.generation, member=first.member_id)
     with refused(Code.NON_EMPTY_GROUP):
-        world.shard.delete_group(GROUP)
+        world.shard.delete_group(GROUP, 100)
     world.run(world.shard.membership.leave(GROUP, [(first.member_id, None), (second.member_id, None)], world.now_ms))
-    world.run(world.shard.delete_group(GROUP))
+    world.run(world.shard.delete_group(GROUP, 100))
     assert world.fetched() is None
     assert GROUP not in world.shard.groups
     world.reload()
