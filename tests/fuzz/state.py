@@ -85,7 +85,7 @@ def _cluster(cluster: ClusterState) -> State:
 
 def _assigned(group: Any, member: Any) -> bytes:
     """The assignment of a member, which its group holds."""
-    found: bytes = member.assignment if hasattr(member, "assignment") else group.assignments.get(member.member_id, b"")
+    found: bytes = group.assignments.get(member.member_id, b"")
     return found
 
 
