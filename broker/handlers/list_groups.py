@@ -14,14 +14,15 @@ CLASSIC = "classic"
 
 
 def handle(context: Context, request: ListGroupsRequest) -> ListGroupsResponse | Steps[ListGroupsResponse]:
-    groups = [(shard, group_id) for shard in context.broker.groups.shards() for group_id in shard.group_ids()]
-    return at_once_or_in_steps(len(groups), _list(request, groups))
+    shards = context.broker.groups.shards()
+    return at_once_or_in_steps(sum(map(GroupShard.group_count, shards)), _list(request, shards))
 
 
-def _list(request: ListGroupsRequest, groups: list[tuple[GroupShard, str]]) -> Steps[ListGroupsResponse]:
+def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> Steps[ListGroupsResponse]:
     states = {s.lower() for s in request.states_filter}
     types = {t.lower() for t in request.types_filter}
     listed = []
+    groups = ((shard, group_id) for shard in shards for group_id in shard.group_ids())
     for at, (shard, group_id) in enumerate(groups, 1):
         if at % ITEMS_PER_STEP == 0:
             yield None

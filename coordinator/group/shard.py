@@ -191,6 +191,10 @@ class GroupShard:
         standings = list(self.offsets.standings(key))
         return bool(standings) and max(standings) < before_offset
 
+    def group_count(self) -> int:
+        """How many there are, at least."""
+        return max(len(self._logged), len(self.groups))
+
     def group_ids(self) -> list[str]:
         """Every group, in the order in which they came."""
         return list(self._logged | dict.fromkeys(self.groups))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.api import declaration
 from coordinator.group.records import CommittedOffset, offset_record
 from protocol.codec import request_frame
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -59,6 +60,8 @@ class Timed:
         """The answer; how long the broker held the loop for it is in ``longest_s``."""
         client = self.broker.connect()
         key, version = api_key(request), newest(request) if version is None else version
+        # The first request of an API imports its modules.
+        assert declaration(key).codec
         frame = request_frame(key, version, 1, "timed", request)
         self.longest_s, self.stretches, connection = 0.0, 0, client._connection
         at = 0
@@ -154,7 +157,6 @@ def test_many_members(timed: Timed) -> None:
         timed._stretch(lambda: connection.buffer_updated(len(frame)))
         timed._settle()
 
-    # The first request of an API imports its modules.
     timed.ask(JoinGroupRequest("other", 100_000, 100_000, "", None, "consumer", protocols), 3)
     timed.longest_s = timed.total_s = 0.0
     for _ in range(MEMBERS):
