@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.config.topics import log_config
-from broker.partitions import Partition, take_offline
+from broker.partitions import Partition, tell_offline
 from broker.runtime import Runtime
 from coordinator.cluster import (
     BROKER_RESOURCE,
@@ -148,7 +148,7 @@ class Cluster:
             storage, report = broker.directory.open(topic.name, index, config, broker.env.now_ms(), topic.topic_id)
             self._tell(storage.directory, report)
             if storage.offline_reason is not None:
-                take_offline(storage, storage.offline_reason)
+                tell_offline(storage)
             elif report.history is not None:
                 self._read[topic.name, index] = report.history
         else:

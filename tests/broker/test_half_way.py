@@ -218,7 +218,7 @@ def test_housekeeping_on_a_disk_that_takes_nothing(broker: SimulatedBroker, fs: 
     with broker.connect() as client, capture_logs() as lines:
         assert altered(client, TOPIC, "t", "retention.ms", "1") == 0
         broker.sleep(11 * 60_000)
-        assert {line["event"] for line in lines if line["log_level"] == "error"} == {"task_failed"}
+        assert {line["event"] for line in lines if line["log_level"] == "error"} == {"disk_refuses_writes"}
         assert broker.broker.unexpected_errors == 0
         fs.refuses = ()
         broker.sleep(11 * 60_000)
