@@ -15,8 +15,9 @@ from protocol.records import batches, build_batch, crc_is_valid
 from storage import snapshot
 from storage.checkpoints import LeaderEpochs, read_partition_metadata
 from storage.filesystem import Filesystem
+from storage.identity import DirectoryError, Identity, read_identity, write_identity
 from storage.log import Log
-from storage.log_dir import CLEAN_FILE, DirectoryError, Identity, parse_directory_name, read_identity, write_identity
+from storage.log_dir import CLEAN_FILE, parse_directory_name
 from storage.reading import records_of
 from storage.recovery import open_log
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX

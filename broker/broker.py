@@ -29,7 +29,8 @@ from broker.stepping import Stepping
 from broker.takeovers import Takeovers
 from broker.transactions import Transactions
 from storage.checkpoints import topic_id_text
-from storage.log_dir import DirectoryError, Identity, LogDirectory, read_identity, write_identity
+from storage.identity import DirectoryError, Identity, read_identity, write_identity
+from storage.log_dir import LogDirectory
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

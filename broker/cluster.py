@@ -22,8 +22,10 @@ from coordinator.cluster import (
 from coordinator.result import LogRecord
 from protocol.errors import KafkaError
 from storage.config import LogConfig
+from storage.filesystem import described
+from storage.identity import DirectoryError
 from storage.log import Log
-from storage.log_dir import DirectoryError, TopicPartition, described
+from storage.log_dir import TopicPartition
 from storage.recovery import Report
 from storage.transaction_history import TransactionHistory
 

@@ -19,7 +19,8 @@ from protocol.messages import topic_record
 from protocol.primitives import Buffer
 from protocol.records import BatchHeader, crc_is_valid
 from storage.filesystem import Filesystem
-from storage.log_dir import META_FILE, DirectoryError, parse_directory_name
+from storage.identity import META_FILE, DirectoryError
+from storage.log_dir import parse_directory_name
 from storage.producer_state import ProducerState
 from storage.reading import records_of
 from storage.segment import LOG_SUFFIX, Segment, parse_file_name

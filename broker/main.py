@@ -18,7 +18,7 @@ from broker.broker import Broker
 from broker.config.definitions import ConfigError
 from broker.config.settings import BrokerConfig
 from broker.env import RealEnv, process_id
-from storage.log_dir import DirectoryError
+from storage.identity import DirectoryError
 from storage.memory import keep_freed_memory
 
 GC_THRESHOLDS = (10_000, 50, 100)

@@ -12,9 +12,9 @@ from broker.durability import GroupCommit
 from broker.env import Env
 from protocol.errors import Code, KafkaError
 from protocol.records import BatchHeader, EndTxnMarker
-from storage.filesystem import Damaged, is_damage
+from storage.filesystem import Damaged, described, is_damage
 from storage.log import Appended, Log
-from storage.log_dir import LogDirectory, TopicPartition, described
+from storage.log_dir import LogDirectory, TopicPartition
 from storage.reading import Slice, read
 
 T = TypeVar("T")

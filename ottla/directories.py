@@ -41,7 +41,8 @@ class Bar:
 def _carefully(work: Callable[[], int]) -> int:
     """Run it; what a person must mend becomes one line on stderr and the exit code 1."""
     from protocol.errors import KafkaError
-    from storage.log_dir import DirectoryError, described
+    from storage.filesystem import described
+    from storage.identity import DirectoryError
 
     try:
         return work()
@@ -55,7 +56,8 @@ def _carefully(work: Callable[[], int]) -> int:
 @contextlib.contextmanager
 def _held(directory: str) -> Iterator[None]:
     """Lock a directory against brokers, if it is one that brokers lock."""
-    from storage.log_dir import LOCK_FILE, DirectoryError
+    from storage.identity import DirectoryError
+    from storage.log_dir import LOCK_FILE
     from storage.real_filesystem import RealFilesystem
 
     fs = RealFilesystem()
@@ -130,7 +132,7 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
     from broker.adoption import carry_out, plan
     from broker.env import RealEnv
     from storage.checkpoints import topic_id_text
-    from storage.log_dir import Identity
+    from storage.identity import Identity
 
     env = RealEnv()
 
@@ -186,7 +188,8 @@ def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
 @contextlib.contextmanager
 def _quiet(directory: str) -> Iterator[None]:
     """Nobody writes into the directory meanwhile: a broker has the lock for as long as it runs. Nothing is written here."""
-    from storage.log_dir import LOCK_FILE, DirectoryError
+    from storage.identity import DirectoryError
+    from storage.log_dir import LOCK_FILE
 
     lock = Path(directory, LOCK_FILE)
     if not lock.exists():
@@ -204,7 +207,8 @@ def _quiet(directory: str) -> Iterator[None]:
 
 def _only_files(directory: str) -> None:
     """Raises `DirectoryError` where a log is no plain file: a pipe would never end, and a link may lead anywhere."""
-    from storage.log_dir import DirectoryError, parse_directory_name
+    from storage.identity import DirectoryError
+    from storage.log_dir import parse_directory_name
     from storage.segment import LOG_SUFFIX
 
     for partition in Path(directory).iterdir():

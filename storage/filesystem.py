@@ -132,3 +132,10 @@ class Filesystem(Protocol):
         ...
 
     def unlock(self, lock: object) -> None: ...
+
+
+def described(error: Exception) -> str:
+    """One line that says what went wrong and with which file."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from protocol.errors import KafkaError
 from protocol.primitives import NO_UUID
 from storage.checkpoints import read_offsets, read_partition_metadata, write_offsets
 from storage.cleaning import Cleaned, Dirty, clean
 from storage.config import LogConfig
-from storage.filesystem import Filesystem
+from storage.filesystem import Filesystem, described
+from storage.identity import META_FILE, DirectoryError
 from storage.log import Log
 from storage.recovery import Report, open_log
 from storage.steps import Pace, Steps, run
 
-META_FILE = "meta.properties"
 LOCK_FILE = ".lock"
 CLEAN_FILE = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -38,26 +37,6 @@ SEGMENTS_AT_ONCE = 20
 TopicPartition = tuple[str, int]
 
 
-def described(error: Exception) -> str:
-    """One line that says what went wrong and with which file."""
-    if not isinstance(error, OSError) or not error.strerror:
-        return str(error)
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-
-
-class DirectoryError(Exception):
-    """The directory cannot be used; the text is one line for a person."""
-
-
-@dataclass(slots=True)
-class Identity:
-    """What meta.properties says."""
-
-    cluster_id: str
-    node_id: int
-    directory_id: str
-
-
 def parse_directory_name(name: str) -> TopicPartition | None:
     """The partition a directory is named after; None for every name that this broker gives to no partition.
 
@@ -67,36 +46,6 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     if parts is None or int(parts[2]) > MAX_PARTITION:
         return None
     return parts[1], int(parts[2])
-
-
-def read_identity(fs: Filesystem, path: str) -> Identity | None:
-    """None for a directory that has none yet. Raises `DirectoryError`."""
-    try:
-        raw = fs.read_file(f"{path}/{META_FILE}")
-    except OSError as error:
-        raise DirectoryError(f"cannot use {path}: {described(error)}") from error
-    if raw is None:
-        return None
-    try:
-        lines = [line for line in raw.decode().splitlines() if "=" in line and not line.startswith("#")]
-        found = dict(line.split("=", 1) for line in lines)
-        return Identity(found["cluster.id"], int(found["node.id"]), found.get("directory.id", ""))
-    except UnicodeDecodeError:
-        reason = "it is no text"
-    except (KeyError, ValueError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    raise DirectoryError(f"{path}/{META_FILE} is damaged ({reason}); restore it or start with another directory")
-
-
-def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
-    lines = [
-        "#",
-        f"cluster.id={identity.cluster_id}",
-        f"directory.id={identity.directory_id}",
-        f"node.id={identity.node_id}",
-        "version=1",
-    ]
-    fs.write_file(f"{path}/{META_FILE}", ("\n".join(lines) + "\n").encode())
 
 
 class LogDirectory:

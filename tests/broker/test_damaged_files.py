@@ -17,7 +17,8 @@ from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequ
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import build_batch
-from storage.log_dir import CLEAN_FILE, META_FILE, RECOVERY_POINTS, DirectoryError
+from storage.identity import META_FILE, DirectoryError
+from storage.log_dir import CLEAN_FILE, RECOVERY_POINTS
 from storage.real_filesystem import RealFilesystem
 from storage.steps import run
 from tests.simulated import START_MS, SimulatedBroker, SimulatedClient

@@ -20,7 +20,8 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Topi
 from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from protocol.records import build_batch
 from storage.checkpoints import write_partition_metadata
-from storage.log_dir import META_FILE, parse_directory_name
+from storage.identity import META_FILE
+from storage.log_dir import parse_directory_name
 from storage.memory_filesystem import MemoryFilesystem
 from tests.simulated import DATA_DIR, START_MS, SimulatedBroker, SimulatedClient
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.disk_health import DiskHealth
 from broker.partitions import Partition
 from broker.runtime import Runtime
+from broker.stepping import Stepping
 from broker.superseded import newest, whole
 from coordinator.group.group import Group
 from coordinator.group.records import (
@@ -99,7 +101,8 @@ class Env:
 
 
 def runtime(log: Log, replay: Any) -> Runtime:
-    return Runtime(cast(Any, Env()), Partition(cast(Any, Env()), log, None), replay)
+    env = cast(Any, Env())
+    return Runtime(env, Partition(env, log, None, DiskHealth(env, "/")), replay, Stepping(env))
 
 
 def of_transactions(log: Log, *, everything: bool) -> object:

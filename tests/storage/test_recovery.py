@@ -9,8 +9,9 @@ import pytest
 
 from storage import snapshot
 from storage.config import LogConfig
+from storage.identity import DirectoryError
 from storage.log import Log
-from storage.log_dir import DirectoryError, LogDirectory
+from storage.log_dir import LogDirectory
 from storage.real_filesystem import RealFile, RealFilesystem
 from tests.storage.logs import NOW_MS, SMALL, Logs, end, put, state
 
