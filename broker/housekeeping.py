@@ -54,17 +54,10 @@ class Housekeeping:
         )
         self._repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, broker.groups.expire_offsets)
         self._repeat("deleted_topics", lambda _: DELETED_TOPICS_MS, broker.groups.forget_topics)
-        self._repeat(
-            "retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention, lambda s: s.log_initial_task_delay_ms
-        )
+        self._repeat("retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention, waits_after_start=True)
         self._repeat("compaction", lambda s: s.log_cleaner_backoff_ms, self.compact)
         self._repeat("producer_expiry", lambda s: s.producer_id_expiration_check_interval_ms, self._expire_producers)
-        self._repeat(
-            "checkpoints",
-            lambda s: s.log_flush_offset_checkpoint_interval_ms,
-            self._checkpoint,
-            lambda s: s.log_initial_task_delay_ms,
-        )
+        self._repeat("checkpoints", lambda s: s.log_flush_offset_checkpoint_interval_ms, self._checkpoint, waits_after_start=True)
         self._repeat("idle_connections", lambda _: IDLE_TICK_MS, broker.connections.close_idle)
         self._repeat("trash", lambda _: TRASH_CHECK_MS, lambda: broker.directory.empty_trash(broker.env.now_ms()))
 
@@ -78,12 +71,13 @@ class Housekeeping:
         name: str,
         interval_ms: Callable[[Settings], int],
         task: Callable[[], Steps[None] | None],
-        first_ms: Callable[[Settings], int] | None = None,
+        *,
+        waits_after_start: bool = False,
     ) -> None:
         """Run a task again and again; one that gives steps lets others in between two of them.
 
-        The interval begins when a task is done: it never runs twice at once, however long it takes. ``first_ms`` is how
-        long after the start it runs first, where that is not an interval.
+        The interval begins when a task is done: it never runs twice at once, however long it takes. With
+        ``waits_after_start`` it runs first as `_initial_delay_ms` says, else after an interval.
         """
 
         def again() -> None:
@@ -110,10 +104,18 @@ class Housekeeping:
             else:
                 self._broker.stepping.run(steps, lambda _: again(), failed)
 
-        if first_ms is None:
-            again()
-        else:
-            self._timers[name] = self._broker.env.call_later(first_ms(self._broker.settings), begin)
+        first_ms = interval_ms(self._broker.settings)
+        if waits_after_start:
+            first_ms = self._initial_delay_ms(first_ms)
+        self._timers[name] = self._broker.env.call_later(first_ms, begin)
+
+    def _initial_delay_ms(self, interval_ms: int) -> int:
+        """How long after a start a task of the logs runs first (log.initial.task.delay.ms).
+
+        Who sets a short interval, as tests do, does not mean to wait for Kafka's half minute.
+        """
+        delay_ms = self._broker.settings.log_initial_task_delay_ms
+        return delay_ms if "log.initial.task.delay.ms" in self._broker.config.given else min(delay_ms, interval_ms)
 
     def apply_retention(self) -> Steps[None]:
         broker = self._broker

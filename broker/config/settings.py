@@ -16,7 +16,6 @@ OWN_DEFAULTS: dict[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:9092",
     "controller.listener.names": "CONTROLLER",
     "log.dirs": ".ottla/data",
-    "log.initial.task.delay.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
