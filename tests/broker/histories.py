@@ -31,7 +31,10 @@ PARTITIONS = ("t", "t/1", "u")
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction. Offsets by partition: its batches, and the first marker. ``decision`` is that of its Prepare record."""
+    """One transaction. Offsets by partition: its batches, and the first marker. ``decision`` is that of its Prepare record.
+
+    ``ongoing`` is that of the record before.
+    """
 
     transactional_id: str
     pid: int
@@ -43,6 +46,7 @@ class Transaction:
     markers: dict[Where, int] = field(default_factory=dict)
     commits: bool = False
     epoch: int = -1
+    ongoing: int = -1
     decision: int = -1
     outcome: int = -1
 
@@ -163,6 +167,8 @@ class History:
                     transaction.epoch = metadata.producer_epoch
                 elif transaction.decision >= 0 > transaction.outcome:
                     transaction.outcome = record.offset
+                elif transaction.decision < 0:
+                    transaction.ongoing = record.offset
         elif transaction is not None and header.is_control:
             transaction.markers.setdefault(where, header.base_offset)
         elif transaction is not None and header.is_transactional:
@@ -307,12 +313,16 @@ class Oracle:
         earlier = self._prepared.get(transaction.transactional_id)
         is_behind = earlier is not None and transaction.began > earlier.began and where in earlier.partitions
         if earlier is not None and is_behind and has_data and self._is_left(where, earlier.markers.get(where)):
-            self.required.add(("ahead", pid, -1, where))
             self.allowed.add(("ahead", pid, -1, where))
-        is_open = has_data and not self._is_left(where, marker)
+            # Without the record before the decision nobody knows whose a marker of the same millisecond is.
+            if self._is_left(earlier.home, earlier.ongoing):
+                self.required.add(("ahead", pid, -1, where))
+        is_open = bool(transaction.data.get(where)) and not self._is_left(where, marker)
         if is_open and (pid, where) not in self._known:
+            # Where compaction has taken the records of what was aborted, a start knows by the producer snapshot that it is open.
             self.allowed.add(("open", pid, -1, where))
-            self.required.add(("open", pid, -1, where))
+            if has_data:
+                self.required.add(("open", pid, -1, where))
         if has_data:
             # An epoch that the coordinator has given out and forgotten.
             self.allowed.add(("ahead", pid, -1, where))
