@@ -32,7 +32,7 @@ def handle(context: Context, request: WriteTxnMarkersRequest) -> Handled[WriteTx
         _partitions(request),
         lambda asked: _write(context.broker, *asked),
         lambda codes: _answer(request, codes),
-        work=50,
+        work=150,
     )
 
 

@@ -53,16 +53,16 @@ MUTANTS = [
     Mutant(
         "EndTxn is answered before the Prepare record is in the log",
         "broker/runtime.py",
-        "            self._append(batch, result)\n        for waiter",
-        "            for record in result.records:\n                self._replay(record, 0, -1)\n        for waiter",
+        "                base_offset = self.partition.append_own(batch).base_offset\n",
+        "                base_offset = 0\n",
         "CRD-01 or END-08",
     ),
     Mutant("the window has six batches", PRODUCERS, "DUPLICATE_WINDOW_BATCHES = 5\n", "DUPLICATE_WINDOW_BATCHES = 6\n", "IDM-06"),
     Mutant(
         "pending offsets are shown at once",
         "coordinator/group/offsets.py",
-        "        if producer_id >= 0:\n            self._pending",
-        "        if producer_id < -1:\n            self._pending",
+        "        if producer_id >= 0:\n            keys = self._pending",
+        "        if producer_id < -1:\n            keys = self._pending",
         "OFF-01 or OFF-03",
     ),
     Mutant(
@@ -161,7 +161,7 @@ MUTANTS = [
     Mutant(
         "aborted offsets are committed",
         "coordinator/group/offsets.py",
-        "            if not commit:\n                continue\n",
+        "            if not commit:\n                self._forget_if_gone(key)\n                continue\n",
         "",
         "OFF-02",
     ),
@@ -203,8 +203,8 @@ MUTANTS = [
     Mutant(
         "an open transactional id expires",
         SHARD,
-        "if metadata is None or metadata.state not in AT_REST or",
-        "if metadata is None or",
+        "return metadata is not None and metadata.state in AT_REST and",
+        "return metadata is not None and",
         "CRD-09",
     ),
     Mutant(
