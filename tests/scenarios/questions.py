@@ -5,8 +5,7 @@ A question may change what a later one of the same list finds; names are fresh f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
@@ -41,32 +40,10 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from protocol.primitives import NO_UUID
-
-NO_SUCH_ID = b"\x11" * 16
-NO_SUCH_NODE = 77
-NO_SUCH_PRODUCER = 4_999_999
-TIMEOUT_MS = 5_000
-
-Questions = Iterator[tuple[str, Any]]
-
-
-class Setting:
-    """What the questions find: topics ``one`` and ``two`` (of as many partitions), ``full`` with three records, ``compact``.
-
-    ``ids`` are the topics' ids, ``init`` gives the producer id and epoch of a transactional id.
-    """
-
-    def __init__(self, prefix: str, node_id: int, ids: dict[str, bytes], init: Callable[[str], tuple[int, int]]) -> None:
-        self._prefix = prefix
-        self.node_id = node_id
-        self.ids = ids
-        self.init = init
-
-    def name(self, stem: str) -> str:
-        return f"{self._prefix}-{stem}"
-
-    def id(self, stem: str) -> bytes:
-        return self.ids[self.name(stem)]
+from tests.scenarios.config_questions import CONFIG_QUESTIONS
+from tests.scenarios.group_questions import GROUP_QUESTIONS
+from tests.scenarios.record_questions import RECORD_QUESTIONS
+from tests.scenarios.setting import NO_SUCH_ID, NO_SUCH_NODE, NO_SUCH_PRODUCER, TIMEOUT_MS, Questions, Setting
 
 
 def metadata(setting: Setting, version: int) -> Questions:
@@ -192,6 +169,10 @@ def list_offsets(setting: Setting, version: int) -> Questions:
     yield "no such topic", ask(setting.name("none"), (0, -1))
     yield "no such partition", ask(full, (8, -1))
     yield "an epoch to come", ask(full, (0, -1), epoch=4)
+    yield "a partition twice", ask(full, (0, -1), (0, -2))
+    yield "at -6", ask(full, (0, -6))
+    if version >= 2:
+        yield "isolation 2", ask(full, (0, -1), isolation=2)
 
 
 def leader_epochs(setting: Setting, version: int) -> Questions:
@@ -249,6 +230,11 @@ def transactions(setting: Setting, version: int) -> Questions:
             transactional_id, *producer = identity
             request = TxnOffsetCommitRequest(transactional_id, setting.name("group"), *producer, topics=[topic])
             yield f"commit of offsets for {label}", request
+    topics = [
+        TxnOffsetCommitRequestTopic(setting.name(stem), [TxnOffsetCommitRequestPartition(i, 5, -1, "m") for i in indexes])
+        for stem, indexes in (("one", (0,)), ("two", (1, 9)), ("none", (0,)), ("full", ()))
+    ]
+    yield "topics that are there or not", TxnOffsetCommitRequest(name, setting.name("group"), producer_id, epoch, topics=topics)
     yield "no group", TxnOffsetCommitRequest(name, "", producer_id, epoch, topics=[topic])
     yield "describe", DescribeTransactionsRequest([name, setting.name("nobody"), ""])
     yield "commit", EndTxnRequest(name, producer_id, epoch, True)
@@ -289,4 +275,7 @@ QUESTIONS: dict[str, Callable[[Setting, int], Questions]] = {
     "InitProducerId": producer_ids,
     "EndTxn": transactions,
     "OffsetFetch": fetched_offsets,
+    **CONFIG_QUESTIONS,
+    **GROUP_QUESTIONS,
+    **RECORD_QUESTIONS,
 }

@@ -1,0 +1,153 @@
+"""Questions about configs of topics and of the broker, for two brokers to be asked the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from protocol.messages import alter_configs as replacing
+from protocol.messages import incremental_alter_configs as changing
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.messages.list_config_resources import ListConfigResourcesRequest
+from tests.scenarios.setting import Questions, Setting
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+KINDS = (0, 1, 3, TOPIC, BROKER, METRICS, 99)
+
+
+def _resources(setting: Setting) -> list[tuple[str, int, str]]:
+    """Resources that exist or not, by label."""
+    return [
+        ("no such topic", TOPIC, setting.name("none")),
+        ("a bad topic", TOPIC, "a b"),
+        ("no topic's name", TOPIC, ""),
+        ("a topic of dots", TOPIC, ".."),
+        ("another broker", BROKER, "77"),
+        ("a broker's name", BROKER, "me"),
+        ("a broker below 0", BROKER, "-1"),
+    ]
+
+
+def incrementally(setting: Setting, version: int) -> Questions:
+    Change = tuple[str, int, str | None]
+
+    def resource(kind: int, name: str, *changes: Change) -> changing.AlterConfigsResource:
+        return changing.AlterConfigsResource(kind, name, [changing.AlterableConfig(*change) for change in changes])
+
+    def ask(kind: int, name: str, *changes: Change, validate_only: bool = False) -> changing.IncrementalAlterConfigsRequest:
+        return changing.IncrementalAlterConfigsRequest([resource(kind, name, *changes)], validate_only)
+
+    two = setting.name("two")
+    good: Change = ("retention.ms", SET, "100000")
+    for label, kind, name in _resources(setting):
+        yield label, ask(kind, name, good)
+        yield f"{label}, nothing to change", ask(kind, name)
+    for kind in (0, 1, 3, METRICS, 99):
+        yield f"resource type {kind}", ask(kind, "x", good)
+    yield "only validated", ask(TOPIC, two, good, validate_only=True)
+    yield "set", ask(TOPIC, two, good)
+    yield "again", ask(TOPIC, two, good)
+    yield "nothing to change", ask(TOPIC, two)
+    yield "no resources", changing.IncrementalAlterConfigsRequest([])
+    yield "a topic twice", changing.IncrementalAlterConfigsRequest([resource(TOPIC, two, good), resource(TOPIC, two, good)])
+    mixed = [resource(TOPIC, two, good), resource(TOPIC, setting.name("one"), good), resource(TOPIC, two, ("x", SET, "1"))]
+    yield "a topic twice, and another", changing.IncrementalAlterConfigsRequest(mixed)
+    yield "a key twice", ask(TOPIC, two, good, ("retention.ms", SET, "5"))
+    yield "a key twice in two ways", ask(TOPIC, two, good, ("retention.ms", DELETE, None))
+    for operation in (SET, DELETE, APPEND, SUBTRACT):
+        for key, value in (("retention.ms", None), ("retention.ms", "1"), ("cleanup.policy", "compact"), ("cleanup.policy", None)):
+            yield f"operation {operation} of {key}={value}", ask(TOPIC, two, (key, operation, value), validate_only=True)
+        yield f"operation {operation} of no such key", ask(TOPIC, two, ("no.such.key", operation, "1"))
+        yield f"operation {operation} of no name", ask(TOPIC, two, ("", operation, "1"))
+    for key, value in (("retention.ms", "x"), ("retention.ms", ""), ("segment.bytes", "1"), ("cleanup.policy", "none")):
+        yield f"{key}={value}", ask(TOPIC, two, (key, SET, value))
+    yield "take back", ask(TOPIC, two, ("retention.ms", DELETE, None))
+    this = str(setting.node_id)
+    for name in ("", this):
+        label = "this broker" if name else "all brokers"
+        yield f"{label}, set", ask(BROKER, name, ("log.retention.ms", SET, "1000000"), validate_only=True)
+        yield f"{label}, a bad value", ask(BROKER, name, ("log.retention.ms", SET, "x"))
+        yield f"{label}, read-only", ask(BROKER, name, ("log.dirs", SET, "x"))
+        yield f"{label}, null", ask(BROKER, name, ("log.retention.ms", SET, None))
+        yield f"{label}, a key twice", ask(BROKER, name, *[("log.retention.ms", SET, "1")] * 2)
+        yield f"{label}, appended to a number", ask(BROKER, name, ("log.retention.ms", APPEND, "1"))
+        yield f"{label}, take back what was not set", ask(BROKER, name, ("log.retention.ms", DELETE, None))
+    yield "all brokers, one broker's own", ask(BROKER, "", ("advertised.listeners", SET, "PLAINTEXT://x:1"))
+
+
+def replaced(setting: Setting, version: int) -> Questions:
+    Change = tuple[str, str | None]
+
+    def resource(kind: int, name: str, *configs: Change) -> replacing.AlterConfigsResource:
+        return replacing.AlterConfigsResource(kind, name, [replacing.AlterableConfig(*config) for config in configs])
+
+    def ask(kind: int, name: str, *configs: Change, validate_only: bool = False) -> replacing.AlterConfigsRequest:
+        return replacing.AlterConfigsRequest([resource(kind, name, *configs)], validate_only)
+
+    two = setting.name("two")
+    good: Change = ("retention.ms", "100000")
+    for label, kind, name in _resources(setting):
+        yield label, ask(kind, name, good)
+        yield f"{label}, nothing to set", ask(kind, name)
+    for kind in (0, 1, 3, METRICS, 99):
+        yield f"resource type {kind}", ask(kind, "x", good)
+    yield "only validated", ask(TOPIC, two, good, validate_only=True)
+    yield "set", ask(TOPIC, two, good)
+    yield "no resources", replacing.AlterConfigsRequest([])
+    yield "a key twice", ask(TOPIC, two, good, ("retention.ms", "5"))
+    yield "a key twice, and null", ask(TOPIC, two, good, ("retention.ms", None))
+    for key, value in (
+        ("retention.ms", None),
+        ("retention.ms", "x"),
+        ("no.such.key", "1"),
+        ("no.such.key", None),
+        ("", "1"),
+        ("", None),
+    ):
+        yield f"{key}={value}", ask(TOPIC, two, (key, value))
+    yield "two nulls", ask(TOPIC, two, ("retention.ms", None), ("segment.ms", None))
+    yield "nothing to set", ask(TOPIC, two)
+    this = str(setting.node_id)
+    for name in ("", this):
+        label = "this broker" if name else "all brokers"
+        yield f"{label}, set", ask(BROKER, name, ("log.retention.ms", "1000000"), validate_only=True)
+        yield f"{label}, a bad value", ask(BROKER, name, ("log.retention.ms", "x"))
+        yield f"{label}, read-only", ask(BROKER, name, ("log.dirs", "x"))
+        yield f"{label}, null", ask(BROKER, name, ("log.retention.ms", None))
+        yield f"{label}, a key twice", ask(BROKER, name, *[("log.retention.ms", "1")] * 2)
+
+
+def described(setting: Setting, version: int) -> Questions:
+    def ask(kind: int, name: str, keys: list[str] | None = None, **options: bool) -> DescribeConfigsRequest:
+        return DescribeConfigsRequest([DescribeConfigsResource(kind, name, keys)], **options)
+
+    two, key = setting.name("two"), ["retention.ms"]
+    for label, kind, name in _resources(setting):
+        yield label, ask(kind, name, key)
+    for kind in (0, 1, 3, 99):
+        yield f"resource type {kind}", ask(kind, "x", key)
+    for label, keys in (("every key", None), ("no keys", []), ("a key", key), ("a key twice", key * 2), ("no such key", ["x"])):
+        yield label, ask(TOPIC, two, keys)
+    yield "synonyms", ask(TOPIC, two, ["segment.ms", "cleanup.policy"], include_synonyms=True)
+    yield "documentation", ask(TOPIC, two, key, include_documentation=True)
+    yield "a topic twice", DescribeConfigsRequest([DescribeConfigsResource(TOPIC, two, key)] * 2)
+    yield "no resources", DescribeConfigsRequest([])
+    this = str(setting.node_id)
+    for name in ("", this):
+        for keys in (["log.retention.ms"], ["message.max.bytes", "x"], ["retention.ms"]):
+            yield f"broker {name and 'this'}, {keys}", ask(BROKER, name, keys, include_synonyms=True)
+
+
+def listed(setting: Setting, version: int) -> Questions:
+    yield "every type", ListConfigResourcesRequest()
+    if version:
+        for types in ([METRICS], [GROUP], [LOGGER], [BROKER], [0], [1], [99], [METRICS, METRICS]):
+            yield f"types {types}", ListConfigResourcesRequest(types)
+
+
+CONFIG_QUESTIONS: dict[str, Callable[[Setting, int], Questions]] = {
+    "IncrementalAlterConfigs": incrementally,
+    "AlterConfigs": replaced,
+    "DescribeConfigs": described,
+    "ListConfigResources": listed,
+}
