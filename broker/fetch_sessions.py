@@ -24,6 +24,8 @@ class Asked(msgspec.Struct, gc=False):
     fetch_offset: int
     max_bytes: int
     leader_epoch: int
+    last_epoch: int = -1
+    """The leader epoch of the last record that the client has; below 0 it says nothing of it."""
     told_high_watermark: int = -1
     told_log_start: int = -1
 
@@ -45,7 +47,8 @@ class Session:
             if known is None:
                 self.partitions[new.key] = new
             else:
-                known.fetch_offset, known.max_bytes, known.leader_epoch = new.fetch_offset, new.max_bytes, new.leader_epoch
+                known.fetch_offset, known.max_bytes = new.fetch_offset, new.max_bytes
+                known.leader_epoch, known.last_epoch = new.leader_epoch, new.last_epoch
         for key in forgotten:
             self.partitions.pop(key, None)
 

@@ -13,9 +13,8 @@ from coordinator.group.records import OFFSET_KEY_VERSIONS
 from coordinator.group.requests import GroupConfig
 from coordinator.group.shard import GroupShard
 from coordinator.result import LogRecord, partition_for
-from protocol.errors import KafkaError
+from protocol.errors import Code, KafkaError
 from protocol.records import EndTxnMarker
-from storage.checkpoints import topic_id_text
 from storage.steps import Steps
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Groups:
 
     def _open(self, index: int) -> tuple[GroupShard, Runtime]:
         env = self._broker.env
-        shard = GroupShard(index, self.config, lambda: topic_id_text(env.random_uuid()))
+        shard = GroupShard(index, self.config, lambda: _uuid_text(env.random_uuid()))
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset, producer_id, env.steady_ms())
@@ -86,7 +85,10 @@ class Groups:
             self._shards.clear()
 
     def partition_of(self, group_id: str) -> int:
-        topic = self._broker.cluster.ensure_internal(OFFSETS_TOPIC)
+        """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
+        topic = self._broker.cluster.state.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise KafkaError(Code.NOT_COORDINATOR)
         return partition_for(group_id, topic.partition_count)
 
     def shard(self, group_id: str) -> tuple[GroupShard, Runtime]:
@@ -164,6 +166,12 @@ class Groups:
                 log.warning("offsets_not_forgotten", topic=one.topic, partition=one.partition, error=str(error))
             else:
                 self._forgotten.pop(one, None)
+
+
+def _uuid_text(random_bytes: bytes) -> str:
+    """A UUID of version 4 as Java writes it; tools and their users know member ids by this form."""
+    digits = f"{int.from_bytes(random_bytes) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _batch_bytes(runtime: Runtime) -> int:

@@ -193,3 +193,13 @@ def check_leader_epoch(partition: Partition, asked: int) -> None:
     if asked < 0 or asked == partition.log.leader_epoch:
         return
     raise KafkaError(Code.FENCED_LEADER_EPOCH if asked < partition.log.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
+
+
+def leader_epoch_end(log: Log, epoch: int) -> tuple[int, int]:
+    """The largest leader epoch at or below ``epoch``, and where it ends; -1 and -1 where the log knows of none.
+
+    The current epoch goes up to the end, also where no batch bears it yet (Partition.lastOffsetForLeaderEpoch).
+    """
+    if epoch == log.leader_epoch:
+        return epoch, log.high_watermark
+    return log.epochs.end_offset_for(epoch, log.high_watermark)

@@ -92,7 +92,10 @@ class Transactions:
             shard.transaction_version = transaction_version
 
     def partition_of(self, transactional_id: str) -> int:
-        topic = self._broker.cluster.ensure_internal(TRANSACTION_TOPIC)
+        """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
+        topic = self._broker.cluster.state.topics.get(TRANSACTION_TOPIC)
+        if topic is None:
+            raise KafkaError(Code.NOT_COORDINATOR)
         return partition_for(transactional_id, topic.partition_count)
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:

@@ -65,14 +65,14 @@ def check_topic_name(name: str) -> None:
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
-        reason = f"it cannot be {name!r}"
+        reason = f"'{name}' is not allowed"
     elif len(name) > MAX_TOPIC_NAME:
-        reason = f"it is {len(name)} characters long, at most {MAX_TOPIC_NAME} are allowed"
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME}"
     elif not _LEGAL_NAME.fullmatch(name):
-        reason = "it may hold only ASCII letters, digits, '.', '_' and '-'"
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
         return
-    raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"topic name {name[:64]!r} is invalid: {reason}")
+    raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def check_creatable(name: str) -> None:

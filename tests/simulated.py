@@ -13,6 +13,7 @@ from typing import Any, cast
 from broker.broker import Broker
 from broker.config.settings import BrokerConfig
 from broker.network.connection import Connection
+from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.codec import decode_response_frame, request_frame
 from storage.filesystem import Filesystem
 from storage.memory_filesystem import MemoryFilesystem
@@ -238,6 +239,12 @@ class SimulatedBroker:
         self.broker = Broker(cast(Any, self.env), BrokerConfig(self._settings), self._features)
         self._loop.run_until_complete(self.broker.start())
         self.env.settle()
+        return self
+
+    def with_coordinators(self) -> SimulatedBroker:
+        """Started, and a client has looked for its coordinators: their topics are there."""
+        for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
+            self.broker.cluster.ensure_internal(topic)
         return self
 
     def stop(self) -> None:

@@ -49,6 +49,8 @@ def _one(context: Context, asked: AddPartitionsToTxnTransaction) -> Codes:
         return _add(context, asked.transactional_id, identity, asked.topics, client_version=2)
     partitions = _partitions(asked.topics)
     try:
+        if not asked.transactional_id:
+            raise KafkaError(Code.INVALID_REQUEST)
         return context.broker.transactions.verify(asked.transactional_id, identity, partitions)
     except KafkaError as error:
         return dict.fromkeys(partitions, error.code)

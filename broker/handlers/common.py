@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coordinator.cluster import Topic
 from protocol.errors import Code, KafkaError
@@ -28,6 +29,26 @@ T = TypeVar("T")
 def at_once_or_in_steps(count: int, steps: Steps[T]) -> T | Steps[T]:
     """The response, or where there are more than a step's items the steps to it."""
     return steps if count > ITEMS_PER_STEP else run(steps)
+
+
+class _AnsweredTopic(Protocol):
+    partitions: Any
+
+
+AnsweredTopic = TypeVar("AnsweredTopic", bound=_AnsweredTopic)
+
+
+def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, AnsweredTopic]) -> list[AnsweredTopic]:
+    """One answer of the partitions that were refused at once and those that the coordinator was asked about, in Kafka's order.
+
+    Refused partitions come first in their topic, and topics with such partitions before the others (OffsetCommitResponse.Builder).
+    """
+    for key, topic in asked.items():
+        if key in refused:
+            refused[key].partitions.extend(topic.partitions)
+        else:
+            refused[key] = topic
+    return list(refused.values())
 
 
 def topic_name(broker: Broker, topic_id: bytes) -> str:

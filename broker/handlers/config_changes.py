@@ -70,7 +70,7 @@ def check_keys(configs: Sequence[_Config], may_be_null: Sequence[_Config] = ()) 
         raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [c.name for c in configs if c.value is None and c not in may_be_null]
     if nulls:
-        raise KafkaError(Code.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+        raise KafkaError(Code.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
 
 
 def apply(broker: Broker, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:

@@ -56,7 +56,7 @@ def _describe(context: Context, request: DescribeGroupsRequest, group_id: str) -
             error_message=clipped(f"Group {group_id} not found.") if unknown else None,
             group_id=group_id,
             group_state=GroupState.DEAD.value,
-            authorized_operations=operations,
+            authorized_operations=NOT_ASKED if unknown else operations,
         )
     # What a rebalance is about to change is shown to nobody (ClassicGroupMember.describeNoMetadata).
     is_settled = group.state is GroupState.STABLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from coordinator.cluster import check_topic_name
 from protocol.errors import Code, KafkaError
 from protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -11,6 +12,9 @@ from protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+
+_UNKNOWN = "This server does not host this topic-partition."
+"""What Kafka says of a topic that it does not know; of a partition it says nothing."""
 
 
 def handle(context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -21,6 +25,9 @@ def handle(context: Context, request: DescribeProducersRequest) -> DescribeProdu
 
 def _describe(context: Context, topic: str, index: int) -> PartitionResponse:
     try:
+        check_topic_name(topic)
+        if topic not in context.broker.cluster.state.topics:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)
         log = context.broker.partitions.get(topic, index).log
         log.check_online()
         entries = log.producers.entries

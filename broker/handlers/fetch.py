@@ -11,10 +11,11 @@ import structlog
 from broker.api import Context, Declaration, Later
 from broker.env import Timer
 from broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, PartitionKey, Session
-from broker.partitions import Partition, check_leader_epoch
+from broker.partitions import Partition, check_leader_epoch, leader_epoch_end
 from protocol.errors import Code, KafkaError
 from protocol.messages.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -23,7 +24,7 @@ from protocol.messages.fetch import (
 from protocol.primitives import NO_UUID
 from storage.steps import Pace, Steps, run
 
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 IDS_FROM = 13
 _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 MAX_WAIT_MS = 0x7FFFFFFF
@@ -40,6 +41,8 @@ log = structlog.get_logger("fetch")
 
 
 def handle(context: Context, request: FetchRequest) -> FetchResponse | Later | Steps[FetchResponse | Later]:
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return failed(request, context.version, Code.INVALID_REQUEST)
     fetch = Fetch(context, request)
     count = 0
     for topic in request.topics:
@@ -97,7 +100,11 @@ class Fetch:
             for p in t.partitions:
                 key = (t.topic_id, t.topic, p.partition)
                 asked[key] = Asked(
-                    key=key, fetch_offset=p.fetch_offset, max_bytes=p.partition_max_bytes, leader_epoch=p.current_leader_epoch
+                    key=key,
+                    fetch_offset=p.fetch_offset,
+                    max_bytes=p.partition_max_bytes,
+                    leader_epoch=p.current_leader_epoch,
+                    last_epoch=p.last_fetched_epoch,
                 )
                 if pace.is_over(1):
                     yield None
@@ -235,7 +242,13 @@ class Fetch:
         committed = self._request.isolation_level == READ_COMMITTED
         try:
             partition = self._find(asked.key)
+        except KafkaError as error:
+            return None, _error(index, error.code), True
+        try:
             check_leader_epoch(partition, asked.leader_epoch)
+            diverging = _divergence(partition, asked)
+            if diverging is not None:
+                return partition, diverging, True
             piece = partition.read(
                 asked.fetch_offset,
                 max(0, min(limit_bytes, max(SLICE_BYTES, self._request.min_bytes))),
@@ -243,7 +256,7 @@ class Fetch:
                 min_one_batch=self._answers_bytes == 0,
             )
         except KafkaError as error:
-            return None, _error(index, error.code), True
+            return None, _error(index, error.code, is_there=True), True
         # Kafka does not park this one, while it does between the two (RDC-15).
         is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
         aborted = None if piece.aborted is None else [AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted]
@@ -299,20 +312,48 @@ def _is_news(asked: Asked, data: PartitionData) -> bool:
     return bool(
         data.records
         or data.error_code
+        or data.diverging_epoch is not None
         or data.high_watermark != asked.told_high_watermark
         or data.log_start_offset != asked.told_log_start
     )
 
 
-def _error(index: int, code: Code) -> PartitionData:
-    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=[], records=b"")
+def _divergence(partition: Partition, asked: Asked) -> PartitionData | None:
+    """Where the client's log and this one part, if they do: its last leader epoch has ended before its offset (KIP-595).
+
+    Raises OFFSET_OUT_OF_RANGE for an epoch that is yet to come, and for an offset before the start (Partition.readRecords).
+    """
+    if asked.last_epoch < 0:
+        return None
+    partition.log.check_online()
+    log = partition.log
+    epoch, end_offset = leader_epoch_end(log, asked.last_epoch)
+    if epoch < 0 or asked.fetch_offset < log.log_start_offset:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+    if epoch == asked.last_epoch and asked.fetch_offset <= end_offset:
+        return None
+    return PartitionData(
+        partition_index=asked.key[2],
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=EpochEndOffset(epoch, end_offset),
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _error(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
+    """Kafka has an empty list of aborted transactions for a partition that is not there, and none for one that is."""
+    aborted: list[AbortedTransaction] | None = None if is_there else []
+    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
 
 
 def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
-    if version >= 7:
+    if version >= IDS_FROM:
         return FetchResponse(error_code=code)
     topics = [FetchableTopicResponse(t.topic, NO_UUID, [_error(p.partition, code) for p in t.partitions]) for t in request.topics]
-    return FetchResponse(responses=topics)
+    return FetchResponse(error_code=code, responses=topics)
 
 
 API = Declaration(1, handle, failed, is_bulky=True)

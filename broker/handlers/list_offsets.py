@@ -33,6 +33,8 @@ Answer = TimestampedOffset | KafkaError
 
 
 def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+    if request.isolation_level not in (0, 1):
+        return failed(request, context.version, Code.INVALID_REQUEST)
     return begun(_in_steps(context, request))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from broker.api import Context, Declaration
-from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps, topic_name
+from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps, refused_first, topic_name
 from coordinator.group.offsets import TopicPartition
 from coordinator.group.records import CommittedOffset
 from protocol.errors import Code, KafkaError
@@ -17,6 +19,7 @@ from protocol.messages.offset_commit import (
 from storage.steps import Steps
 
 IDS_FROM = 10
+Topics = dict[Hashable, OffsetCommitResponseTopic]
 LAST_MS = (1 << 63) - 1
 """The latest time that a record has room for."""
 
@@ -30,20 +33,22 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
     """In batches that each stand for themselves: a code is that of the partition's own batch."""
     broker, now_ms = context.broker, context.broker.env.steady_ms()
     expire_ms = min(now_ms + request.retention_time_ms, LAST_MS) if request.retention_time_ms >= 0 else -1
-    topics: list[OffsetCommitResponseTopic] = []
+    refused: Topics = {}
+    asked: Topics = {}
     waiting: dict[TopicPartition, CommittedOffset] = {}
     answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
     looked_at = 0
     for topic in request.topics:
         name = _name(context, topic)
-        partitions: list[OffsetCommitResponsePartition] = []
-        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         for p in topic.partitions:
             answer = OffsetCommitResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
-            partitions.append(answer)
             if isinstance(name, Code):
                 answer.error_code = name
-            elif broker.partitions.find(name, p.partition_index) is not None:
+                _answer_of(refused, topic).append(answer)
+            elif broker.partitions.find(name, p.partition_index) is None:
+                _answer_of(refused, topic).append(answer)
+            else:
+                _answer_of(asked, topic).append(answer)
                 where = (name, p.partition_index)
                 answers.append((where, answer))
                 waiting[where] = CommittedOffset(
@@ -59,7 +64,15 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
                 waiting, answers = {}, []
                 yield None
     _commit(context, request, waiting, answers)
-    return OffsetCommitResponse(topics=topics)
+    return OffsetCommitResponse(topics=refused_first(refused, asked))
+
+
+def _answer_of(topics: Topics, asked: OffsetCommitRequestTopic) -> list[OffsetCommitResponsePartition]:
+    """The partitions of a topic's answer, which comes into being with the first of them."""
+    key = (asked.name, asked.topic_id)
+    if key not in topics:
+        topics[key] = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
+    return topics[key].partitions
 
 
 def _commit(

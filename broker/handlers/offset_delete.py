@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from broker.api import Context, Declaration
-from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps
+from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps, refused_first
 from coordinator.group.offsets import TopicPartition
 from protocol.errors import Code, KafkaError
 from protocol.messages.offset_delete import (
@@ -14,6 +16,8 @@ from protocol.messages.offset_delete import (
 )
 from storage.steps import Steps
 
+Topics = dict[Hashable, OffsetDeleteResponseTopic]
+
 
 def handle(context: Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse | Steps[OffsetDeleteResponse]:
     count = sum(len(topic.partitions) for topic in request.topics)
@@ -22,7 +26,8 @@ def handle(context: Context, request: OffsetDeleteRequest) -> OffsetDeleteRespon
 
 def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
     """In batches, each of which looks at the group anew."""
-    topics: list[OffsetDeleteResponseTopic] = []
+    refused: Topics = {}
+    asked: Topics = {}
     waiting: list[OffsetDeleteResponsePartition] = []
     wheres: list[TopicPartition] = []
     looked_at = 0
@@ -30,12 +35,12 @@ def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetD
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
         for t in request.topics:
-            partitions: list[OffsetDeleteResponsePartition] = []
-            topics.append(OffsetDeleteResponseTopic(name=t.name, partitions=partitions))
             for p in t.partitions:
                 answer = OffsetDeleteResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
-                partitions.append(answer)
-                if context.broker.partitions.find(t.name, p.partition_index) is not None:
+                is_there = context.broker.partitions.find(t.name, p.partition_index) is not None
+                topics = asked if is_there else refused
+                topics.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[])).partitions.append(answer)
+                if is_there:
                     waiting.append(answer)
                     wheres.append((t.name, p.partition_index))
                 looked_at += 1
@@ -46,7 +51,7 @@ def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetD
         _delete(context, request.group_id, wheres, waiting)
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    return OffsetDeleteResponse(topics=topics)
+    return OffsetDeleteResponse(topics=refused_first(refused, asked))
 
 
 def _delete(

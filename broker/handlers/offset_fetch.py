@@ -19,6 +19,7 @@ from protocol.messages.offset_fetch import (
 )
 from storage.steps import Pace, Steps
 
+CODE_FROM = 2
 GROUPS_FROM = 8
 IDS_FROM = 10
 PARTITION_WORK = 3
@@ -49,6 +50,8 @@ def _fetch(context: Context, request: OffsetFetchRequest, groups: list[OffsetFet
         answers.append((yield from _group(context, group, request.require_stable, pace)))
     if context.version >= GROUPS_FROM:
         return OffsetFetchResponse(groups=answers)
+    if answers[0].error_code:
+        return failed(request, context.version, Code(answers[0].error_code))
     topics = []
     for t in answers[0].topics:
         partitions = []
@@ -65,7 +68,7 @@ def _fetch(context: Context, request: OffsetFetchRequest, groups: list[OffsetFet
             if pace.is_over(PARTITION_WORK):
                 yield None
         topics.append(OffsetFetchResponseTopic(name=t.name, partitions=partitions))
-    return OffsetFetchResponse(topics=topics, error_code=answers[0].error_code)
+    return OffsetFetchResponse(topics=topics)
 
 
 def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: bool, pace: Pace) -> Steps[OffsetFetchResponseGroup]:
@@ -122,7 +125,16 @@ def _partition(index: int, offset: CommittedOffset | None, code: Code) -> Offset
 
 
 def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetchResponse:
-    return OffsetFetchResponse(0, [], code, [OffsetFetchResponseGroup(g.group_id, [], code) for g in request.groups])
+    if version >= GROUPS_FROM:
+        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(g.group_id, [], code) for g in request.groups])
+    if version >= CODE_FROM:
+        return OffsetFetchResponse(error_code=code)
+    # There is no other place for the code than each partition.
+    topics = [
+        OffsetFetchResponseTopic(t.name, [OffsetFetchResponsePartition(i, -1, -1, "", code) for i in t.partition_indexes])
+        for t in request.topics or ()
+    ]
+    return OffsetFetchResponse(topics=topics)
 
 
 API = Declaration(9, handle, failed, is_bulky=True)

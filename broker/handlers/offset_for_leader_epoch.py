@@ -7,7 +7,7 @@ from itertools import islice
 
 from broker.api import Context, Declaration
 from broker.handlers.each import Handled, for_each
-from broker.partitions import check_leader_epoch
+from broker.partitions import check_leader_epoch, leader_epoch_end
 from protocol.errors import Code, KafkaError
 from protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -34,12 +34,7 @@ def _look_up(context: Context, topic: str, asked: OffsetForLeaderPartition) -> E
         partition.log.check_online()
     except KafkaError as error:
         return EpochEndOffset(error.code, asked.partition)
-    log = partition.log
-    if asked.leader_epoch == log.leader_epoch:
-        # The current epoch goes up to the end, also where no batch bears it yet.
-        return EpochEndOffset(0, asked.partition, log.leader_epoch, log.high_watermark)
-    epoch, end = log.epochs.end_offset_for(asked.leader_epoch, log.high_watermark)
-    return EpochEndOffset(0, asked.partition, epoch, end)
+    return EpochEndOffset(0, asked.partition, *leader_epoch_end(partition.log, asked.leader_epoch))
 
 
 def failed(request: OffsetForLeaderEpochRequest, version: int, code: Code) -> OffsetForLeaderEpochResponse:

@@ -47,14 +47,17 @@ _WITHOUT_START = {
     Code.RECORD_LIST_TOO_LARGE,
     Code.CORRUPT_MESSAGE,
     Code.KAFKA_STORAGE_ERROR,
-    Code.INVALID_TOPIC_EXCEPTION,
 }
-"""Refusals that do not tell where the log starts (ReplicaManager.appendRecordsToLeader)."""
+"""Refusals by a log that do not tell where it starts (ReplicaManager.appendRecordsToLeader)."""
 _ACKS = (-1, 0, 1)
 _UNCOUNTED = -2
 """No producer id: of a transactional batch whose producer does not count."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Kafka."""
+
+
+class BeforeTheLog(KafkaError):
+    """A refusal that the log has no part in, so the answer does not tell where the log starts."""
 
 
 def handle(context: Context, request: ProduceRequest) -> ProduceResponse | Steps[ProduceResponse | None] | None:
@@ -107,7 +110,8 @@ def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceRespons
                     answer = yield from _append_in_steps(context, request.transactional_id, topic, data, allowance)
                 answers.append(answer)
             work = PARTITION_WORK + (len(data.records or b"") + left_bytes - allowance.left_bytes >> WORK_BYTES_SHIFT)
-        responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+        if answers:
+            responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     return ProduceResponse(responses) if request.acks else None
 
 
@@ -150,12 +154,15 @@ def _append_in_steps(
 
 
 def _batch(context: Context, data: PartitionProduceData) -> tuple[memoryview, BatchHeader]:
-    """The batch and its header after every check that needs no record. Raises KafkaError."""
+    """The batch and its header after every check that needs no record. Raises BeforeTheLog."""
     records = data.records
     if records is None:
-        raise KafkaError(Code.INVALID_RECORD, "no records")
+        raise BeforeTheLog(Code.INVALID_RECORD, "no records")
     batch = records if type(records) is memoryview else memoryview(bytearray(records))
-    return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
+    try:
+        return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
+    except KafkaError as error:
+        raise BeforeTheLog(error.code, error.message) from None
 
 
 def _append(
@@ -216,7 +223,7 @@ def _check_aside(context: Context, batch: memoryview, header: BatchHeader, rules
 def _refused(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
     errors = error.errors if isinstance(error, RecordsRefused) else []
     log_start_offset = -1
-    if partition is not None and error.code not in _WITHOUT_START:
+    if partition is not None and error.code not in _WITHOUT_START and not isinstance(error, BeforeTheLog):
         log_start_offset = partition.log.log_start_offset
     return PartitionProduceResponse(
         index=index,
@@ -243,7 +250,7 @@ def verify(context: Context, transactional_id: str, partition: Partition, header
     except KafkaError as error:
         if not implicit_add:
             partition.log.producers.note_unverified(header, context.broker.env.now_ms())
-        raise KafkaError(verification_code(error.code, context.version), error.message) from None
+        raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
 
 
 def verification_code(code: Code, version: int) -> Code:

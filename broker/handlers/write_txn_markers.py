@@ -49,7 +49,7 @@ def _partitions(request: WriteTxnMarkersRequest) -> Iterator[tuple[WritableTxnMa
 
 
 def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnMarkersResponse:
-    """The codes in the order of `_partitions`."""
+    """The codes in the order of `_partitions`. A marker for no partition is not answered, as with Kafka."""
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
@@ -62,6 +62,7 @@ def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnM
                 ],
             )
             for marker in request.markers
+            if any(topic.partition_indexes for topic in marker.topics)
         ]
     )
 

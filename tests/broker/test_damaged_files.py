@@ -304,6 +304,7 @@ def test_names_that_no_broker_gives(broker: SimulatedBroker, tmp_path: Path) -> 
 def test_an_offline_group_partition_never_says_that_it_holds_nothing(broker: SimulatedBroker, tmp_path: Path) -> None:
     """A consumer that is told so would begin anew."""
     with broker.connect() as client:
+        broker.with_coordinators()
         assert client.call(OffsetFetchRequest("g", None), 7).error_code == 0
     index = broker.broker.groups.partition_of("g")
     log = broker.broker.partitions.get("__consumer_offsets", index)

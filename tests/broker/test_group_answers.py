@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
+from protocol.errors import Code
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
@@ -25,14 +33,20 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.simulated import SimulatedBroker, SimulatedClient
 
+NOT_COORDINATOR = Code.NOT_COORDINATOR
 SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
 
 
 @pytest.fixture
 def client() -> Iterator[SimulatedClient]:
-    broker = SimulatedBroker().start()
+    broker = SimulatedBroker().start().with_coordinators()
     with broker.connect() as found:
         found.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1_000), 7)
         yield found
@@ -127,7 +141,7 @@ def test_offsets_of_a_living_group_that_does_not_consume(client: SimulatedClient
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_simple_group_outlives_its_offsets(restart: bool) -> None:
-    broker = SimulatedBroker().start()
+    broker = SimulatedBroker().start().with_coordinators()
     client = broker.connect()
     client.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1_000), 7)
     assert commit(client, "s") == 0
@@ -176,3 +190,62 @@ def test_a_coordinator_is_told_with_a_message(client: SimulatedClient) -> None:
         assert code == 42
         assert (message or "").startswith(malformed)
     assert told(6, 2) == (42, "")
+
+
+def test_without_coordinators_topics_nobody_is_the_coordinator() -> None:
+    """FindCoordinator makes them, as in Kafka; no other request of a group or a transaction brings anything about."""
+    broker = SimulatedBroker({"auto.create.topics.enable": "false"}).start()
+    with broker.connect() as client:
+        client.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1_000), 7)
+        assert commit(client, "g") == join(client, "g", 5).error_code == NOT_COORDINATOR
+        assert client.call(HeartbeatRequest("g", 1, "m"), 4).error_code == NOT_COORDINATOR
+        assert client.call(LeaveGroupRequest("g", "m"), 1).error_code == NOT_COORDINATOR
+        assert client.call(SyncGroupRequest("g", 1, "m"), 3).error_code == NOT_COORDINATOR
+        assert describe(client, "g").error_code == NOT_COORDINATOR
+        assert delete_group(client, "g", "") == [NOT_COORDINATOR] * 2
+        assert delete_offsets(client, "g") == (NOT_COORDINATOR, [])
+        assert client.call(ListGroupsRequest(), 5).groups == []
+        topic = OffsetFetchRequestTopic("t", [0])
+        assert client.call(OffsetFetchRequest("g", [topic]), 1).topics[0].partitions[0].error_code == NOT_COORDINATOR
+        for version in (2, 7):
+            answer = client.call(OffsetFetchRequest("g", [topic]), version)
+            assert (answer.error_code, answer.topics) == (NOT_COORDINATOR, [])
+        (group,) = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]), 8).groups
+        assert (group.error_code, group.topics) == (NOT_COORDINATOR, [])
+        assert client.call(InitProducerIdRequest("x", 60_000), 4).error_code == NOT_COORDINATOR
+        assert client.call(InitProducerIdRequest(None, 60_000), 4).error_code == 0
+        assert client.call(EndTxnRequest("x", 1, 0, True), 3).error_code == NOT_COORDINATOR
+        assert client.call(AddOffsetsToTxnRequest("x", 1, 0, "g"), 3).error_code == NOT_COORDINATOR
+        assert client.call(DescribeTransactionsRequest(["x"]), 0).transaction_states[0].error_code == NOT_COORDINATOR
+        assert client.call(ListTransactionsRequest([], []), 0).error_code == 0
+        topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 5)])]
+        answer = client.call(TxnOffsetCommitRequest("x", "g", 1, 0, topics=topics), 3)
+        assert answer.topics[0].partitions[0].error_code == NOT_COORDINATOR
+        assert set(broker.broker.cluster.state.topics) == {"t"}
+        client.call(FindCoordinatorRequest("g", 0, ["g"]), 4)
+        assert commit(client, "g") == 0
+    broker.close()
+    assert broker.bugs == 0
+
+
+def test_a_member_is_named_by_its_client_and_a_uuid(client: SimulatedClient) -> None:
+    member = join(client, "g", 5).member_id
+    assert re.fullmatch("simulated-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", member), member
+
+
+def test_operations_of_a_group_that_is_not_there_are_not_told_from_version_6_on(client: SimulatedClient) -> None:
+    for version, operations in ((5, GROUP_OPERATIONS), (6, NOT_ASKED)):
+        (group,) = client.call(DescribeGroupsRequest(["nobody"], True), version).groups
+        assert group.authorized_operations == operations
+
+
+def test_refused_partitions_are_answered_first(client: SimulatedClient) -> None:
+    client.call(CreateTopicsRequest([CreatableTopic("u", 1, 1)], 1_000), 7)
+    asked = (("t", (0,)), ("u", (0, 9)), ("none", (0,)), ("t", ()), ("other", ()))
+    topics = [OffsetCommitRequestTopic(n, partitions=[OffsetCommitRequestPartition(i, 5) for i in parts]) for n, parts in asked]
+    answer = client.call(OffsetCommitRequest("g", -1, "", None, topics=topics), 8)
+    told = [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics]
+    assert told == [("u", [(9, 3), (0, 0)]), ("none", [(0, 3)]), ("t", [(0, 0)])]
+    deleted = [OffsetDeleteRequestTopic(n, [OffsetDeleteRequestPartition(i) for i in parts]) for n, parts in asked]
+    answer = client.call(OffsetDeleteRequest("g", deleted), 0)
+    assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == told

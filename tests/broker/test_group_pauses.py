@@ -37,7 +37,7 @@ class Timed:
 
     def __init__(self) -> None:
         settings = {"offsets.topic.num.partitions": "3", "group.initial.rebalance.delay.ms": "0"}
-        self.broker = SimulatedBroker(settings).start()
+        self.broker = SimulatedBroker(settings).start().with_coordinators()
         self.longest_s = 0.0
         self.total_s = 0.0
         self.stretches = 0

@@ -110,6 +110,7 @@ def test_no_topic_keeps_the_coordinators_from_theirs(broker: SimulatedBroker, na
     with broker.connect() as client:
         wanted = Code.INVALID_TOPIC_EXCEPTION if "." in name else Code.NONE
         assert created(client, name) == wanted
+        broker.with_coordinators()
         broker.broker.transactions.partition_of("x")
         broker.broker.groups.partition_of("g")
 

@@ -207,3 +207,21 @@ def test_what_is_inflated_is_a_metric(simulated: SimulatedBroker) -> None:
     assert samples["ottla_inflated_bytes_total"] > 9_000_000
     assert samples["ottla_inflating_memory_bytes"] == 0
     assert samples["ottla_inflating_memory_limit_bytes"] == 256 * MIB
+
+
+def test_where_the_log_starts_is_told_by_the_log_alone(simulated: SimulatedBroker) -> None:
+    """What is refused before the log is asked tells nothing of it, as with Kafka."""
+    make(simulated, "t")
+    good = bytes(build_batch([(b"k", b"v")], simulated.now_ms()))
+    assert send(simulated, "t", good).log_start_offset == 0
+    for raw in (b"", good + good, good[:-5], good[:16] + b"\1" + good[17:]):
+        refused = send(simulated, "t", raw)
+        assert (refused.error_code, refused.log_start_offset) == (Code.INVALID_RECORD, -1)
+    make(simulated, "compact", cleanup_policy="compact")
+    refused = send(simulated, "compact", bytes(build_batch([(None, b"v")], simulated.now_ms())))
+    assert (refused.error_code, refused.log_start_offset) == (Code.INVALID_RECORD, 0)
+
+
+def test_a_topic_without_partitions_is_not_answered(simulated: SimulatedBroker) -> None:
+    make(simulated, "t")
+    assert handled(simulated, request("t", {})).responses == []

@@ -24,7 +24,7 @@ def disk() -> FaultyFilesystem:
 
 @pytest.fixture
 def broker(disk: FaultyFilesystem) -> Iterator[SimulatedBroker]:
-    started = SimulatedBroker({"group.initial.rebalance.delay.ms": "0"}, fs=disk).start()
+    started = SimulatedBroker({"group.initial.rebalance.delay.ms": "0"}, fs=disk).start().with_coordinators()
     yield started
     disk.refuse_nothing()
     started.close()

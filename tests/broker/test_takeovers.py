@@ -21,7 +21,7 @@ Line = dict[str, Any]
 
 @pytest.fixture
 def simulated() -> Iterator[SimulatedBroker]:
-    broker = SimulatedBroker().start()
+    broker = SimulatedBroker().start().with_coordinators()
     yield broker
     broker.close()
     assert broker.bugs == 0

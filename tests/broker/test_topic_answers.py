@@ -13,12 +13,15 @@ from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.describe_cluster import DescribeClusterRequest
+from protocol.messages.describe_producers import DescribeProducersRequest
+from protocol.messages.describe_producers import TopicRequest as ProducersTopic
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from protocol.primitives import NO_UUID
 from tests.simulated import SimulatedBroker, SimulatedClient
 
@@ -98,3 +101,26 @@ def test_the_current_epoch_of_an_empty_partition_ends_at_its_end(
     asked = [OffsetForLeaderTopic("a", [OffsetForLeaderPartition(0, -1, epoch)])]
     answer = client.call(OffsetForLeaderEpochRequest(-1, asked)).topics[0].partitions[0]
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, *expected)
+
+
+def test_producers_of_what_is_not_there(client: SimulatedClient) -> None:
+    """Kafka has a message for a topic that it does not know, none for a partition, and checks the name first."""
+    asked = [ProducersTopic("a", [0, 7]), ProducersTopic("none", [0]), ProducersTopic("a b", [0]), ProducersTopic("", [0])]
+    answer = client.call(DescribeProducersRequest(asked), 0)
+    assert [(p.error_code, p.error_message) for t in answer.topics for p in t.partitions] == [
+        (0, None),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, None),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."),
+        (
+            Code.INVALID_TOPIC_EXCEPTION,
+            "Topic name is invalid: 'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'",
+        ),
+        (Code.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
+    ]
+
+
+def test_a_marker_for_no_partition_is_not_answered(client: SimulatedClient) -> None:
+    topics = [WritableTxnMarkerTopic("a", [0])]
+    markers = [WritableTxnMarker(5, 0, True, []), WritableTxnMarker(6, 0, True, topics)]
+    answer = client.call(WriteTxnMarkersRequest(markers), 1)
+    assert [marker.producer_id for marker in answer.markers] == [6]

@@ -123,7 +123,7 @@ class Host(Trace):
         super().__init__()
         listen_to_the_log()
         LOGGED.clear()
-        self._broker = SimulatedBroker(given.settings, given.features, seed=seed).start()
+        self._broker = SimulatedBroker(given.settings, given.features, seed=seed).start().with_coordinators()
         self._expires_producers = "producer.id.expiration.ms" in given.settings
         # Levels that are given at a start win over what clients have set since.
         self._broker._features = {}

@@ -61,8 +61,7 @@ class FaultyFilesystem(MemoryFilesystem):
     def copy(self) -> MemoryFilesystem:
         """What a kill would leave at this moment."""
         copied = MemoryFilesystem()
-        for path, content in self.files.items():
-            copied.write_file(path, content)
+        copied.files = {path: bytearray(content) for path, content in self.files.items()}
         return copied
 
     def open(self, path: str) -> FaultyFile:

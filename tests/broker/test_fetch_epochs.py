@@ -1,0 +1,93 @@
+"""A fetch that says which leader epoch it has last seen is told where its log and the broker's part (KIP-595)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from protocol.errors import Code
+from protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, PartitionData
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import build_batch
+from tests.raw import create
+from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
+
+ENDS = (3, 5)
+"""Where the two leader epochs of the partition end."""
+
+
+def write(client: SimulatedClient, count: int) -> None:
+    batch = bytes(build_batch([(b"k", b"v")] * count, START_MS))
+    request = ProduceRequest(None, -1, 1_000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])])
+    assert client.call(request, 9).responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.fixture
+def client() -> Iterator[SimulatedClient]:
+    """On a partition with records of two leader epochs, as a directory of Apache Kafka's has them."""
+    broker = SimulatedBroker().start()
+    with broker.connect() as found:
+        create(found, "t", 2)  # type: ignore[arg-type]
+        write(found, ENDS[0])
+        broker.broker.partitions.get("t", 0).log.leader_epoch = 1
+        write(found, ENDS[1] - ENDS[0])
+        yield found
+    broker.close()
+    assert broker.bugs == 0
+
+
+def request(client: SimulatedClient, offset: int, last_epoch: int, **given: Any) -> FetchRequest:
+    topic_id = client.call(MetadataRequest([MetadataRequestTopic(name="t")])).topics[0].topic_id
+    asked = FetchPartition(0, fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=1_000)
+    return FetchRequest(**{"max_wait_ms": 10_000, "min_bytes": 1, **given}, topics=[FetchTopic("", topic_id, [asked])])
+
+
+def fetch(client: SimulatedClient, offset: int, last_epoch: int, **given: Any) -> PartitionData:
+    answer = client.call(request(client, offset, last_epoch, **given), 16)
+    (topic,) = answer.responses
+    (part,) = topic.partitions
+    assert isinstance(part, PartitionData)
+    return part
+
+
+def test_an_epoch_that_ended_before_the_offset_is_told_with_its_end(client: SimulatedClient) -> None:
+    for offset, last_epoch, end in ((4, 0, 3), (5, 0, 3), (6, 1, 5), (99, 1, 5)):
+        part = fetch(client, offset, last_epoch)
+        assert (part.error_code, part.diverging_epoch) == (0, EpochEndOffset(last_epoch, end))
+        assert (part.high_watermark, part.log_start_offset, part.records) == (5, 0, b"")
+
+
+def test_an_epoch_that_reaches_to_the_offset_is_read_on(client: SimulatedClient) -> None:
+    for offset, last_epoch in ((0, 0), (3, 0), (3, 1), (4, 1), (0, -1), (3, -2)):
+        part = fetch(client, offset, last_epoch)
+        assert (part.error_code, part.diverging_epoch) == (0, None)
+        assert part.records
+
+
+@pytest.mark.parametrize(("offset", "last_epoch"), [(0, 2), (5, 9), (-1, 0), (-1, 1), (6, -1)])
+def test_an_epoch_to_come_and_an_offset_that_is_not_there(client: SimulatedClient, offset: int, last_epoch: int) -> None:
+    part = fetch(client, offset, last_epoch)
+    assert part.error_code == Code.OFFSET_OUT_OF_RANGE
+    assert (part.diverging_epoch, part.aborted_transactions) == (None, None)
+
+
+def test_a_session_tells_of_it_though_nothing_else_is_new(client: SimulatedClient) -> None:
+    first = client.call(request(client, 5, 1, max_wait_ms=0, session_epoch=0), 16)
+    assert first.session_id
+    later = request(client, 5, 0, session_id=first.session_id, session_epoch=1)
+    ((part,),) = (topic.partitions for topic in client.call(later, 16).responses)
+    assert part.diverging_epoch == EpochEndOffset(0, 3)
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, 0), (11, Code.INVALID_REQUEST), (16, Code.INVALID_REQUEST)])
+def test_an_isolation_level_that_nobody_knows_is_refused(client: SimulatedClient, version: int, code: int) -> None:
+    """Read as if it were uncommitted, it would show what a transaction may take back."""
+    asked = request(client, 0, -1, isolation_level=2)
+    asked.topics[0].topic = "t"
+    answer = client.call(asked, version)
+    codes = [part.error_code for topic in answer.responses for part in topic.partitions]
+    assert codes == ([] if version >= 13 else [Code.INVALID_REQUEST])
+    assert answer.error_code == code
