@@ -108,9 +108,10 @@ class Cluster:
             elif (name, index) != (METADATA_TOPIC, 0):
                 self._set_aside(name, index)
         for topic in self.state.topics.values():
+            config = self.log_config(topic.name)
             for index in range(topic.partition_count):
                 exists = (topic.name, index) in on_disk or self._broker.directory.was_written(topic.name, index)
-                self._open(topic, index, exists=exists)
+                self._open(topic, index, config, exists=exists)
 
     def _drop_metadata_topic(self) -> None:
         """Earlier versions let a client create a topic of the metadata log's own name, which wrote into that very log.
@@ -143,9 +144,8 @@ class Cluster:
             # Nobody can say. It is opened, which takes it offline.
             return True
 
-    def _open(self, topic: Topic, index: int, *, exists: bool) -> None:
+    def _open(self, topic: Topic, index: int, config: LogConfig, *, exists: bool) -> None:
         broker = self._broker
-        config = self.log_config(topic.name)
         if exists:
             storage, report = broker.directory.open(topic.name, index, config, broker.env.now_ms(), topic.topic_id)
             self._tell(storage.directory, report)
@@ -173,8 +173,9 @@ class Cluster:
         topic_id = self._broker.env.random_uuid()
         self._runtime.execute(self.state.create_topic(name, topic_id, partition_count, configs))
         topic = self.state.topics[name]
+        config = self.log_config(name)
         for index in range(partition_count):
-            self._open(topic, index, exists=False)
+            self._open(topic, index, config, exists=False)
         log.info("topic_created", topic=name, partitions=partition_count)
         return topic
 
@@ -199,8 +200,9 @@ class Cluster:
         topic = self.state.topic(name)
         before = topic.partition_count
         self._runtime.execute(self.state.create_partitions(name, count))
+        config = self.log_config(name)
         for index in range(before, count):
-            self._open(topic, index, exists=False)
+            self._open(topic, index, config, exists=False)
 
     def delete_topic(self, name: str) -> None:
         topic = self._runtime.execute(self.state.delete_topic(name))

@@ -6,9 +6,11 @@ Up to 3 a client adds partitions, all or none. From 4 on brokers add or verify f
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from broker.api import Context, Declaration
 from broker.handlers.common import fenced_code
+from broker.handlers.each import Handled, id_work, made
 from coordinator.cluster import INTERNAL_TOPICS
 from coordinator.transaction.metadata import TopicPartition
 from coordinator.transaction.shard import ProducerIdAndEpoch
@@ -22,32 +24,41 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from storage.steps import Pace, Steps, begun
 
 Codes = dict[TopicPartition, Code]
 BROKERS_FROM = 4
+TRANSACTION_WORK = 100
+"""What adding to a transaction takes beside its partitions, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    version = context.version
+def handle(context: Context, request: AddPartitionsToTxnRequest) -> Handled[AddPartitionsToTxnResponse]:
+    return begun(_add_all(context, request))
+
+
+def _add_all(context: Context, request: AddPartitionsToTxnRequest) -> Steps[AddPartitionsToTxnResponse]:
+    version, pace = context.version, Pace(begun=True)
     if version < BROKERS_FROM:
         topics = request.v3_and_below_topics
         identity = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-        codes = _add(context, request.v3_and_below_transactional_id, identity, topics, client_version=0)
-        return AddPartitionsToTxnResponse(
-            results_by_topic_v3_and_below=_results(topics, lambda p: fenced_code(codes[p], version, 2))
-        )
-    results = []
+        codes = yield from _add(context, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0)
+        results = yield from made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, 2)), len(codes))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    transactions = []
     for transaction in request.transactions:
-        codes = _one(context, transaction)
-        results.append(AddPartitionsToTxnResult(transaction.transactional_id, _results(transaction.topics, codes.__getitem__)))
-    return AddPartitionsToTxnResponse(results_by_transaction=results)
+        codes = yield from _one(context, transaction, pace)
+        results = yield from made(partial(_results, transaction.topics, codes.__getitem__), len(codes))
+        transactions.append(AddPartitionsToTxnResult(transaction.transactional_id, results))
+        if pace.is_over(TRANSACTION_WORK + id_work(transaction.transactional_id)):
+            yield None
+    return AddPartitionsToTxnResponse(results_by_transaction=transactions)
 
 
-def _one(context: Context, asked: AddPartitionsToTxnTransaction) -> Codes:
+def _one(context: Context, asked: AddPartitionsToTxnTransaction, pace: Pace) -> Steps[Codes]:
     identity = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     if not asked.verify_only:
-        return _add(context, asked.transactional_id, identity, asked.topics, client_version=2)
-    partitions = _partitions(asked.topics)
+        return (yield from _add(context, asked.transactional_id, identity, asked.topics, pace, client_version=2))
+    partitions = yield from _partitions(asked.topics, pace)
     try:
         if not asked.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
@@ -61,9 +72,11 @@ def _add(
     transactional_id: str,
     identity: ProducerIdAndEpoch,
     topics: list[AddPartitionsToTxnTopic],
+    pace: Pace,
     client_version: int,
-) -> Codes:
-    partitions = _partitions(topics)
+) -> Steps[Codes]:
+    """All or none. What is gone since a step that looked at it owes no marker."""
+    partitions = yield from _partitions(topics, pace)
     bad: Codes = {}
     for topic, index in partitions:
         if topic in INTERNAL_TOPICS:
@@ -71,19 +84,28 @@ def _add(
             bad[topic, index] = Code.TOPIC_AUTHORIZATION_FAILED
         elif context.broker.partitions.find(topic, index) is None:
             bad[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
+        if pace.is_over(1):
+            yield None
     if bad:
-        return {p: bad.get(p, Code.OPERATION_NOT_ATTEMPTED) for p in partitions}
+        return (yield from made(lambda: {p: bad.get(p, Code.OPERATION_NOT_ATTEMPTED) for p in partitions}, len(partitions)))
+    code = Code.NONE
     try:
         if not transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
         context.broker.transactions.add_partitions(transactional_id, identity, partitions, client_version)
     except KafkaError as error:
-        return dict.fromkeys(partitions, error.code)
-    return dict.fromkeys(partitions, Code.NONE)
+        code = error.code
+    return (yield from made(lambda: dict.fromkeys(partitions, code), len(partitions)))
 
 
-def _partitions(topics: list[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
-    return [(topic.name, index) for topic in topics for index in topic.partitions]
+def _partitions(topics: list[AddPartitionsToTxnTopic], pace: Pace) -> Steps[list[TopicPartition]]:
+    partitions = []
+    for topic in topics:
+        for index in topic.partitions:
+            partitions.append((topic.name, index))
+            if pace.is_over(1):
+                yield None
+    return partitions
 
 
 def _results(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from coordinator.cluster import Topic
 from protocol.errors import Code, KafkaError
 from protocol.primitives import NO_UUID
-from storage.steps import Steps, run
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -18,17 +17,6 @@ TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 GROUP_OPERATIONS = 3400
 NOT_ASKED = -2147483648
-
-
-ITEMS_PER_STEP = 200
-"""How many groups, partitions or members a handler looks at before it lets others in. Each costs some 10 to 20 us."""
-
-T = TypeVar("T")
-
-
-def at_once_or_in_steps(count: int, steps: Steps[T]) -> T | Steps[T]:
-    """The response, or where there are more than a step's items the steps to it."""
-    return steps if count > ITEMS_PER_STEP else run(steps)
 
 
 class _AnsweredTopic(Protocol):

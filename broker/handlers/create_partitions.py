@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from broker.api import Context, Declaration
-from broker.handlers.each import Handled, for_each
+from broker.handlers.each import Handled, each, made
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -13,10 +13,17 @@ from protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from storage.steps import Steps, begun
 
 
 def handle(context: Context, request: CreatePartitionsRequest) -> Handled[CreatePartitionsResponse]:
-    counts = Counter(topic.name for topic in request.topics)
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+    asked = request.topics
+    counts = yield from made(lambda: Counter(topic.name for topic in asked), len(asked))
+    topics = yield from made(lambda: {topic.name: topic for topic in asked}, len(asked))
 
     def create(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
         if counts[topic.name] > 1:
@@ -24,8 +31,7 @@ def handle(context: Context, request: CreatePartitionsRequest) -> Handled[Create
             return CreatePartitionsTopicResult(topic.name, Code.INVALID_REQUEST, "Duplicate topic name.")
         return _create(context, topic, request.validate_only)
 
-    topics = {topic.name: topic for topic in request.topics}.values()
-    return for_each(topics, create, lambda results: CreatePartitionsResponse(0, list(results)), work=500)
+    return (yield from each(topics.values(), create, lambda results: CreatePartitionsResponse(0, list(results)), work=500))
 
 
 def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:

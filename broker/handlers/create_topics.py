@@ -8,7 +8,7 @@ from broker.api import Context, Declaration
 from broker.config.definitions import ConfigError
 from broker.config.topics import validate_all
 from broker.handlers.configs import topic_entries
-from broker.handlers.each import Handled, for_each
+from broker.handlers.each import Handled, each, made
 from coordinator.cluster import check_creatable
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_topics import (
@@ -19,10 +19,17 @@ from protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from protocol.primitives import NO_UUID
+from storage.steps import Steps, begun
 
 
 def handle(context: Context, request: CreateTopicsRequest) -> Handled[CreateTopicsResponse]:
-    counts = Counter(topic.name for topic in request.topics)
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
+    asked = request.topics
+    counts = yield from made(lambda: Counter(topic.name for topic in asked), len(asked))
+    topics = yield from made(lambda: {topic.name: topic for topic in asked}, len(asked))
 
     def create(topic: CreatableTopic) -> CreatableTopicResult:
         try:
@@ -32,8 +39,7 @@ def handle(context: Context, request: CreateTopicsRequest) -> Handled[CreateTopi
         except KafkaError as error:
             return CreatableTopicResult(topic.name, NO_UUID, error.code, error.message)
 
-    topics = {t.name: t for t in request.topics}.values()
-    return for_each(topics, create, lambda results: CreateTopicsResponse(0, list(results)), work=500)
+    return (yield from each(topics.values(), create, lambda results: CreateTopicsResponse(0, list(results)), work=500))
 
 
 def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:

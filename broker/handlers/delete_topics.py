@@ -6,7 +6,7 @@ from collections import Counter
 
 from broker.api import Context, Declaration
 from broker.handlers.common import topic_id, topic_name
-from broker.handlers.each import Handled, for_each
+from broker.handlers.each import Handled, each, made
 from protocol.errors import Code, KafkaError
 from protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -15,23 +15,36 @@ from protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from protocol.primitives import NO_UUID
+from storage.steps import Steps, begun
 
 
 def handle(context: Context, request: DeleteTopicsRequest) -> Handled[DeleteTopicsResponse]:
-    asked = request.topics if context.version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
-    by_name = Counter(topic.name for topic in asked)
-    by_id = Counter(topic.topic_id for topic in asked)
-    # A topic that is named twice is refused once and stays. Entries of neither name nor id are refused one by one.
-    distinct = {(t.name, t.topic_id) if t.name is not None or t.topic_id != NO_UUID else at: t for at, t in enumerate(asked)}
+    return begun(_in_steps(context, request))
+
+
+class _Asked:
+    """The topics of a request. One that is named twice is refused once and stays; of neither name nor id, one by one."""
+
+    def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
+        topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+        self.by_name = Counter(t.name for t in topics)
+        self.by_id = Counter(t.topic_id for t in topics)
+        self.distinct = {
+            (t.name, t.topic_id) if t.name is not None or t.topic_id != NO_UUID else at: t for at, t in enumerate(topics)
+        }
+
+
+def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
+    asked = yield from made(lambda: _Asked(request, context.version), len(request.topics) + len(request.topic_names))
 
     def delete(topic: DeleteTopicState) -> DeletableTopicResult:
-        if topic.name is not None and by_name[topic.name] > 1:
+        if topic.name is not None and asked.by_name[topic.name] > 1:
             return DeletableTopicResult(topic.name, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic name.")
-        if topic.name is None and topic.topic_id != NO_UUID and by_id[topic.topic_id] > 1:
+        if topic.name is None and topic.topic_id != NO_UUID and asked.by_id[topic.topic_id] > 1:
             return DeletableTopicResult(None, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic id.")
         return _delete(context, topic)
 
-    return for_each(distinct.values(), delete, lambda results: DeleteTopicsResponse(0, list(results)), work=500)
+    return (yield from each(asked.distinct.values(), delete, lambda results: DeleteTopicsResponse(0, list(results)), work=500))
 
 
 def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.common import GROUP_OPERATIONS, ITEMS_PER_STEP, NOT_ASKED, at_once_or_in_steps
+from broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
+from broker.handlers.each import Handled, id_work
 from coordinator.group.group import GroupState
 from protocol.errors import Code, KafkaError, clipped
 from protocol.messages.describe_groups import (
@@ -12,34 +13,27 @@ from protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from storage.steps import Steps
+from storage.steps import Pace, Steps, begun
 
 UNKNOWN_IS_AN_ERROR_FROM = 6
+MEMBER_WORK = 5
+"""What one member takes, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse | Steps[DescribeGroupsResponse]:
-    size = len(request.groups) + sum(_member_count(context, group_id) for group_id in request.groups[: ITEMS_PER_STEP + 1])
-    return at_once_or_in_steps(size, _describe_all(context, request))
-
-
-def _member_count(context: Context, group_id: str) -> int:
-    try:
-        group = context.broker.groups.shard(group_id)[0].groups.get(group_id)
-    except KafkaError:
-        return 0
-    return 0 if group is None else len(group.members)
+def handle(context: Context, request: DescribeGroupsRequest) -> Handled[DescribeGroupsResponse]:
+    return begun(_describe_all(context, request))
 
 
 def _describe_all(context: Context, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
-    described = []
-    for at, group_id in enumerate(request.groups, 1):
-        described.append((yield from _describe(context, request, group_id)))
-        if at % ITEMS_PER_STEP == 0:
+    described, pace = [], Pace(begun=True)
+    for group_id in request.groups:
+        if pace.is_over(id_work(group_id)):
             yield None
+        described.append((yield from _describe(context, request, group_id, pace)))
     return DescribeGroupsResponse(groups=described)
 
 
-def _describe(context: Context, request: DescribeGroupsRequest, group_id: str) -> Steps[DescribedGroup]:
+def _describe(context: Context, request: DescribeGroupsRequest, group_id: str, pace: Pace) -> Steps[DescribedGroup]:
     """The group as it is at the first step: its state and its members belong together."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     try:
@@ -69,7 +63,7 @@ def _describe(context: Context, request: DescribeGroupsRequest, group_id: str) -
         authorized_operations=operations,
     )
     protocol, members, assignments = group.protocol, list(group.members.values()), group.assignments
-    for at, m in enumerate(members, 1):
+    for m in members:
         described.members.append(
             DescribedGroupMember(
                 member_id=m.member_id,
@@ -80,7 +74,7 @@ def _describe(context: Context, request: DescribeGroupsRequest, group_id: str) -
                 member_assignment=assignments.get(m.member_id, b"") if is_settled else b"",
             )
         )
-        if at % ITEMS_PER_STEP == 0:
+        if pace.is_over(MEMBER_WORK):
             yield None
     return described
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.api import Context, Declaration
 from broker.handlers.common import TOPIC_OPERATIONS
+from broker.handlers.each import Handled, made
 from coordinator.cluster import Topic, check_topic_name
 from protocol.errors import Code, KafkaError
 from protocol.messages.describe_topic_partitions import (
@@ -14,25 +15,35 @@ from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from protocol.primitives import NO_UUID
+from storage.steps import Pace, Steps, begun
+
+TOPIC_WORK = 5
+"""What a topic takes beside its partitions, in the units of `storage.steps`; of these one answer has few."""
 
 
-def handle(context: Context, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def handle(context: Context, request: DescribeTopicPartitionsRequest) -> Handled[DescribeTopicPartitionsResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: DescribeTopicPartitionsRequest) -> Steps[DescribeTopicPartitionsResponse]:
     broker = context.broker
     state = broker.cluster.state
-    if not _is_sound(request):
+    asked = request.topics
+    if not (yield from made(lambda: _is_sound(request), len(asked))):
         return failed(request, context.version, Code.INVALID_REQUEST)
-    names = sorted({t.name for t in request.topics} or state.topics)
     first, start = "", 0
     if request.cursor is not None:
         first, start = request.cursor.topic_name, request.cursor.partition_index
     left = min(max(request.response_partition_limit, 1), broker.settings.max_request_partition_size_limit)
+    names = [t.name for t in asked] or list(state.topics)
     answers: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in names:
-        if name < first:
-            continue
+    pace = Pace(begun=True)
+    for name in (yield from made(lambda: sorted({name for name in names if name >= first}), len(names))):
+        if pace.is_over(TOPIC_WORK):
+            yield None
         topic = state.topics.get(name)
         if topic is None:
-            if request.topics:
+            if asked:
                 answers.append(_missing(name))
             continue
         begin = start if name == first else 0

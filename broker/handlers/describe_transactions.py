@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.each import Handled, for_each
+from broker.handlers.each import Handled, for_each, id_work
 from protocol.errors import Code, KafkaError
 from protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -18,7 +18,7 @@ def handle(context: Context, request: DescribeTransactionsRequest) -> Handled[De
         request.transactional_ids,
         lambda transactional_id: _describe(context, transactional_id),
         lambda results: DescribeTransactionsResponse(0, list(results)),
-        work=5,
+        work=id_work,
     )
 
 

@@ -7,46 +7,68 @@ requests run between two steps; each item finds things as they are then, as if i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
 from typing import TypeAlias, TypeVar
 
-from storage.steps import Pace, Steps
+from storage.steps import Pace, Steps, begun
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 Handled: TypeAlias = Answer | Steps[Answer]
 """What a handler gives whose answer may take steps."""
 
-WORK_AT_ONCE = 2_000
-"""Units of about two microseconds, as in `storage.steps`, that a request may take without a step."""
+Work: TypeAlias = int | Callable[[Item], int]
+"""Units of about two microseconds, as in `storage.steps`, that one item takes, or how to tell of each."""
+
+MADE_AT_ONCE = 200
+"""Elements of a request that are looked at together without a step: with texts as long as they come, a few milliseconds' work."""
+HASHED_CHARACTERS = 25
+"""Characters of a group's or a transactional id that Java's hash of it, which names its partition, takes in one unit of work."""
+
+
+def id_work(text: str) -> int:
+    """What it takes to find the partition of a group or of a transactional id."""
+    return 5 + len(text) // HASHED_CHARACTERS
+
+
+def made(make: Callable[[], T], count: int) -> Steps[T]:
+    """What ``make`` finds in the ``count`` elements of a request, and in nothing that may change: beside the loop where many."""
+    if count <= MADE_AT_ONCE:
+        return make()
+    results: list[T] = []
+    yield lambda: results.append(make())
+    return results[0]
 
 
 def for_each(
-    items: Iterable[Item], one: Callable[[Item], Result], answer: Callable[[Iterator[Result]], Answer], *, work: int
+    items: Iterable[Item], one: Callable[[Item], Result], answer: Callable[[Iterator[Result]], Answer], *, work: Work[Item]
 ) -> Handled[Answer]:
     """The answer made of the results of all items, or the steps that lead to it.
 
-    ``work`` is how many units of about two microseconds one item takes. ``answer`` gets the results in the items' order and
-    must depend on nothing else that may change: after steps it is called beside the event loop.
+    ``answer`` gets the results in the items' order and must depend on nothing else that may change: after steps it is called
+    beside the event loop.
     """
-    remaining = iter(items)
-    first = list(islice(remaining, WORK_AT_ONCE // work + 1))
-    if len(first) * work <= WORK_AT_ONCE:
-        return answer(iter([one(item) for item in first]))
-    return _in_steps(chain(first, remaining), one, answer, work)
+    return begun(each(items, one, answer, work=work))
 
 
-def _in_steps(
-    items: Iterable[Item], one: Callable[[Item], Result], answer: Callable[[Iterator[Result]], Answer], work: int
+def each(
+    items: Iterable[Item], one: Callable[[Item], Result], answer: Callable[[Iterator[Result]], Answer], *, work: Work[Item]
 ) -> Steps[Answer]:
-    pace = Pace()
+    """The steps of `for_each`, for a handler that has others before them."""
+    pace, is_long = Pace(begun=True), False
     results: list[Result] = []
+    done = 0
     for item in items:
-        results.append(one(item))
-        if pace.is_over(work):
+        # Before each but the first: a request of one item is one stretch.
+        if pace.is_over(done):
+            is_long = True
             yield None
+        results.append(one(item))
+        done = work if isinstance(work, int) else work(item)
+    if not is_long and not pace.is_over(done):
+        return answer(iter(results))
     answers: list[Answer] = []
     yield lambda: answers.append(answer(iter(results)))
     return answers[0]

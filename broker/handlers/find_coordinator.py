@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled, for_each
 from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import Code
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -18,7 +19,7 @@ _MESSAGES = {Code.NONE: "NONE", Code.INVALID_REQUEST: _MALFORMED}
 """What org.apache.kafka.common.protocol.Errors says of a code; answers before version 4 have it for success, too."""
 
 
-def handle(context: Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def handle(context: Context, request: FindCoordinatorRequest) -> Handled[FindCoordinatorResponse]:
     broker = context.broker
     topic = _TOPICS.get(request.key_type)
     if topic is None:
@@ -27,11 +28,12 @@ def handle(context: Context, request: FindCoordinatorRequest) -> FindCoordinator
     node_id, (host, port) = broker.settings.node_id, broker.advertised(context.listener)
     if context.version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(error_message=_MESSAGES[Code.NONE], node_id=node_id, host=host, port=port)
-    found = [
-        Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message="")
-        for key in request.coordinator_keys
-    ]
-    return FindCoordinatorResponse(coordinators=found)
+    return for_each(
+        request.coordinator_keys,
+        lambda key: Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message=""),
+        lambda found: FindCoordinatorResponse(coordinators=list(found)),
+        work=1,
+    )
 
 
 def failed(request: FindCoordinatorRequest, version: int, code: Code) -> FindCoordinatorResponse:

@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled
 from protocol.errors import Code, KafkaError
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from storage.steps import Steps, begun
+
+MEMBERS_PER_STEP = 500
+MANY_MEMBERS_FROM = 3
+
+Leaving = list[tuple[str, str | None]]
+"""Member ids and instance ids."""
 
 
-def handle(context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    broker = context.broker
-    leaving: list[tuple[str, str | None]] = (
-        [(request.member_id, None)] if context.version < 3 else [(m.member_id, m.group_instance_id) for m in request.members]
-    )
+def handle(context: Context, request: LeaveGroupRequest) -> Handled[LeaveGroupResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
+    """Of very many members some leave at a time, as if each of these had come in a request of its own."""
+    members: list[MemberResponse] = []
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
-        shard, runtime = broker.groups.shard(request.group_id)
-        codes = runtime.execute(shard.membership.leave(request.group_id, leaving, broker.env.steady_ms()))
+        if context.version < MANY_MEMBERS_FROM:
+            return LeaveGroupResponse(0, _leave(context, request.group_id, [(request.member_id, None)])[0])
+        for start in range(0, max(len(request.members), 1), MEMBERS_PER_STEP):
+            if start:
+                yield None
+            leaving: Leaving = [(m.member_id, m.group_instance_id) for m in request.members[start : start + MEMBERS_PER_STEP]]
+            codes = _leave(context, request.group_id, leaving)
+            members += [MemberResponse(member, instance, code) for (member, instance), code in zip(leaving, codes, strict=True)]
     except KafkaError as error:
-        if context.version >= 3 and error.code is Code.UNKNOWN_MEMBER_ID:
-            return LeaveGroupResponse(0, 0, [MemberResponse(m, i, error.code) for m, i in leaving])
         return failed(request, context.version, error.code)
-    if context.version < 3:
-        return LeaveGroupResponse(0, codes[0])
-    return LeaveGroupResponse(0, 0, [MemberResponse(m, i, code) for (m, i), code in zip(leaving, codes, strict=True)])
+    return LeaveGroupResponse(0, 0, members)
+
+
+def _leave(context: Context, group_id: str, leaving: Leaving) -> list[Code]:
+    broker = context.broker
+    shard, runtime = broker.groups.shard(group_id)
+    try:
+        return runtime.execute(shard.membership.leave(group_id, leaving, broker.env.steady_ms()))
+    except KafkaError as error:
+        if error.code is not Code.UNKNOWN_MEMBER_ID:
+            raise
+        return [error.code] * len(leaving)
 
 
 def failed(request: LeaveGroupRequest, version: int, code: Code) -> LeaveGroupResponse:

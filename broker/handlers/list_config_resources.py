@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled, made
 from coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
 from protocol.errors import Code
 from protocol.messages.list_config_resources import (
@@ -10,25 +11,37 @@ from protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from storage.steps import Pace, Steps, begun
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
 _SUPPORTED = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER, CLIENT_METRICS, GROUP}
 
 
-def handle(context: Context, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(context: Context, request: ListConfigResourcesRequest) -> Handled[ListConfigResourcesResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: ListConfigResourcesRequest) -> Steps[ListConfigResourcesResponse]:
     broker = context.broker
     # Version 0 was about client metrics alone, of which there are none.
     wanted = {CLIENT_METRICS} if context.version == 0 else set(request.resource_types) or _SUPPORTED
     if not wanted <= _SUPPORTED:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
-    found = []
-    if TOPIC_RESOURCE in wanted:
-        found += [ConfigResource(name, TOPIC_RESOURCE) for name in broker.cluster.state.topics]
+    found: list[ConfigResource] = []
+    pace = Pace(begun=True)
+    for name in list(broker.cluster.state.topics) if TOPIC_RESOURCE in wanted else ():
+        found.append(ConfigResource(name, TOPIC_RESOURCE))
+        if pace.is_over(1):
+            yield None
     for kind in (BROKER_RESOURCE, BROKER_LOGGER):
         if kind in wanted:
             found.append(ConfigResource(str(broker.settings.node_id), kind))
-    if GROUP in wanted:
-        found += [ConfigResource(g, GROUP) for shard in broker.groups.shards() for g in sorted(shard.group_ids())]
+    for shard in broker.groups.shards() if GROUP in wanted else ():
+        groups = shard.group_ids()
+        for group_id in (yield from made(lambda groups=groups: sorted(groups), len(groups))):  # type: ignore[misc]
+            found.append(ConfigResource(group_id, GROUP))
+            if pace.is_over(1):
+                yield None
     return ListConfigResourcesResponse(0, 0, found)
 
 

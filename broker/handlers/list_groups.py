@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps
+from broker.handlers.each import Handled, made
 from coordinator.group.group import GroupState
 from coordinator.group.shard import GroupShard
 from protocol.errors import Code
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from storage.steps import Steps
+from storage.steps import Pace, Steps, begun
 
 CLASSIC = "classic"
+GROUP_WORK = 5
+"""What one group takes, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: ListGroupsRequest) -> ListGroupsResponse | Steps[ListGroupsResponse]:
-    shards = context.broker.groups.shards()
-    return at_once_or_in_steps(sum(map(GroupShard.group_count, shards)), _list(request, shards))
+def handle(context: Context, request: ListGroupsRequest) -> Handled[ListGroupsResponse]:
+    return begun(_list(request, context.broker.groups.shards()))
 
 
 def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> Steps[ListGroupsResponse]:
-    states = {s.lower() for s in request.states_filter}
-    types = {t.lower() for t in request.types_filter}
-    listed = []
+    states = yield from made(lambda: {s.lower() for s in request.states_filter}, len(request.states_filter))
+    types = yield from made(lambda: {t.lower() for t in request.types_filter}, len(request.types_filter))
+    listed, pace = [], Pace(begun=True)
     groups = ((shard, group_id) for shard in shards for group_id in shard.group_ids())
-    for at, (shard, group_id) in enumerate(groups, 1):
-        if at % ITEMS_PER_STEP == 0:
+    for shard, group_id in groups:
+        if pace.is_over(GROUP_WORK):
             yield None
         if not shard.exists(group_id):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled, made
 from coordinator.transaction.states import BY_LABEL, TxnState
 from protocol.errors import Code, KafkaError
 from protocol.messages.list_transactions import (
@@ -12,8 +13,11 @@ from protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from storage.steps import Pace, Steps, begun
 
 MAX_PATTERN_CHARACTERS = 1_000
+PATTERN_CHARACTERS = 100
+"""Characters of an id that are held against a pattern in one of the units of `storage.steps`."""
 
 
 def _compiled(pattern: str) -> Any:
@@ -30,9 +34,14 @@ def _compiled(pattern: str) -> Any:
         raise KafkaError(Code.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
 
-def handle(context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    unknown = [s for s in request.state_filters if s not in BY_LABEL]
-    states = {BY_LABEL[s] for s in request.state_filters if s in BY_LABEL}
+def handle(context: Context, request: ListTransactionsRequest) -> Handled[ListTransactionsResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: ListTransactionsRequest) -> Steps[ListTransactionsResponse]:
+    filters = request.state_filters
+    unknown = yield from made(lambda: [s for s in filters if s not in BY_LABEL], len(filters))
+    states = yield from made(lambda: {BY_LABEL[s] for s in filters if s in BY_LABEL}, len(filters))
     if request.state_filters and not states:
         return ListTransactionsResponse(0, 0, unknown)
     pattern = None
@@ -41,11 +50,13 @@ def handle(context: Context, request: ListTransactionsRequest) -> ListTransactio
             pattern = _compiled(request.transactional_id_pattern)
         except KafkaError as error:
             return ListTransactionsResponse(0, error.code)
-    producers = set(request.producer_id_filters)
+    producers = yield from made(lambda: set(request.producer_id_filters), len(request.producer_id_filters))
     oldest_ms = context.broker.env.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
-    found = []
+    found, pace = [], Pace(begun=True)
     for shard in context.broker.transactions.shards():
-        for m in shard.ids.values():
+        for m in list(shard.ids.values()):
+            if pace.is_over(1 if pattern is None else 1 + len(m.transactional_id) // PATTERN_CHARACTERS):
+                yield None
             if m.state is TxnState.DEAD or (states and m.state not in states) or (producers and m.producer_id not in producers):
                 continue
             if oldest_ms is not None and m.start_ms > oldest_ms:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from broker.api import Context, Declaration
-from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps, refused_first, topic_name
+from broker.handlers.common import refused_first, topic_name
+from broker.handlers.each import Handled
 from coordinator.group.offsets import TopicPartition
 from coordinator.group.records import CommittedOffset
 from protocol.errors import Code, KafkaError
@@ -16,17 +17,20 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from storage.steps import Steps
+from storage.steps import Pace, Steps, begun
 
 IDS_FROM = 10
 Topics = dict[Hashable, OffsetCommitResponseTopic]
+PARTITION_WORK = 5
+"""What one offset takes, in the units of `storage.steps`."""
+METADATA_CHARACTERS = 500
+"""Characters of an offset's metadata that are looked at in one unit more."""
 LAST_MS = (1 << 63) - 1
 """The latest time that a record has room for."""
 
 
-def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse | Steps[OffsetCommitResponse]:
-    count = sum(len(topic.partitions) for topic in request.topics)
-    return at_once_or_in_steps(count + len(request.topics), _commit_all(context, request))
+def handle(context: Context, request: OffsetCommitRequest) -> Handled[OffsetCommitResponse]:
+    return begun(_commit_all(context, request))
 
 
 def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
@@ -37,7 +41,7 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
     asked: Topics = {}
     waiting: dict[TopicPartition, CommittedOffset] = {}
     answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
-    looked_at = 0
+    pace = Pace()
     for topic in request.topics:
         name = _name(context, topic)
         for p in topic.partitions:
@@ -58,11 +62,12 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
                     commit_ms=now_ms,
                     expire_ms=expire_ms,
                 )
-            looked_at += 1
-            if looked_at % ITEMS_PER_STEP == 0:
+            if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
                 _commit(context, request, waiting, answers)
                 waiting, answers = {}, []
                 yield None
+        if pace.is_over(1):
+            yield None
     _commit(context, request, waiting, answers)
     return OffsetCommitResponse(topics=refused_first(refused, asked))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from broker.api import Context, Declaration
-from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps, refused_first
+from broker.handlers.common import refused_first
+from broker.handlers.each import Handled
 from coordinator.group.offsets import TopicPartition
 from protocol.errors import Code, KafkaError
 from protocol.messages.offset_delete import (
@@ -14,14 +15,16 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from storage.steps import Steps
+from storage.steps import Pace, Steps, begun
+
+PARTITION_WORK = 5
+"""What one offset takes, in the units of `storage.steps`."""
 
 Topics = dict[Hashable, OffsetDeleteResponseTopic]
 
 
-def handle(context: Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse | Steps[OffsetDeleteResponse]:
-    count = sum(len(topic.partitions) for topic in request.topics)
-    return at_once_or_in_steps(count + len(request.topics), _delete_all(context, request))
+def handle(context: Context, request: OffsetDeleteRequest) -> Handled[OffsetDeleteResponse]:
+    return begun(_delete_all(context, request))
 
 
 def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
@@ -30,7 +33,7 @@ def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetD
     asked: Topics = {}
     waiting: list[OffsetDeleteResponsePartition] = []
     wheres: list[TopicPartition] = []
-    looked_at = 0
+    pace = Pace()
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
@@ -43,11 +46,12 @@ def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetD
                 if is_there:
                     waiting.append(answer)
                     wheres.append((t.name, p.partition_index))
-                looked_at += 1
-                if looked_at % ITEMS_PER_STEP == 0:
+                if pace.is_over(PARTITION_WORK):
                     _delete(context, request.group_id, wheres, waiting)
                     waiting, wheres = [], []
                     yield None
+            if pace.is_over(1):
+                yield None
         _delete(context, request.group_id, wheres, waiting)
     except KafkaError as error:
         return failed(request, context.version, error.code)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.common import ITEMS_PER_STEP, at_once_or_in_steps, topic_id, topic_name
+from broker.handlers.common import topic_id, topic_name
+from broker.handlers.each import Handled, id_work
 from coordinator.group.records import CommittedOffset
 from protocol.errors import Code, KafkaError
 from protocol.messages.offset_fetch import (
@@ -17,7 +18,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from storage.steps import Pace, Steps
+from storage.steps import Pace, Steps, begun
 
 CODE_FROM = 2
 GROUPS_FROM = 8
@@ -26,27 +27,24 @@ PARTITION_WORK = 3
 """What one partition costs, in the units of `Pace`."""
 
 
-def handle(context: Context, request: OffsetFetchRequest) -> OffsetFetchResponse | Steps[OffsetFetchResponse]:
+def handle(context: Context, request: OffsetFetchRequest) -> Handled[OffsetFetchResponse]:
     groups = request.groups
     if context.version < GROUPS_FROM:
-        topics = None
-        if request.topics is not None:
-            topics = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in request.topics]
-        groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
-    size = len(groups) + sum(_size(context, group) for group in groups[: ITEMS_PER_STEP + 1])
-    return at_once_or_in_steps(size, _fetch(context, request, groups))
-
-
-def _size(context: Context, asked: OffsetFetchRequestGroup) -> int:
-    """How many partitions a group is asked for."""
-    if asked.topics is None:
-        return context.broker.groups.shard(asked.group_id)[0].offset_count(asked.group_id)
-    return sum(len(topic.partition_indexes) + 1 for topic in asked.topics)
+        groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=None)]
+    return begun(_fetch(context, request, groups))
 
 
 def _fetch(context: Context, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]) -> Steps[OffsetFetchResponse]:
-    pace, answers = Pace(), []
+    pace, answers = Pace(begun=True), []
+    if context.version < GROUPS_FROM and request.topics is not None:
+        groups[0].topics = []
+        for asked in request.topics:
+            groups[0].topics.append(OffsetFetchRequestTopics(name=asked.name, partition_indexes=asked.partition_indexes))
+            if pace.is_over(1):
+                yield None
     for group in groups:
+        if pace.is_over(id_work(group.group_id)):
+            yield None
         answers.append((yield from _group(context, group, request.require_stable, pace)))
     if context.version >= GROUPS_FROM:
         return OffsetFetchResponse(groups=answers)
@@ -68,6 +66,8 @@ def _fetch(context: Context, request: OffsetFetchRequest, groups: list[OffsetFet
             if pace.is_over(PARTITION_WORK):
                 yield None
         topics.append(OffsetFetchResponseTopic(name=t.name, partitions=partitions))
+        if pace.is_over(1):
+            yield None
     return OffsetFetchResponse(topics=topics)
 
 

@@ -6,6 +6,8 @@ Version 3 fences by generation and member, 4 knows TRANSACTION_ABORTABLE, 5 adds
 from __future__ import annotations
 
 from broker.api import Context, Declaration
+from broker.handlers.each import Handled, made
+from broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
 from broker.verification import OFFSET_COMMIT_CODES, join_transaction
 from coordinator.cluster import OFFSETS_TOPIC
 from coordinator.group.offsets import TopicPartition
@@ -18,16 +20,23 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from storage.steps import Pace, Steps, begun
 
 IMPLICIT_ADD_FROM = 5
 ABORTABLE_FROM = 4
 
 
-def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+def handle(context: Context, request: TxnOffsetCommitRequest) -> Handled[TxnOffsetCommitResponse]:
+    return begun(_commit_all(context, request))
+
+
+def _commit_all(context: Context, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
+    """Many in batches that each stand for themselves, as OffsetCommit has them: the transaction makes one of them."""
     broker = context.broker
     now_ms = broker.env.steady_ms()
     codes: dict[TopicPartition, Code] = {}
     offsets: dict[TopicPartition, CommittedOffset] = {}
+    pace = Pace()
     for topic in request.topics:
         for p in topic.partitions:
             if broker.partitions.find(topic.name, p.partition_index) is None:
@@ -36,15 +45,25 @@ def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
                 offsets[topic.name, p.partition_index] = CommittedOffset(
                     p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms
                 )
+            if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
+                codes |= _codes(context, request, offsets, now_ms)
+                offsets = {}
+                yield None
+        if pace.is_over(1):
+            yield None
+    codes |= _codes(context, request, offsets, now_ms)
+    return (yield from made(lambda: _response(request, codes, Code.NONE), len(codes) + len(request.topics)))
+
+
+def _codes(
+    context: Context, request: TxnOffsetCommitRequest, offsets: dict[TopicPartition, CommittedOffset], now_ms: int
+) -> dict[TopicPartition, Code]:
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
-        if offsets:
-            codes |= _commit(context, request, offsets, now_ms)
+        return _commit(context, request, offsets, now_ms) if offsets else {}
     except KafkaError as error:
-        code = _code(error.code, context.version)
-        codes |= dict.fromkeys(offsets, code)
-    return _response(request, codes, Code.NONE)
+        return dict.fromkeys(offsets, _code(error.code, context.version))
 
 
 def _commit(

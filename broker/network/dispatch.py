@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 ELEMENTS_AT_ONCE = 2_000
 """A request with more elements in its arrays is decoded, and its answer encoded, beside the event loop."""
+LARGE_FRAME_BYTES = 1 << 20
+ELEMENTS_OF_LARGE_FRAMES = 64
+"""The same of a frame over `LARGE_FRAME_BYTES`, whose elements may each have a text of 32,767 bytes. One large batch is still
+decoded at once, as its records are left as they are."""
 ELEMENT_BYTES = 128
 """About what one element of an array takes in memory once it is decoded."""
 
@@ -107,10 +111,11 @@ class Dispatcher:
         return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at)
 
     def decode(self, route: Route, frame: memoryview) -> Any:
-        """The request. Raises `DecodeError`, `TooManyElements` above `ELEMENTS_AT_ONCE`."""
+        """The request. Raises `DecodeError`, `TooManyElements` where it has too many to be decoded at once."""
         version = route.context.version
         self._requests[route.api.key, version] += 1
-        return decode_body(route.codec.decode_request, frame, route.body_at, version, may_trail=True, max_elements=ELEMENTS_AT_ONCE)
+        at_once = ELEMENTS_AT_ONCE if len(frame) <= LARGE_FRAME_BYTES else ELEMENTS_OF_LARGE_FRAMES
+        return decode_body(route.codec.decode_request, frame, route.body_at, version, may_trail=True, max_elements=at_once)
 
     def handle(self, route: Route, request: Any) -> Any:
         """The handler's response, `Later`, steps or None."""

@@ -16,6 +16,8 @@ OWN_START_BYTES = 1 << 12
 """A buffer of a connection's own begins at least this large."""
 GROWTH = 4
 """A buffer grows to this many times what has arrived at most, never by the declared size of a frame alone."""
+RESERVE_FROM_BYTES = 1 << 20
+"""A buffer that grows beyond this gets addresses for its whole frame, and memory as bytes arrive: it is not copied again."""
 SPARE_BUFFER_BYTES = 2 << 20
 """Buffers up to this size are kept for the next connection that needs one."""
 SPARES_BYTES = 8 << 20
@@ -63,20 +65,17 @@ class ReceiveBuffers:
 
 
 class Frames:
-    """The unread bytes of one connection. ``own_bytes`` is the size of its own buffer, 0 while it has none."""
+    """The unread bytes of one connection. ``own_bytes`` is what its own buffer may take in memory, 0 while it has none."""
 
-    __slots__ = ("_buffers", "_end", "_max_frame_bytes", "_own", "_start")
+    __slots__ = ("_buffers", "_end", "_max_frame_bytes", "_own", "_start", "own_bytes")
 
     def __init__(self, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
         self._buffers = buffers
         self._max_frame_bytes = max_frame_bytes
         self._own: memoryview | None = None
+        self.own_bytes = 0
         self._start = 0
         self._end = 0
-
-    @property
-    def own_bytes(self) -> int:
-        return 0 if self._own is None else len(self._own)
 
     @property
     def unread_bytes(self) -> int:
@@ -84,7 +83,7 @@ class Frames:
 
     def room(self) -> memoryview:
         """Where the next bytes of the socket go."""
-        return self._buffers.shared if self._own is None else self._own[self._end :]
+        return self._buffers.shared if self._own is None else self._own[self._end : self.own_bytes]
 
     def received(self, count: int) -> None:
         """``count`` bytes were put into `room`."""
@@ -116,6 +115,7 @@ class Frames:
         """What `next` gave stays as it is until `settle`, whatever other connections receive meanwhile."""
         if self._own is None:
             self._own = self._buffers.detach()
+            self.own_bytes = len(self._own)
 
     def needed_bytes(self) -> int:
         """How large a buffer of its own the connection needs now for what is unread; 0 for none.
@@ -126,15 +126,18 @@ class Frames:
         if not unread:
             return 0
         # One byte more than has arrived, so that there is always room to receive into.
-        wanted = unread + 1
-        if unread >= SIZE_BYTES:
-            view = self._buffers.shared if self._own is None else self._own
-            (size,) = _SIZE.unpack_from(view, self._start)
-            wanted = max(wanted, SIZE_BYTES + min(size, self._max_frame_bytes))
-        wanted = max(min(wanted, GROWTH * unread), OWN_START_BYTES)
+        wanted = max(min(max(unread + 1, self._frame_bytes()), GROWTH * unread), OWN_START_BYTES)
         own = self.own_bytes
         # An own buffer with room behind what has arrived serves as it is, unless most of it is in vain.
         return own if unread < own <= GROWTH * wanted else wanted
+
+    def _frame_bytes(self) -> int:
+        """What the unread frame takes with its size, as far as it is declared yet."""
+        if self._end - self._start < SIZE_BYTES:
+            return 0
+        view = self._buffers.shared if self._own is None else self._own
+        (size,) = _SIZE.unpack_from(view, self._start)
+        return SIZE_BYTES + int(min(size, self._max_frame_bytes))
 
     def settle(self, *, may_grow: bool = True) -> None:
         """Frames given so far are done with: make room for what comes, in no more memory than it needs.
@@ -149,20 +152,20 @@ class Frames:
         needed = self.needed_bytes() if may_grow else max(unread + 1, OWN_START_BYTES)
         if not unread:
             self._own = None
-        elif own is not None and needed == len(own):
+        elif own is not None and needed == self.own_bytes:
             if self._start:
                 own[:unread] = bytes(own[self._start : self._end])
-        else:
+        elif own is None or self._start or not self.own_bytes < needed <= len(own):
             source = self._buffers.shared if own is None else own
-            self._own = self._buffers.take(needed)
+            self._own = self._buffers.take(needed if needed <= RESERVE_FROM_BYTES else max(needed, self._frame_bytes()))
             self._own[:unread] = source[self._start : self._end]
         if own is not None and self._own is not own:
             self._buffers.give(own)
-        self._start, self._end = 0, unread
+        self._start, self._end, self.own_bytes = 0, unread, needed if unread else 0
 
     def discard(self) -> None:
         """The connection is gone."""
         if self._own is not None:
             self._buffers.give(self._own)
             self._own = None
-        self._start = self._end = 0
+        self._start = self._end = self.own_bytes = 0

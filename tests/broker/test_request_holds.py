@@ -10,17 +10,34 @@ import pytest
 
 from broker.main import GC_THRESHOLDS
 from protocol.errors import Code
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
+)
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
 
@@ -103,6 +120,10 @@ def test_a_fetch_session_of_many_unknown_partitions(broker: TimedBroker) -> None
     assert longest_s < LOOP_HELD_S
 
 
+LONG_IDS = [f"{i}" + "x" * 32_000 for i in range(40)]
+"""Java's hash of each, which names its coordinator's partition, takes a millisecond and more."""
+FRAME_BYTES = 90 << 20
+
 REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
     "DescribeConfigs": lambda n: (DescribeConfigsRequest([DescribeConfigsResource(4, "1") for _ in range(300)]), 4),
     "DescribeTransactions": lambda n: (DescribeTransactionsRequest([f"id{i}" for i in range(20 * MANY)]), 0),
@@ -111,6 +132,50 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
             topics=[OffsetForLeaderTopic("t", [OffsetForLeaderPartition(partition=i) for i in range(20 * MANY)])]
         ),
         4,
+    ),
+    "DescribeTransactions of long ids": lambda n: (DescribeTransactionsRequest(LONG_IDS), 0),
+    "DescribeGroups of long ids": lambda n: (DescribeGroupsRequest(LONG_IDS), 6),
+    "DeleteGroups of long ids": lambda n: (DeleteGroupsRequest(LONG_IDS), 2),
+    "OffsetFetch of long ids": lambda n: (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(i, topics=[]) for i in LONG_IDS]), 9),
+    "OffsetFetch of all of long ids": lambda n: (
+        OffsetFetchRequest(groups=[OffsetFetchRequestGroup(i, topics=None) for i in LONG_IDS]),
+        9,
+    ),
+    "FindCoordinator": lambda n: (FindCoordinatorRequest(key_type=1, coordinator_keys=[f"i{i}" for i in range(60 * MANY)]), 4),
+    "AddPartitionsToTxn": lambda n: (
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x", v3_and_below_topics=[AddPartitionsToTxnTopic("t", list(range(20 * MANY)))]
+        ),
+        3,
+    ),
+    "AddPartitionsToTxn of many": lambda n: (
+        AddPartitionsToTxnRequest(
+            transactions=[
+                AddPartitionsToTxnTransaction(f"x{i}", 1, 0, topics=[AddPartitionsToTxnTopic("t", [0])]) for i in range(5 * MANY)
+            ]
+        ),
+        5,
+    ),
+    "TxnOffsetCommit": lambda n: (
+        TxnOffsetCommitRequest(
+            "x",
+            "g",
+            1,
+            0,
+            topics=[TxnOffsetCommitRequestTopic(f"t{i}", [TxnOffsetCommitRequestPartition()]) for i in range(10 * MANY)],
+        ),
+        3,
+    ),
+    "LeaveGroup": lambda n: (LeaveGroupRequest("g", members=[MemberIdentity(f"m{i}") for i in range(60 * MANY)]), 5),
+    "DescribeTopicPartitions": lambda n: (DescribeTopicPartitionsRequest([TopicRequest(f"t{i}") for i in range(20 * MANY)]), 0),
+    "DeleteTopics of none": lambda n: (DeleteTopicsRequest([DeleteTopicState(f"t{i}") for i in range(20 * MANY)]), 6),
+    "Metadata of long names": lambda n: (
+        MetadataRequest([MetadataRequestTopic(name=f"{i}" + "\u00e9" * 16_000) for i in range(1_500)]),
+        12,
+    ),
+    "a large frame": lambda n: (
+        ProduceRequest(acks=-1, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(FRAME_BYTES))])]),
+        9,
     ),
     "DeleteRecords": lambda n: (
         DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(i, 0) for i in range(10 * MANY)])]),
