@@ -85,12 +85,14 @@ class Declaration:
     """One API: its key, its handler, and the response that tells of a failure as a whole.
 
     ``is_bulky``: the answer may be far larger than the request, so it waits while too much waits to go out already.
+    ``is_small`` tells of a request whether its answer is small all the same.
     """
 
     key: int
     handle: Handler
     failed: Callable[[Any, int, Code], Any]
     is_bulky: bool = False
+    is_small: Callable[[Context, Any], bool] | None = None
 
     @property
     def codec(self) -> Api:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.config.settings import BrokerConfig
 from broker.config.topics import log_config
 from broker.partitions import Partition, tell_offline
 from broker.runtime import Runtime
@@ -56,6 +57,8 @@ SUPPORTED_FEATURES = {
     "transaction.version": (0, 2),
 }
 
+LOG_CONFIGS_KEPT = 1_000
+
 log = structlog.get_logger("cluster")
 
 
@@ -76,6 +79,7 @@ class Cluster:
             broker.env, Partition(broker.env, storage, broker.commit, broker.disk), self._replay, broker.stepping
         )
         self._producer_ids = (0, 0)
+        self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
         # What opening each partition has read of it, until the start has looked for torn transactions in it.
         self._read: dict[TopicPartition, TransactionHistory] = {}
 
@@ -164,7 +168,15 @@ class Cluster:
             log.warning("log_cut", directory=directory, reason=loss)
 
     def log_config(self, topic: str) -> LogConfig:
-        return log_config(self.state.config_of(TOPIC_RESOURCE, topic), self._broker.config)
+        """Many topics have the same configs of their own, most have none."""
+        own = self.state.config_of(TOPIC_RESOURCE, topic)
+        key = (self._broker.config, frozenset(own.items()))
+        known = self._log_configs.get(key)
+        if known is None:
+            if len(self._log_configs) >= LOG_CONFIGS_KEPT:
+                self._log_configs.clear()
+            known = self._log_configs[key] = log_config(own, self._broker.config)
+        return known
 
     # topics
 
@@ -219,13 +231,8 @@ class Cluster:
         self._runtime.execute(self.state.set_configs(resource_type, name, changes))
         if resource_type == BROKER_RESOURCE:
             self._broker.reconfigure()
-            # Many topics have the same configs of their own, most have none.
-            made: dict[frozenset[tuple[str, str]], LogConfig] = {}
             for topic in self.state.topics:
-                own = frozenset(self.state.config_of(TOPIC_RESOURCE, topic).items())
-                if own not in made:
-                    made[own] = self.log_config(topic)
-                self._set_log_config(topic, made[own])
+                self._set_log_config(topic, self.log_config(topic))
         elif name in self.state.topics:
             self._set_log_config(name, self.log_config(name))
 

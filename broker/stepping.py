@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from broker.env import Env
-from storage.steps import Steps
+from storage.steps import Pause, Steps
 
 T = TypeVar("T")
 
@@ -42,6 +42,7 @@ class Stepping:
         self._ready: deque[_Work[object]] = deque()
         self._aside_waiting: deque[tuple[_Work[object], Callable[[], None]]] = deque()
         self._aside_running = 0
+        self._paused = 0
         self._is_scheduled = False
         self._is_stopped = False
         self.longest_step_ms = 0.0
@@ -49,7 +50,7 @@ class Stepping:
 
     def __len__(self) -> int:
         """How much work is under way."""
-        return len(self._ready) + len(self._aside_waiting) + self._aside_running
+        return len(self._ready) + len(self._aside_waiting) + self._aside_running + self._paused
 
     def run(self, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
         """Carry ``steps`` to their end; the first step is taken in the next turn.
@@ -95,9 +96,18 @@ class Stepping:
                 return
             if aside is None:
                 self._ready.append(work)
+            elif isinstance(aside, Pause):
+                self._paused += 1
+                aside.then(lambda: self._resumed(work))
             else:
                 self._aside_waiting.append((work, aside))
                 self._run_aside()
+
+    def _resumed(self, work: _Work[object]) -> None:
+        self._paused -= 1
+        if not self._is_stopped:
+            self._ready.append(work)
+            self._schedule()
 
     def _run_aside(self) -> None:
         while self._aside_waiting and self._aside_running < ASIDE_AT_ONCE:

@@ -7,8 +7,32 @@ from typing import TypeVar, cast
 
 T = TypeVar("T")
 
-Step = Callable[[], None] | None
-"""``None``: others may go first. A callable blocks and shares no state: run it aside, then go on; its error is raised in here."""
+
+class Pause:
+    """A step that lasts until somebody ends it, for work that waits for other work."""
+
+    __slots__ = ("_is_over", "_then")
+
+    def __init__(self) -> None:
+        self._is_over = False
+        self._then: Callable[[], None] | None = None
+
+    def then(self, go_on: Callable[[], None]) -> None:
+        """Have ``go_on`` called when it is over, at once where it is already."""
+        if self._is_over:
+            go_on()
+        else:
+            self._then = go_on
+
+    def end(self) -> None:
+        then, self._is_over, self._then = self._then, True, None
+        if then is not None:
+            then()
+
+
+Step = Callable[[], None] | Pause | None
+"""``None``: others may go first. A callable blocks and shares no state: run it aside, then go on; its error is raised in here.
+A `Pause`: go on when it is over."""
 
 Steps = Generator[Step, None, T]
 
@@ -39,6 +63,7 @@ def run(steps: Steps[T]) -> T:
             aside = next(steps)
         except StopIteration as ended:
             return cast(T, ended.value)
+        assert not isinstance(aside, Pause), "there is nobody else who could end it"
         if aside is not None:
             aside()
 

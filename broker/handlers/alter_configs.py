@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.api import Context, Declaration
-from broker.handlers.config_changes import CHANGE_WORK, apply, check_keys, check_named_once, check_resource, repeated
+from broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
 from broker.handlers.each import Handled, for_each
 from protocol.errors import Code, KafkaError
 from protocol.messages.alter_configs import (
@@ -20,7 +20,7 @@ def handle(context: Context, request: AlterConfigsRequest) -> Handled[AlterConfi
         request.resources,
         lambda resource: _alter(context, resource, twice, request.validate_only),
         lambda results: AlterConfigsResponse(0, list(results)),
-        work=CHANGE_WORK,
+        work=change_work,
     )
 
 

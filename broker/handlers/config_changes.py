@@ -7,8 +7,8 @@ org.apache.kafka.controller.ConfigurationControlManager).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.config.definitions import LISTENER_PREFIX, ConfigError, broker_definitions
 from broker.config.topics import validate_all
@@ -18,8 +18,11 @@ from protocol.errors import Code, KafkaError
 if TYPE_CHECKING:
     from broker.broker import Broker
 
+MAX_CONFIGS = 1_000
+"""Entries of one resource in one request, and configs that a broker may have set: Kafka knows some 370 names, but takes any.
+Kafka's own bound is 10,000 records in one operation, with the same code."""
 CHANGE_WORK = 100
-"""What changing a resource's configs takes, in the units of `storage.steps`: about a fifth of a millisecond."""
+ENTRY_WORK = 10
 _FIXED = {"listeners", "listener.security.protocol.map"}
 """Dynamic in Kafka; here a listener is opened at the start only."""
 
@@ -32,6 +35,9 @@ class _Config(Protocol):
 class _Resource(Protocol):
     resource_type: int
     resource_name: str
+
+    @property
+    def configs(self) -> Sequence[Any]: ...
 
 
 def repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:
@@ -64,11 +70,24 @@ def check_resource(broker: Broker, resource_type: int, name: str) -> None:
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
-def check_keys(configs: Sequence[_Config], may_be_null: Sequence[_Config] = ()) -> None:
-    """Raises INVALID_REQUEST for a key that is named twice and for one without a value."""
+def check_count(count: int) -> None:
+    """Raises POLICY_VIOLATION (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+    if count > MAX_CONFIGS:
+        reason = f"{count} configs of one resource, at most {MAX_CONFIGS} are taken"
+        raise KafkaError(Code.POLICY_VIOLATION, f"Unable to perform excessively large batch operation: {reason}.")
+
+
+def change_work(resource: _Resource) -> int:
+    """What changing a resource's configs takes, in the units of `storage.steps`."""
+    return CHANGE_WORK + len(resource.configs) * ENTRY_WORK
+
+
+def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = lambda _: False) -> None:
+    """Raises INVALID_REQUEST for a key that is named twice and for one without a value, POLICY_VIOLATION for too many."""
+    check_count(len(configs))
     if len({c.name for c in configs}) < len(configs):
         raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
-    nulls = [c.name for c in configs if c.value is None and c not in may_be_null]
+    nulls = [c.name for c in configs if c.value is None and not may_be_null(c)]
     if nulls:
         raise KafkaError(Code.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
 
@@ -90,6 +109,7 @@ def apply(broker: Broker, resource_type: int, name: str, changes: Mapping[str, s
 
 def _check_broker(broker: Broker, name: str, wanted: Mapping[str, str]) -> None:
     """Raises INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are taken, as Kafka's plugins need them."""
+    check_count(len(wanted))
     known = {key: broker_definitions()[key] for key in wanted if key in broker_definitions()}
     static = [key for key, definition in known.items() if not definition.is_dynamic or key in _FIXED]
     if static:

@@ -7,6 +7,7 @@ from collections import Counter
 from broker.api import Context, Declaration
 from broker.config.definitions import ConfigError
 from broker.config.topics import validate_all
+from broker.handlers.config_changes import check_count
 from broker.handlers.configs import topic_entries
 from broker.handlers.each import Handled, each, made
 from coordinator.cluster import check_creatable
@@ -46,6 +47,7 @@ def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Cre
     broker = context.broker
     check_creatable(asked.name)
     count = _partition_count(context, asked)
+    check_count(len(asked.configs))
     configs: dict[str, str] = {}
     for config in asked.configs:
         if config.value is None:

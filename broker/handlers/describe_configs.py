@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from broker.api import Context, Declaration
 from broker.config.definitions import documentation
 from broker.handlers.configs import Entry, broker_entries, cluster_entries, topic_entries
-from broker.handlers.each import Handled, for_each
+from broker.handlers.each import Handled, made
 from coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
 from protocol.errors import Code, KafkaError
 from protocol.messages.describe_configs import (
@@ -16,25 +18,36 @@ from protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from storage.steps import Pace, Steps, begun
+
+RESOURCE_WORK = 500
+"""What a resource takes, in the units of `storage.steps`."""
 
 
 def handle(context: Context, request: DescribeConfigsRequest) -> Handled[DescribeConfigsResponse]:
-    return for_each(
-        request.resources,
-        lambda resource: _describe(context, request, resource),
-        lambda results: DescribeConfigsResponse(0, list(results)),
-        work=500,
-    )
+    return begun(_in_steps(context, request))
 
 
-def _describe(context: Context, request: DescribeConfigsRequest, asked: DescribeConfigsResource) -> DescribeConfigsResult:
+def _in_steps(context: Context, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+    results, pace = [], Pace(begun=True)
+    for resource in request.resources:
+        if pace.is_over(RESOURCE_WORK):
+            yield None
+        keys = resource.configuration_keys or []
+        # No keys at all are all keys.
+        wanted: set[str] = yield from made(partial(set, keys), len(keys))
+        results.append(_describe(context, request, resource, wanted))
+    return DescribeConfigsResponse(0, results)
+
+
+def _describe(
+    context: Context, request: DescribeConfigsRequest, asked: DescribeConfigsResource, wanted: set[str]
+) -> DescribeConfigsResult:
     kind, name = asked.resource_type, asked.resource_name
     try:
         entries = _entries(context, kind, name)
     except KafkaError as error:
         return DescribeConfigsResult(error.code, error.message, kind, name)
-    # No keys at all are all keys.
-    wanted = set(asked.configuration_keys or ())
     shown = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
     return DescribeConfigsResult(0, "", kind, name, shown)
 

@@ -20,7 +20,7 @@ Handled: TypeAlias = Answer | Steps[Answer]
 """What a handler gives whose answer may take steps."""
 
 Work: TypeAlias = int | Callable[[Item], int]
-"""Units of about two microseconds, as in `storage.steps`, that one item takes, or how to tell of each."""
+"""Units of about two microseconds, as in `storage.steps`, that one item takes, or how to tell of each before it is done."""
 
 MADE_AT_ONCE = 200
 """Elements of a request that are looked at together without a step: with texts as long as they come, a few milliseconds' work."""
@@ -65,8 +65,8 @@ def each(
         if pace.is_over(done):
             is_long = True
             yield None
-        results.append(one(item))
         done = work if isinstance(work, int) else work(item)
+        results.append(one(item))
     if not is_long and not pace.is_over(done):
         return answer(iter(results))
     answers: list[Answer] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.api import Context, Declaration
 from broker.config.definitions import broker_definitions, topic_definitions
-from broker.handlers.config_changes import CHANGE_WORK, apply, check_keys, check_named_once, check_resource, repeated
+from broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
 from broker.handlers.each import Handled, for_each
 from coordinator.cluster import TOPIC_RESOURCE
 from protocol.errors import Code, KafkaError
@@ -26,7 +26,7 @@ def handle(context: Context, request: IncrementalAlterConfigsRequest) -> Handled
         request.resources,
         lambda resource: _alter(context, resource, twice, request.validate_only),
         lambda results: IncrementalAlterConfigsResponse(0, list(results)),
-        work=CHANGE_WORK,
+        work=change_work,
     )
 
 
@@ -37,7 +37,7 @@ def _alter(
     kind, name = asked.resource_type, asked.resource_name
     try:
         check_named_once(asked, twice)
-        check_keys(asked.configs, may_be_null=[c for c in asked.configs if c.config_operation == DELETE])
+        check_keys(asked.configs, may_be_null=lambda config: config.config_operation == DELETE)
         check_resource(broker, kind, name)
         own = broker.cluster.state.config_of(kind, name)
         changes = {config.name: _value(kind, config, own.get(config.name)) for config in asked.configs}

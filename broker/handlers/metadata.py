@@ -20,6 +20,10 @@ from protocol.messages.metadata import (
 from protocol.primitives import NO_UUID
 from storage.steps import Steps, begun
 
+SMALL_ENTRIES = 100
+"""Topics and partitions of an answer that counts as small: some kilobytes."""
+CREATE_WORK = 60
+"""What a name takes of which there is no topic, in the units of `storage.steps`: it may be made."""
 IDS_FROM = 12
 """Topic ids are in the schema from version 10, and taken from this one."""
 
@@ -62,7 +66,10 @@ def _in_steps(context: Context, request: MetadataRequest) -> Steps[MetadataRespo
     by_name = broker.cluster.state.topics
     return (
         yield from each(
-            names, lambda name: _by_name(context, request, name), answer, work=lambda name: 15 + _work(by_name.get(name))
+            names,
+            lambda name: _by_name(context, request, name),
+            answer,
+            work=lambda name: _work(by_name[name]) if name in by_name else CREATE_WORK,
         )
     )
 
@@ -123,4 +130,13 @@ def failed(request: MetadataRequest, version: int, code: Code) -> MetadataRespon
     )
 
 
-API = Declaration(3, handle, failed, is_bulky=True)
+def is_small(context: Context, request: MetadataRequest) -> bool:
+    """A producer or a consumer that asks where its few topics are does not wait behind those that read much."""
+    if request.topics is None or (context.version == 0 and not request.topics):
+        return False
+    state = context.broker.cluster.state
+    topics = [state.topics_by_id.get(t.topic_id) or state.topics.get(t.name or "") for t in request.topics]
+    return len(topics) + sum(topic.partition_count for topic in topics if topic is not None) <= SMALL_ENTRIES
+
+
+API = Declaration(3, handle, failed, is_bulky=True, is_small=is_small)

@@ -23,6 +23,8 @@ from storage.steps import Pace, Steps, begun
 CODE_FROM = 2
 GROUPS_FROM = 8
 IDS_FROM = 10
+SMALL_ENTRIES = 20
+"""Partitions of an answer that counts as small: at the default metadata bound 80 KiB."""
 PARTITION_WORK = 3
 """What one partition costs, in the units of `Pace`."""
 
@@ -137,4 +139,11 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
     return OffsetFetchResponse(topics=topics)
 
 
-API = Declaration(9, handle, failed, is_bulky=True)
+def is_small(context: Context, request: OffsetFetchRequest) -> bool:
+    """Whether a few partitions are named, whose metadata is `offset.metadata.max.bytes` each at most."""
+    asked = request.groups if context.version >= GROUPS_FROM else [request]
+    topics = [group.topics for group in asked]
+    return all(t is not None for t in topics) and sum(len(t.partition_indexes) for ts in topics for t in ts or ()) <= SMALL_ENTRIES
+
+
+API = Declaration(9, handle, failed, is_bulky=True, is_small=is_small)

@@ -209,8 +209,7 @@ def _rules(context: Context, partition: Partition) -> Rules:
 def _check_aside(context: Context, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> Steps[int]:
     """A batch that takes long to look at: inflated beside the loop, within the memory that all requests share."""
     stream, memory = RecordStream(batch, header, allowance), context.broker.inflating
-    while not memory.take(stream.memory_bytes):
-        yield None
+    yield from memory.take(stream.memory_bytes)
     left_bytes = allowance.left_bytes
     try:
         checked_ms = yield from check_in_steps(batch, header, rules, allowance, stream)

@@ -87,13 +87,15 @@ class ResponseBudget:
         self.note(holder, 0)
         self._waiting.pop(holder, None)
 
-    def must_wait(self, holder: Held) -> bool:
-        """Whether a request with an answer that may be large must wait; then `Held.go_on` is called later."""
-        if self._total_bytes < self.limit_bytes or self._refreshed() < self.limit_bytes:
-            return False
+    @property
+    def is_used_up(self) -> bool:
+        """Whether a request with an answer that may be large must wait."""
+        return self._total_bytes >= self.limit_bytes and self._refreshed() >= self.limit_bytes
+
+    def wait(self, holder: Held) -> None:
+        """`Held.go_on` is called when there is room again."""
         self._waiting[holder] = None
         self._watch()
-        return True
 
     def _refreshed(self) -> int:
         """The sum as of now: sockets take bytes without a word."""

@@ -265,8 +265,9 @@ class Connection(asyncio.BufferedProtocol):
         dispatcher = self._dispatcher
         try:
             route, correlation_id = dispatcher.route(frame)
-            if route.api.is_bulky and self._response_budget.must_wait(self):
+            if route.api.is_bulky and self._response_budget.is_used_up and not dispatcher.is_small(route, frame):
                 self._frames.put_back(frame)
+                self._response_budget.wait(self)
                 self._hold(Hold.RESPONSES)
                 return
             request = dispatcher.decode(route, frame)

@@ -10,6 +10,7 @@ import structlog
 
 from broker.api import SERVED, Context, Declaration, Later, declaration, newest_version
 from broker.network.answers import merged
+from broker.network.budgets import SMALL_BYTES
 from protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from protocol.errors import Code, KafkaError
 from protocol.messages import APIS
@@ -116,6 +117,15 @@ class Dispatcher:
         self._requests[route.api.key, version] += 1
         at_once = ELEMENTS_AT_ONCE if len(frame) <= LARGE_FRAME_BYTES else ELEMENTS_OF_LARGE_FRAMES
         return decode_body(route.codec.decode_request, frame, route.body_at, version, may_trail=True, max_elements=at_once)
+
+    def is_small(self, route: Route, frame: memoryview) -> bool:
+        """Whether a request of an API with bulky answers has a small one. Raises `DecodeError`, or `TooManyElements`."""
+        is_small = route.api.is_small
+        if is_small is None or len(frame) > SMALL_BYTES:
+            return False
+        return is_small(
+            route.context, decode_body(route.codec.decode_request, frame, route.body_at, route.context.version, may_trail=True)
+        )
 
     def handle(self, route: Route, request: Any) -> Any:
         """The handler's response, `Later`, steps or None."""

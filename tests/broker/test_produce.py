@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header, renew_crc
 from storage.log import Log
-from storage.steps import Steps, run
+from storage.steps import Pause, Steps, run
 from tests.raw import create
 from tests.scenarios.batches import batch, record
 from tests.simulated import SimulatedBroker
@@ -182,11 +183,20 @@ def test_a_client_that_leaves_gives_back_what_it_held(simulated: SimulatedBroker
 def test_inflating_waits_for_memory(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     memory = simulated.broker.inflating
-    assert memory.take(memory.limit_bytes)
-    steps = handled(simulated, request("t", {0: bytes(build_batch([(b"k", b"v")] * 9_000, simulated.now_ms(), compression=ZSTD))}))
-    assert [next(steps) for _ in range(10)] == [None] * 10
+    run(memory.take(memory.limit_bytes))
+    raw = bytes(build_batch([(b"k", b"v")] * 9_000, simulated.now_ms(), compression=ZSTD))
+    waiting = [handled(simulated, request("t", {0: raw})) for _ in range(3)]
+    pauses = [next(steps) for steps in waiting]
+    assert all(isinstance(pause, Pause) for pause in pauses), "they cost nothing while they wait"
+    woken: list[int] = []
+    for at, pause in enumerate(pauses):
+        pause.then(partial(woken.append, at))
+    waiting[1].close()
     memory.give(memory.limit_bytes)
-    assert run(steps).responses[0].partition_responses[0].error_code == 0
+    assert woken == [0, 2]
+    for at in woken:
+        assert run(waiting[at]).responses[0].partition_responses[0].error_code == 0
+    assert memory.used_bytes == 0
 
 
 def test_a_bomb_among_the_coordinators_records_does_not_keep_the_broker_from_starting(simulated: SimulatedBroker) -> None:

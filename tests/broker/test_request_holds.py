@@ -15,7 +15,8 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -25,6 +26,9 @@ from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsR
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
+from protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -124,6 +128,11 @@ LONG_IDS = [f"{i}" + "x" * 32_000 for i in range(40)]
 """Java's hash of each, which names its coordinator's partition, takes a millisecond and more."""
 FRAME_BYTES = 90 << 20
 
+
+def configs_of(make: Callable[[str, str], Any]) -> list[Any]:
+    return [make(f"c{i}", "1") for i in range(20 * MANY)]
+
+
 REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
     "DescribeConfigs": lambda n: (DescribeConfigsRequest([DescribeConfigsResource(4, "1") for _ in range(300)]), 4),
     "DescribeTransactions": lambda n: (DescribeTransactionsRequest([f"id{i}" for i in range(20 * MANY)]), 0),
@@ -176,6 +185,19 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
     "a large frame": lambda n: (
         ProduceRequest(acks=-1, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(FRAME_BYTES))])]),
         9,
+    ),
+    "CreateTopics of many configs": lambda n: (
+        CreateTopicsRequest([CreatableTopic("c", 1, 1, [], configs_of(CreatableTopicConfig))]),
+        7,
+    ),
+    "AlterConfigs of many": lambda n: (AlterConfigsRequest([AlterConfigsResource(4, "", configs_of(AlterableConfig))]), 2),
+    "IncrementalAlterConfigs that deletes many": lambda n: (
+        IncrementalAlterConfigsRequest([IncrementalResource(4, "", configs_of(lambda name, _: IncrementalConfig(name, 1, None)))]),
+        1,
+    ),
+    "DescribeConfigs of many keys": lambda n: (
+        DescribeConfigsRequest([DescribeConfigsResource(4, "1", [f"k{i}" for i in range(60 * MANY)])]),
+        4,
     ),
     "DeleteRecords": lambda n: (
         DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(i, 0) for i in range(10 * MANY)])]),

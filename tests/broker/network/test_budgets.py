@@ -55,12 +55,12 @@ class TestResponses:
 
     def test_nobody_waits_while_there_is_room(self, budget: ResponseBudget) -> None:
         self.hold(budget, Client("slow"), LIMIT_BYTES - 1)
-        assert not budget.must_wait(Client("reader"))
+        assert not budget.is_used_up
 
     def test_what_sockets_have_taken_meanwhile_counts(self, budget: ResponseBudget) -> None:
         slow = self.hold(budget, Client("slow"), LIMIT_BYTES)
         slow.unsent = 10
-        assert not budget.must_wait(Client("reader"))
+        assert not budget.is_used_up
         assert budget.used_bytes == 10
 
     def test_the_largest_that_takes_nothing_is_closed(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
@@ -68,14 +68,15 @@ class TestResponses:
         large = self.hold(budget, Client("large"), LIMIT_BYTES // 2)
         steady = self.hold(budget, Client("steady"), LIMIT_BYTES // 2)
         reader = Client("reader")
-        assert budget.must_wait(reader)
+        assert budget.is_used_up
+        budget.wait(reader)
         for _ in range(int(2 * STALL_MS / CHECK_MS)):
             steady.sent += 1
             env.advance(CHECK_MS)
         assert large.closed and not small.closed and not steady.closed
         assert reader.went_on == 1
         assert budget.closed_count == 1
-        assert not budget.must_wait(reader)
+        assert not budget.is_used_up
 
     def test_nobody_is_closed_while_nobody_waits(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
         slow = self.hold(budget, Client("slow"), 2 * LIMIT_BYTES)
@@ -84,7 +85,8 @@ class TestResponses:
 
     def test_who_is_gone_holds_nothing_and_waits_for_nothing(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
         slow, reader = self.hold(budget, Client("slow"), 2 * LIMIT_BYTES), Client("reader")
-        assert budget.must_wait(reader)
+        assert budget.is_used_up
+        budget.wait(reader)
         budget.remove(reader)
         budget.remove(slow)
         env.advance(10 * STALL_MS)
