@@ -73,7 +73,7 @@ class Broker:
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.disk = DiskHealth(env, self.settings.log_dirs)
         # Only where answers must wait for the disk.
-        self.commit = GroupCommit(env, self.disk_failed) if self.settings.ottla_durability == POWER else None
+        self.commit = GroupCommit(env, self.disk_failed, self._disk_short) if self.settings.ottla_durability == POWER else None
         self.partitions = Partitions(env, self.directory, self.commit, self.disk)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
@@ -157,6 +157,10 @@ class Broker:
         self.disk.failed(error)
         for storage in self.directory.logs.values():
             storage.is_failed = True
+
+    def _disk_short(self, error: OSError) -> None:
+        """A file could not be opened to be synced; it comes again."""
+        self.disk.refused(self.directory.path, error)
 
     def _identify(self) -> None:
         identity = read_identity(self.env.fs, self.directory.path)

@@ -19,7 +19,8 @@ PROBE_MIN_BYTES = 4_096
 PROBE_MAX_BYTES = 1 << 20
 QUIET_MS = 60_000
 """How long nothing must be refused before a probe ends a refusal that was not for lack of space."""
-_FOR_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
+"""What a probe can tell the end of: it needs space and a descriptor. Whether a quota of one file is over it cannot."""
 
 log = structlog.get_logger("disk")
 

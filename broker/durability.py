@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from broker.env import Env
 from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from storage.filesystem import is_shortage
 from storage.log import Log
 
 Waiter = Callable[[bool], None]
@@ -21,12 +22,23 @@ _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
 """A decision is synced after the data it decides on: a Prepare record on disk means that its records are there too."""
 
 
-class GroupCommit:
-    """Syncs what partitions have written. ``on_failure`` is called once, when a sync has failed."""
+SHORTAGE_RETRY_MS = 100
+"""How long after a round that found no descriptor the next one begins."""
+SPARED_DESCRIPTORS = 8
+"""Log files that such a round closes for the next one, which needs one descriptor at a time."""
 
-    def __init__(self, env: Env, on_failure: Callable[[BaseException], None]) -> None:
+
+class GroupCommit:
+    """Syncs what partitions have written. ``on_failure`` is called once, when a sync has failed.
+
+    A file that cannot be opened for want of a descriptor was not synced, and nothing is known to be lost: ``on_shortage`` is
+    told, and the round comes again while all that wait for it go on waiting.
+    """
+
+    def __init__(self, env: Env, on_failure: Callable[[BaseException], None], on_shortage: Callable[[OSError], None]) -> None:
         self._env = env
         self._on_failure = on_failure
+        self._on_shortage = on_shortage
         # path -> rank; directories, where files are new, come with their files.
         self._dirty: dict[str, int] = {}
         self._new_directories: set[str] = set()
@@ -79,9 +91,10 @@ class GroupCommit:
         self._is_scheduled = False
         if self._is_syncing or not self._dirty:
             return
-        paths = sorted(self._dirty, key=lambda p: self._dirty[p])
-        directories = sorted(self._new_directories)
-        self._dirty, self._new_directories = {}, set()
+        dirty, self._dirty = self._dirty, {}
+        new_directories, self._new_directories = self._new_directories, set()
+        paths = sorted(dirty, key=lambda p: dirty[p])
+        directories = sorted(new_directories)
         self._in_flight, self._waiting = self._waiting, []
         self._is_syncing = True
         self.rounds += 1
@@ -96,7 +109,25 @@ class GroupCommit:
                 with suppress(FileNotFoundError):
                     fs.sync_file(path)
 
-        self._env.run_aside(sync, self._synced)
+        def synced(error: BaseException | None) -> None:
+            if isinstance(error, OSError) and is_shortage(error):
+                self._try_again(dirty, new_directories, error)
+            else:
+                self._synced(error)
+
+        self._env.run_aside(sync, synced)
+
+    def _try_again(self, dirty: dict[str, int], new_directories: set[str], error: OSError) -> None:
+        """Some of the round may be on disk; all of it is synced again, together with what was written since."""
+        self._is_syncing = False
+        self._dirty = dirty | self._dirty
+        self._new_directories |= new_directories
+        self._waiting = self._in_flight + self._waiting
+        self._in_flight = []
+        self._on_shortage(error)
+        self._env.fs.spare_descriptors(SPARED_DESCRIPTORS)
+        self._is_scheduled = True
+        self._env.call_later(SHORTAGE_RETRY_MS, self._begin)
 
     def _synced(self, error: BaseException | None) -> None:
         self._is_syncing = False

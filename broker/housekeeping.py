@@ -14,6 +14,7 @@ from broker.network.listener import IDLE_TICK_MS
 from broker.partitions import disk_refused
 from protocol.errors import Code, KafkaError
 from storage.cleaning import Interrupted, filthiest
+from storage.filesystem import is_shortage
 from storage.log import Log
 from storage.steps import Steps
 
@@ -133,6 +134,8 @@ class Housekeeping:
         try:
             yield from directory.settle(list(directory.logs.values()))
         except OSError as error:
+            if is_shortage(error):
+                raise
             self._broker.disk_failed(error)
 
     def compact(self) -> Steps[None]:

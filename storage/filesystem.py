@@ -27,6 +27,11 @@ def is_damage(error: OSError) -> bool:
     return error.errno in HOPELESS
 
 
+def is_shortage(error: OSError) -> bool:
+    """Whether no descriptor was left. Nothing was opened, so nothing was written or synced, and trying again is right."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
 class File(Protocol):
     """An append-only file with random reads. ``size`` is in bytes and always what was acknowledged."""
 
@@ -85,6 +90,10 @@ class Filesystem(Protocol):
 
     def write_file(self, path: str, data: Buffer) -> None:
         """Replace a file as a whole: after a crash it holds the old content or the new, never a mixture."""
+        ...
+
+    def spare_descriptors(self, count: int) -> None:
+        """Close up to ``count`` files that are kept open, so that work beside the loop finds descriptors. Never raises."""
         ...
 
     def sync_file(self, path: str) -> None:

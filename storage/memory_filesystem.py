@@ -78,6 +78,8 @@ class MemoryFilesystem:
 
     def sync_dir(self, path: str) -> None: ...
 
+    def spare_descriptors(self, count: int) -> None: ...
+
     def rename(self, old: str, new: str) -> None:
         if old in self.files:
             self.files[new] = self.files.pop(old)

@@ -10,14 +10,13 @@ import stat
 from contextlib import suppress
 
 from protocol.primitives import Buffer
-from storage.filesystem import Damaged
+from storage.filesystem import Damaged, is_shortage
 
 MAX_OPEN_FILES = 2_000
 """Descriptors kept open where nobody says how many there may be."""
 
 _PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """A link is not followed: what it points to is not the broker's to write. Opening a pipe does not wait for its other end."""
-_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 
 
 class RealFile:
@@ -168,7 +167,7 @@ class RealFilesystem:
             except OSError as error:
                 if error.errno == errno.ELOOP:
                     raise Damaged(path, "a symbolic link is in the place of a file") from error
-                if error.errno not in _TOO_MANY_OPEN or not self._open_files:
+                if not is_shortage(error) or not self._open_files:
                     raise
                 next(iter(self._open_files)).close()
 
@@ -201,6 +200,10 @@ class RealFilesystem:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+
+    def spare_descriptors(self, count: int) -> None:
+        for file in list(self._open_files)[:count]:
+            file.close()
 
     def sync_file(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | _PLAIN)

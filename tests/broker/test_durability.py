@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 
 import pytest
@@ -19,8 +20,17 @@ class Slow(MemoryFilesystem):
         super().__init__()
         self.synced: list[str] = []
         self.fails = False
+        self.shortages = 0
+        """How many more files cannot be opened for want of a descriptor."""
+        self.spared = 0
+
+    def spare_descriptors(self, count: int) -> None:
+        self.spared += count
 
     def sync_file(self, path: str) -> None:
+        if self.shortages:
+            self.shortages -= 1
+            raise OSError(errno.EMFILE, "Too many open files", path)
         if self.fails:
             raise OSError(5, "Input/output error")
         self.synced.append(path)
@@ -110,6 +120,21 @@ def test_after_a_failed_sync_nothing_is_promised_any_more(world: World, fs: Slow
     assert perform(world, "topic u") != ""
 
 
+def test_a_file_that_cannot_be_opened_for_want_of_a_descriptor_is_synced_later(world: World, fs: Slow) -> None:
+    """Nothing was tried, so nothing is lost: the answer waits, and the directory goes on."""
+    for command in ("topic t", "A = init", "produce A t"):
+        perform(world, command)
+    fs.synced.clear()
+    fs.shortages = 3
+    assert perform(world, "produce A t") == "NONE @1"
+    assert fs.synced[-1] == "/data/t-0/00000000000000000000.log"
+    assert fs.spared, "files that are kept open give way"
+    assert world.broker.broker.disk.refused_writes == 3, "health and metrics tell of it"  # type: ignore[attr-defined]
+    assert perform(world, "produce A t") == "NONE @2"
+    world.broker.sleep(2_000)  # type: ignore[attr-defined]
+    assert world.broker.broker.disk.is_sound, "what has passed is not told for a minute"  # type: ignore[attr-defined]
+
+
 def test_a_topic_may_be_deleted_while_it_is_synced(world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     def sync_file(path: str) -> None:
         if path not in fs.files:
@@ -145,4 +170,20 @@ def test_a_failed_sync_of_what_is_settled_fails_the_directory_too(fs: Slow) -> N
     world.close()
     broker.stop()
     assert not any(path.endswith(".kafka_cleanshutdown") for path in fs.files)
+    broker.abandon()
+
+
+def test_a_checkpoint_that_finds_no_descriptor_comes_again(fs: Slow) -> None:
+    broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
+    world = World(broker, "ottla", "")
+    for command in ("topic t internal.segment.bytes=200", "A = init", "produce A t size=100", "produce A t size=100"):
+        perform(world, command)
+    fs.shortages = 1
+    broker.sleep(1_500)
+    assert not fs.synced
+    broker.sleep(2_500)
+    assert fs.synced
+    assert perform(world, "produce A t").startswith("NONE")
+    assert broker.broker.disk.is_sound
+    world.close()
     broker.abandon()

@@ -85,6 +85,8 @@ class TracingFilesystem:
         self.trace.append(Op("sync", path))
         self.real.sync_file(path)
 
+    def spare_descriptors(self, count: int) -> None: ...
+
     def sync_dir(self, path: str) -> None:
         self.trace.append(Op("sync_dir", path))
 
