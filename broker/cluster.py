@@ -28,6 +28,7 @@ from storage.identity import DirectoryError
 from storage.log import Log
 from storage.log_dir import TopicPartition
 from storage.recovery import Report
+from storage.steps import Pace, Steps, begun
 from storage.transaction_history import TransactionHistory
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ SUPPORTED_FEATURES = {
     "transaction.version": (0, 2),
 }
 
+PARTITIONS_AT_ONCE = 100
+OPEN_WORK = 15
+"""What putting a new partition into service takes, in the units of `storage.steps`."""
 LOG_CONFIGS_KEPT = 1_000
 
 log = structlog.get_logger("cluster")
@@ -79,6 +83,7 @@ class Cluster:
             broker.env, Partition(broker.env, storage, broker.commit, broker.disk), self._replay, broker.stepping
         )
         self._producer_ids = (0, 0)
+        broker.partitions.open_missing = self.open_missing
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
         # What opening each partition has read of it, until the start has looked for torn transactions in it.
         self._read: dict[TopicPartition, TransactionHistory] = {}
@@ -148,7 +153,7 @@ class Cluster:
             # Nobody can say. It is opened, which takes it offline.
             return True
 
-    def _open(self, topic: Topic, index: int, config: LogConfig, *, exists: bool) -> None:
+    def _open(self, topic: Topic, index: int, config: LogConfig, *, exists: bool) -> Partition:
         broker = self._broker
         if exists:
             storage, report = broker.directory.open(topic.name, index, config, broker.env.now_ms(), topic.topic_id)
@@ -160,7 +165,9 @@ class Cluster:
         else:
             storage = broker.directory.create(topic.name, index, config, topic.topic_id)
         storage.leader_epoch = topic.leader_epochs[index]
-        broker.partitions.add(storage)
+        # Where a sync has failed nothing more is taken, also where nothing was written yet.
+        storage.is_failed |= broker.disk.has_failed
+        return broker.partitions.add(storage)
 
     def _tell(self, directory: str, report: Report) -> None:
         self.has_lost |= bool(report.losses)
@@ -184,10 +191,17 @@ class Cluster:
         """Raises `KafkaError`, with nothing changed."""
         topic_id = self._broker.env.random_uuid()
         self._runtime.execute(self.state.create_topic(name, topic_id, partition_count, configs))
+        return self._created(name, partition_count)
+
+    def create_large_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Steps[Topic]:
+        """`create_topic` of thousands of partitions. Raises `KafkaError`, with nothing changed."""
+        topic_id = self._broker.env.random_uuid()
+        yield from self._runtime.execute_large(lambda: self.state.create_topic(name, topic_id, partition_count, configs))
+        return self._created(name, partition_count)
+
+    def _created(self, name: str, partition_count: int) -> Topic:
         topic = self.state.topics[name]
-        config = self.log_config(name)
-        for index in range(partition_count):
-            self._open(topic, index, config, exists=False)
+        self._open_new(topic, 0)
         log.info("topic_created", topic=name, partitions=partition_count)
         return topic
 
@@ -208,18 +222,48 @@ class Cluster:
             configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
         return self.create_topic(name, count, configs)
 
-    def create_partitions(self, name: str, count: int) -> None:
-        topic = self.state.topic(name)
-        before = topic.partition_count
-        self._runtime.execute(self.state.create_partitions(name, count))
-        config = self.log_config(name)
-        for index in range(before, count):
+    def create_partitions(self, name: str, count: int) -> Steps[None]:
+        """Raises `KafkaError`, with nothing changed."""
+        added = count - self.state.topic(name).partition_count
+        if added <= PARTITIONS_AT_ONCE:
+            self._runtime.execute(self.state.create_partitions(name, count))
+        else:
+            yield from self._runtime.execute_large(lambda: self.state.create_partitions(name, count))
+        self._open_new(self.state.topics[name], count - max(added, 0))
+
+    def _open_new(self, topic: Topic, first: int) -> None:
+        """Put new partitions into service. Of many most follow in the background, or as soon as somebody asks for them."""
+        config = self.log_config(topic.name)
+        at_once = min(topic.partition_count, first + PARTITIONS_AT_ONCE)
+        for index in range(first, at_once):
             self._open(topic, index, config, exists=False)
+        if at_once < topic.partition_count:
+            self._broker.stepping.run(self._open_rest(topic, at_once), lambda _: None, self._step_failed)
+
+    def _open_rest(self, topic: Topic, first: int) -> Steps[None]:
+        pace = Pace()
+        for index in range(first, topic.partition_count):
+            self.open_missing(topic.name, index, topic)
+            if pace.is_over(OPEN_WORK):
+                yield None
+
+    def open_missing(self, name: str, index: int, topic: Topic | None = None) -> Partition | None:
+        """A partition that is not in service yet, None where there is none. ``topic``: of no other than this one."""
+        current = self.state.topics.get(name)
+        if current is None or (topic is not None and current is not topic) or not 0 <= index < current.partition_count:
+            return None
+        partition = self._broker.partitions.known(name, index)
+        return self._open(current, index, self.log_config(name), exists=False) if partition is None else partition
+
+    @staticmethod
+    def _step_failed(error: Exception) -> None:
+        raise error
 
     def delete_topic(self, name: str) -> None:
         topic = self._runtime.execute(self.state.delete_topic(name))
-        for index in range(topic.partition_count):
-            self._broker.partitions.remove(name, index)
+        left = begun(self._broker.partitions.remove(name, range(topic.partition_count)))
+        if left is not None:
+            self._broker.stepping.run(left, lambda _: None, self._step_failed)
         if topic.is_internal:
             self._broker.groups.unload(name)
             self._broker.transactions.unload(name)
@@ -238,7 +282,7 @@ class Cluster:
 
     def _set_log_config(self, name: str, config: LogConfig) -> None:
         for index in range(self.state.topics[name].partition_count):
-            partition = self._broker.partitions.find(name, index)
+            partition = self._broker.partitions.known(name, index)
             if partition is not None:
                 partition.log.config = config
 

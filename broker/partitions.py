@@ -16,9 +16,12 @@ from storage.filesystem import Damaged, described, is_damage
 from storage.log import Appended, Log
 from storage.log_dir import LogDirectory, TopicPartition
 from storage.reading import Slice, read
+from storage.steps import Pace, Steps
 
 T = TypeVar("T")
 
+DELETE_WORK = 20
+"""What renaming a partition's directory takes, in the units of `storage.steps`."""
 MARKER_COUNTS_BYTES = 1 << 40
 
 log = structlog.get_logger("partition")
@@ -154,29 +157,50 @@ class Partitions:
         self._disk = disk
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
+        self.open_missing: Callable[[str, int], Partition | None] = lambda topic, index: None
+        """Puts a partition into service that a topic has and that is not in service yet."""
 
     def add(self, storage: Log) -> Partition:
         partition = Partition(self._env, storage, self._commit, self._disk)
         self._by_name[storage.topic, storage.partition] = partition
         return partition
 
-    def remove(self, topic: str, index: int) -> None:
-        """Take a partition out of service. What its directory does not allow now is done by the next start."""
-        partition = self._by_name.pop((topic, index), None)
-        if partition is None:
-            return
-        try:
-            self.directory.delete(topic, index, self._env.random_uuid().hex(), self._env.now_ms())
-        except OSError as error:
-            log.warning("directory_not_removed", partition=repr(partition.log), error=described(error))
-        partition._wake()
+    def remove(self, topic: str, indexes: range) -> Steps[None]:
+        """Take partitions out of service, all of them at once; in the steps their directories make room.
+
+        What a directory does not allow is done by the next start.
+        """
+        removed = []
+        for index in indexes:
+            partition = self._by_name.pop((topic, index), None)
+            if partition is not None:
+                partition.log.is_deleted = partition.log.is_failed = True
+                removed.append(partition.log)
+                if partition.waiters:
+                    partition._wake()
+        return self._delete(removed)
+
+    def _delete(self, logs: list[Log]) -> Steps[None]:
+        pace, unique = Pace(), self._env.random_uuid().hex()
+        for deleted in logs:
+            try:
+                self.directory.delete(deleted, unique, self._env.now_ms())
+            except OSError as error:
+                log.warning("directory_not_removed", partition=repr(deleted), error=described(error))
+            if pace.is_over(DELETE_WORK):
+                yield None
+
+    def known(self, topic: str, index: int) -> Partition | None:
+        """A partition that is in service already."""
+        return self._by_name.get((topic, index))
 
     def find(self, topic: str, index: int) -> Partition | None:
-        return self._by_name.get((topic, index))
+        partition = self._by_name.get((topic, index))
+        return self.open_missing(topic, index) if partition is None else partition
 
     def get(self, topic: str, index: int) -> Partition:
         """Raises UNKNOWN_TOPIC_OR_PARTITION."""
-        partition = self._by_name.get((topic, index))
+        partition = self.find(topic, index)
         if partition is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         return partition

@@ -24,6 +24,8 @@ T = TypeVar("T")
 Replay = Callable[[LogRecord, int, int], None]
 """Record, its offset, and the producer id it was written under in a transaction, else -1."""
 
+ATTEMPTS_ASIDE = 3
+"""How often a large command is made beside the loop again, because another came between."""
 REPLIES_PER_STEP = 50
 """How many parked requests are answered before others are let in. Each is encoded and written, some 50 us."""
 
@@ -46,8 +48,29 @@ class Runtime:
 
         Raises `KafkaError` with nothing changed and nobody answered.
         """
-        batch = build_batch(((r.key, r.value) for r in result.records), self._env.now_ms()) if result.records else None
-        return self._carry_out(batch, result)
+        return self._carry_out(self._batch(result), result)
+
+    def _batch(self, result: Result[T]) -> bytearray | None:
+        return build_batch(((r.key, r.value) for r in result.records), self._env.now_ms()) if result.records else None
+
+    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+        """`execute` of a command with thousands of records: they are made beside the loop, where ``command`` only looks.
+
+        Nothing comes between the command and its append: where another was logged meanwhile, the command is given anew.
+        """
+        made: list[tuple[Result[T], bytearray | None]] = []
+
+        def make() -> None:
+            result = command()
+            made.append((result, self._batch(result)))
+
+        for _ in range(ATTEMPTS_ASIDE):
+            end_offset = self.partition.log.log_end_offset
+            yield make
+            result, batch = made.pop()
+            if self.partition.log.log_end_offset == end_offset:
+                return self._carry_out(batch, result)
+        return self.execute(command())
 
     def execute_transactional(self, result: Result[T], producer_id: int, producer_epoch: int) -> T:
         """Append the records as part of a producer's transaction."""

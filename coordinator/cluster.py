@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from coordinator.result import LogRecord, Result
 from protocol.codec import decode_body
@@ -40,6 +40,7 @@ _RECORDS = {
     m.RECORD_TYPE: m
     for m in (config_record, feature_level_record, partition_record, producer_ids_record, remove_topic_record, topic_record)
 }
+_FIRST_PARTITION = bytes(4)
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -88,6 +89,19 @@ def _record(module: Any, message: Any) -> LogRecord:
     return LogRecord(None, b"".join(parts))
 
 
+class _Alike(NamedTuple):
+    """The last partition's record that was replayed, in pieces around the partition's number, which stands first in its body.
+
+    Those of one topic differ in nothing else, and a topic may have 10,000.
+    """
+
+    at: int
+    head: bytes
+    tail: bytes
+    topic_id: bytes
+    leader_epoch: int
+
+
 class ClusterState:
     """The one shard of cluster metadata."""
 
@@ -101,6 +115,7 @@ class ClusterState:
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self._alike: _Alike | None = None
 
     # commands
 
@@ -113,7 +128,7 @@ class ClusterState:
         self._check_collisions(name)
         self._check_partitions(partition_count)
         records = [_record(topic_record, topic_record.TopicRecord(name, topic_id))]
-        records += [self._partition(topic_id, index) for index in range(partition_count)]
+        records += self._partitions(topic_id, range(partition_count))
         records += [self._config(TOPIC_RESOURCE, name, key, value) for key, value in configs.items()]
         return Result(Topic(name, topic_id, [0] * partition_count), records)
 
@@ -152,7 +167,7 @@ class ClusterState:
                 f"The topic {name} currently has {topic.partition_count} partition(s); {count} would not be an increase.",
             )
         self._check_partitions(count)
-        return Result(None, [self._partition(topic.topic_id, i) for i in range(topic.partition_count, count)])
+        return Result(None, self._partitions(topic.topic_id, range(topic.partition_count, count)))
 
     def delete_topic(self, name: str) -> Result[Topic]:
         topic = self.topic(name)
@@ -207,6 +222,15 @@ class ClusterState:
     def replay(self, record: LogRecord) -> None:
         """Raises DecodeError for what is no metadata record, or one of a kind that is not known, with nothing changed."""
         raw = record.value or b""
+        alike = self._alike
+        if alike is not None and raw[alike[0] + 4 :] == alike[2] and raw[: alike[0]] == alike[1]:
+            at, _, _, topic_id, leader_epoch = alike
+            topic, index = self.topics_by_id.get(topic_id), int.from_bytes(raw[at : at + 4], "big", signed=True)
+            if topic is not None and index == len(topic.leader_epochs):
+                topic.leader_epochs.append(leader_epoch)
+            else:
+                self._set_partition(topic_id, index, leader_epoch)
+            return
         try:
             frame, pos = read_uvarint(raw, 0)
             kind, pos = read_uvarint(raw, pos)
@@ -216,7 +240,12 @@ class ClusterState:
         module = _RECORDS.get(kind)
         if module is None or frame != _FRAME_VERSION:
             raise DecodeError(f"metadata record of type {kind}, frame version {frame}")
-        _REPLAY[kind](self, decode_body(module.decode, raw, pos, version))
+        message = decode_body(module.decode, raw, pos, version)
+        _REPLAY[kind](self, message)
+        if kind == partition_record.RECORD_TYPE:
+            self._alike = _Alike(
+                at=pos, head=raw[:pos], tail=raw[pos + 4 :], topic_id=message.topic_id, leader_epoch=message.leader_epoch
+            )
 
     def _replay_topic(self, message: Any) -> None:
         topic = Topic(message.name, message.topic_id)
@@ -225,14 +254,17 @@ class ClusterState:
         self._topics_by_folded_name[self._folded(topic.name)] = topic.name
 
     def _replay_partition(self, message: Any) -> None:
-        topic = self.topics_by_id.get(message.topic_id)
-        if topic is None or not 0 <= message.partition_id <= topic.partition_count:
-            raise DecodeError(f"a record of partition {message.partition_id} of a topic that does not have it")
-        epochs = topic.leader_epochs
-        if message.partition_id == len(epochs):
-            epochs.append(message.leader_epoch)
+        self._set_partition(message.topic_id, message.partition_id, message.leader_epoch)
+
+    def _set_partition(self, topic_id: bytes, index: int, leader_epoch: int) -> None:
+        topic = self.topics_by_id.get(topic_id)
+        epochs = () if topic is None else topic.leader_epochs
+        if topic is None or not 0 <= index <= len(epochs):
+            raise DecodeError(f"a record of partition {index} of a topic that does not have it")
+        if index == len(topic.leader_epochs):
+            topic.leader_epochs.append(leader_epoch)
         else:
-            epochs[message.partition_id] = message.leader_epoch
+            topic.leader_epochs[index] = leader_epoch
 
     def _replay_remove_topic(self, message: Any) -> None:
         topic = self.topics_by_id.pop(message.topic_id, None)
@@ -264,6 +296,13 @@ class ClusterState:
             raise KafkaError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
         if count > MAX_PARTITIONS_PER_TOPIC:
             raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+    def _partitions(self, topic_id: bytes, indexes: range) -> list[LogRecord]:
+        """New partitions of one topic. Their records differ in the number alone, so one of them is encoded for all."""
+        raw = self._partition(topic_id, 0).value or b""
+        at = raw.index(_FIRST_PARTITION + topic_id)
+        head, tail = raw[:at], raw[at + len(_FIRST_PARTITION) :]
+        return [LogRecord(None, head + index.to_bytes(4, "big") + tail) for index in indexes]
 
     def _partition(self, topic_id: bytes, index: int, leader_epoch: int = 0) -> LogRecord:
         node = [self.node_id]

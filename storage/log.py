@@ -61,6 +61,8 @@ class Log:
         self.recovery_point = 0
         self.first_dirty_offset = 0
         self.is_failed = False
+        self.is_deleted = False
+        """Whether its topic is gone. Its files make room for those of a topic of the same name."""
         # Renames that the disk may refuse half-way, in order: each is tried until it is done.
         self._renames: list[tuple[Segment, str]] = []
         self._retired: list[str] = []

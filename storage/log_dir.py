@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 
 from protocol.errors import KafkaError
 from protocol.primitives import NO_UUID
@@ -150,6 +151,11 @@ class LogDirectory:
 
         Where an earlier topic's directory is still in its place and cannot be moved away, it refuses to be written.
         """
+        earlier = self.logs.get((topic, partition))
+        if earlier is not None:
+            # Deleted, and its directory's turn has not come. What stays in the way is dealt with below.
+            with suppress(OSError):
+                self.delete(earlier, topic_id.hex(), 0)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
         if any(
             (topic, partition) in known for known in (self._deleted, self._recovery_points, self._log_starts, self._first_dirty)
@@ -168,17 +174,18 @@ class LogDirectory:
     def topic_id_on_disk(self, topic: str, partition: int) -> bytes | None:
         return read_partition_metadata(self.fs, self.directory_of(topic, partition))
 
-    def delete(self, topic: str, partition: int, unique: str, now_ms: int) -> None:
-        """Take a log out of service; its directory is renamed now and removed later. One that is not there is no error.
+    def delete(self, log: Log, unique: str, now_ms: int) -> None:
+        """Rename the directory of a deleted log, which is removed later. One that is not there is no error.
 
         Raises OSError where it cannot be renamed: the log is out of service all the same, and the next start, which knows no
         topic of its id, sets the directory aside.
         """
-        log = self.logs.pop((topic, partition), None)
-        if log is None:
+        topic, partition = key = (log.topic, log.partition)
+        if self.logs.get(key) is not log:
             return
-        self._deleted.add((topic, partition))
-        log.is_failed = True
+        del self.logs[key]
+        self._deleted.add(key)
+        log.is_deleted = log.is_failed = True
         with suppress(OSError):
             # Nothing in these files is wanted any more.
             log.abandon()
@@ -363,6 +370,8 @@ class LogDirectory:
                 return False
             return True
 
+        for log in [log for log in self.logs.values() if log.is_deleted]:
+            tried(partial(self.delete, log, log.topic_id.hex(), 0), f"renaming {log.directory}")
         is_whole = True
         for log in self.logs.values():
             is_whole = tried(log.close, repr(log)) and not log.is_failed and not log.is_offline and is_whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from broker.api import Context, Declaration
-from broker.handlers.each import Handled, each, made
+from broker.handlers.each import Handled, made
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -13,7 +13,10 @@ from protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from storage.steps import Steps, begun
+from storage.steps import Pace, Steps, begun
+
+CREATE_WORK = 500
+"""What adding to a topic takes, in the units of `storage.steps`."""
 
 
 def handle(context: Context, request: CreatePartitionsRequest) -> Handled[CreatePartitionsResponse]:
@@ -25,16 +28,19 @@ def _in_steps(context: Context, request: CreatePartitionsRequest) -> Steps[Creat
     counts = yield from made(lambda: Counter(topic.name for topic in asked), len(asked))
     topics = yield from made(lambda: {topic.name: topic for topic in asked}, len(asked))
 
-    def create(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+    results, pace = [], Pace(begun=True)
+    for topic in topics.values():
+        if pace.is_over(CREATE_WORK):
+            yield None
         if counts[topic.name] > 1:
             # Refused once, and the topic stays as it is.
-            return CreatePartitionsTopicResult(topic.name, Code.INVALID_REQUEST, "Duplicate topic name.")
-        return _create(context, topic, request.validate_only)
+            results.append(CreatePartitionsTopicResult(topic.name, Code.INVALID_REQUEST, "Duplicate topic name."))
+        else:
+            results.append((yield from _create(context, topic, request.validate_only)))
+    return CreatePartitionsResponse(0, results)
 
-    return (yield from each(topics.values(), create, lambda results: CreatePartitionsResponse(0, list(results)), work=500))
 
-
-def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
+def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool) -> Steps[CreatePartitionsTopicResult]:
     broker = context.broker
     try:
         if asked.assignments is not None:
@@ -49,7 +55,7 @@ def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool)
         if validate_only:
             broker.cluster.state.create_partitions(asked.name, asked.count)
         else:
-            broker.cluster.create_partitions(asked.name, asked.count)
+            yield from broker.cluster.create_partitions(asked.name, asked.count)
     except KafkaError as error:
         return CreatePartitionsTopicResult(asked.name, error.code, error.message)
     return CreatePartitionsTopicResult(asked.name)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from broker.api import Context, Declaration
+from broker.cluster import PARTITIONS_AT_ONCE
 from broker.config.definitions import ConfigError
 from broker.config.topics import validate_all
 from broker.handlers.config_changes import check_count
 from broker.handlers.configs import topic_entries
-from broker.handlers.each import Handled, each, made
+from broker.handlers.each import Handled, made
 from coordinator.cluster import check_creatable
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_topics import (
@@ -20,7 +21,10 @@ from protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from protocol.primitives import NO_UUID
-from storage.steps import Steps, begun
+from storage.steps import Pace, Steps, begun
+
+CREATE_WORK = 500
+"""What making a topic and telling of its configs takes, in the units of `storage.steps`."""
 
 
 def handle(context: Context, request: CreateTopicsRequest) -> Handled[CreateTopicsResponse]:
@@ -32,18 +36,20 @@ def _in_steps(context: Context, request: CreateTopicsRequest) -> Steps[CreateTop
     counts = yield from made(lambda: Counter(topic.name for topic in asked), len(asked))
     topics = yield from made(lambda: {topic.name: topic for topic in asked}, len(asked))
 
-    def create(topic: CreatableTopic) -> CreatableTopicResult:
+    results, pace = [], Pace(begun=True)
+    for topic in topics.values():
+        if pace.is_over(CREATE_WORK):
+            yield None
         try:
             if counts[topic.name] > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            return _create(context, topic, request.validate_only)
+            results.append((yield from _create(context, topic, request.validate_only)))
         except KafkaError as error:
-            return CreatableTopicResult(topic.name, NO_UUID, error.code, error.message)
+            results.append(CreatableTopicResult(topic.name, NO_UUID, error.code, error.message))
+    return CreateTopicsResponse(0, results)
 
-    return (yield from each(topics.values(), create, lambda results: CreateTopicsResponse(0, list(results)), work=500))
 
-
-def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
+def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Steps[CreatableTopicResult]:
     broker = context.broker
     check_creatable(asked.name)
     count = _partition_count(context, asked)
@@ -60,8 +66,10 @@ def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Cre
     if validate_only:
         broker.cluster.state.create_topic(asked.name, NO_UUID, count, configs)
         topic_id = NO_UUID
-    else:
+    elif count <= PARTITIONS_AT_ONCE:
         topic_id = broker.cluster.create_topic(asked.name, count, configs).topic_id
+    else:
+        topic_id = (yield from broker.cluster.create_large_topic(asked.name, count, configs)).topic_id
     entries = [
         CreatableTopicConfigs(e.name, e.value, False, e.source, False) for e in topic_entries(broker, asked.name, overrides=configs)
     ]

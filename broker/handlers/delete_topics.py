@@ -17,6 +17,9 @@ from protocol.messages.delete_topics import (
 from protocol.primitives import NO_UUID
 from storage.steps import Steps, begun
 
+TOPIC_WORK = 500
+"""What deleting a topic takes beside its partitions, in the units of `storage.steps`."""
+
 
 def handle(context: Context, request: DeleteTopicsRequest) -> Handled[DeleteTopicsResponse]:
     return begun(_in_steps(context, request))
@@ -44,7 +47,13 @@ def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTop
             return DeletableTopicResult(None, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic id.")
         return _delete(context, topic)
 
-    return (yield from each(asked.distinct.values(), delete, lambda results: DeleteTopicsResponse(0, list(results)), work=500))
+    state = context.broker.cluster.state
+
+    def work(asked_topic: DeleteTopicState) -> int:
+        topic = state.topics.get(asked_topic.name or "") or state.topics_by_id.get(asked_topic.topic_id)
+        return 5 if topic is None else TOPIC_WORK + topic.partition_count // 2
+
+    return (yield from each(asked.distinct.values(), delete, lambda results: DeleteTopicsResponse(0, list(results)), work=work))
 
 
 def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:

@@ -165,7 +165,7 @@ def test_what_changes_while_records_are_looked_at_counts(simulated: SimulatedBro
     assert (answer.error_code, len(answer.record_errors)) == (Code.INVALID_RECORD, 10_000)
     steps = handled(simulated, request("t", {0: bytes(build_batch([(b"k", b"v")] * 20_000, simulated.now_ms()))}))
     next(steps)
-    simulated.broker.partitions.remove("t", 0)
+    simulated.broker.cluster.delete_topic("t")
     assert run(steps).responses[0].partition_responses[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -16,6 +16,7 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -103,6 +104,34 @@ def test_topics_are_made_and_deleted(broker: TimedBroker) -> None:
         assert [t.error_code for t in answer.responses] == [0] * 1_000
     assert not broker.broker.cluster.state.topics
     assert longest_s < LOOP_HELD_S
+
+
+def test_a_topic_of_many_partitions(broker: TimedBroker) -> None:
+    most = 10_000
+
+    def made(n: int) -> tuple[Any, int]:
+        return CreateTopicsRequest([CreatableTopic(f"t{n}", most, 1), CreatableTopic(f"u{n}", 1, 1)]), 7
+
+    def grown(n: int) -> tuple[Any, int]:
+        return CreatePartitionsRequest([CreatePartitionsTopic(f"u{n}", most, None)]), 3
+
+    def gone(n: int) -> tuple[Any, int]:
+        return DeleteTopicsRequest([DeleteTopicState(f"t{n}"), DeleteTopicState(f"u{n}")]), 6
+
+    answers, longest_s = answered(broker, made)
+    assert [t.error_code for a in answers for t in a.topics] == [0] * 2 * ATTEMPTS
+    assert longest_s < LOOP_HELD_S
+    answers, longest_s = answered(broker, grown)
+    assert [t.error_code for a in answers for t in a.results] == [0] * ATTEMPTS
+    assert longest_s < LOOP_HELD_S
+    answers, longest_s = answered(broker, lambda n: (MetadataRequest([MetadataRequestTopic(name=f"u{n}")]), 12))
+    assert [len(a.topics[0].partitions) for a in answers] == [most] * ATTEMPTS
+    assert longest_s < LOOP_HELD_S
+    assert len(broker.broker.partitions) == 2 * ATTEMPTS * most, "all are in service by now"
+    answers, longest_s = answered(broker, gone)
+    assert [t.error_code for a in answers for t in a.responses] == [0] * 2 * ATTEMPTS
+    assert longest_s < LOOP_HELD_S
+    assert not len(broker.broker.partitions)
 
 
 def test_a_fetch_session_of_many_unknown_partitions(broker: TimedBroker) -> None:

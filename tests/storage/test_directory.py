@@ -175,7 +175,7 @@ def checkpointed_and_deleted(fs: MemoryFilesystem) -> LogDirectory:
     log.recovery_point = log.first_dirty_offset = 3
     run(directory.checkpoint())
     write_offsets(fs, f"/data/{FIRST_DIRTY}", {("t", 0): 3})
-    directory.delete("t", 0, "x", NOW_MS)
+    directory.delete(directory.logs["t", 0], "x", NOW_MS)
     return directory
 
 
