@@ -18,6 +18,7 @@ from broker.broker import Broker
 from broker.config.definitions import ConfigError
 from broker.config.settings import BrokerConfig
 from broker.env import RealEnv, process_id
+from broker.ready_file import ReadyFile
 from storage.identity import DirectoryError
 from storage.memory import keep_freed_memory
 
@@ -27,7 +28,7 @@ SWITCH_INTERVAL_S = 0.001
 """How long work beside the event loop may keep Python's interpreter lock from it, in s."""
 
 
-def _tell_ready(broker: Broker, ready_file: Path | None) -> None:
+def _tell_ready(broker: Broker, ready_file: ReadyFile) -> None:
     ready = {
         "event": "ready",
         "bootstrap": broker.bootstrap,
@@ -39,23 +40,16 @@ def _tell_ready(broker: Broker, ready_file: Path | None) -> None:
     if broker.metrics_url is not None:
         ready["metrics"] = broker.metrics_url
     line = json.dumps(ready)
-    if ready_file is not None:
-        # Whoever waits for the file must not read half of it.
-        half = ready_file.with_name(f"{ready_file.name}.tmp")
-        half.write_text(line + "\n")
-        half.replace(ready_file)
+    ready_file.write(line + "\n")
     print(line, flush=True)
 
 
-def _remove(ready_file: Path | None) -> None:
-    if ready_file is not None:
-        ready_file.unlink(missing_ok=True)
-
-
-async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: Path | None) -> None:
-    # One that a killed broker left behind says nothing of this one.
-    _remove(ready_file)
+async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: ReadyFile) -> None:
+    ready_file.check()
     broker = Broker(RealEnv(), config, features)
+    broker.directory.acquire()
+    # One that a killed broker left behind says nothing of this one. With the lock it is not another's that runs.
+    ready_file.remove()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -69,7 +63,7 @@ async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: 
         _tell_ready(broker, ready_file)
         await stop.wait()
     finally:
-        _remove(ready_file)
+        ready_file.remove()
         await broker.stop()
 
 
@@ -93,7 +87,7 @@ def run(
     for name, meant in (warnings or {}).items():
         log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
     try:
-        uvloop.run(_serve(config, features, ready_file))
+        uvloop.run(_serve(config, features, ReadyFile(ready_file)))
     except (DirectoryError, ConfigError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return 1

@@ -76,7 +76,9 @@ class LogDirectory:
         return self.fs.read_file(f"{self.path}/{META_FILE.upper()}") is not None
 
     def acquire(self) -> None:
-        """Lock the directory and read its checkpoints. Raises `DirectoryError`."""
+        """Lock the directory and read its checkpoints; once it is locked, nothing more. Raises `DirectoryError`."""
+        if self._lock is not None:
+            return
         try:
             self.fs.make_dir(self.path)
             self._lock = self.fs.lock(f"{self.path}/{LOCK_FILE}")

@@ -34,7 +34,7 @@ def health(*arguments: str, **environment: str) -> tuple[int, str]:
 def test_health_by_the_ready_file_asks_the_port_in_use(tmp_path: Path) -> None:
     """As the container's health check does, whatever the broker was told to listen on and to advertise."""
     ready_file = tmp_path / "ready.json"
-    ready_file.write_text("left behind by a broker that was killed")
+    ready_file.write_text('{"event": "ready", "bootstrap": "left behind by a broker that was killed:1"}')
     elsewhere = ("--set", "advertised.listeners=PLAINTEXT://nowhere.invalid:1")
     arguments = ("--listen", "0.0.0.0:0", "--data-dir", str(tmp_path / "data"), *elsewhere)
     with serving(*arguments, environment={"OTTLA_READY_FILE": str(ready_file)}) as (process, ready):
