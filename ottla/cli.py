@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from ottla import __version__, rooms
 from ottla.arguments import address, count, listener, port, seconds
+from ottla.process import INTERRUPTED_EXIT, end_on_sigterm, open_standard_streams
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
@@ -127,6 +128,7 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    end_on_sigterm()
     rooms.enter()
     from broker.config.definitions import ConfigError
     from broker.config.sources import load, variable_near
@@ -229,7 +231,15 @@ def _pipeline(arguments: list[str]) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    arguments = sys.argv[1:] if arguments is None else arguments
+    """The exit code. Ctrl-C ends every command without a traceback."""
+    open_standard_streams()
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED_EXIT
+
+
+def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["pipeline"]:
         return _pipeline(arguments[1:])
     parser = _parser()

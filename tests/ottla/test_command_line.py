@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import ottla
+from ottla import rooms
 from ottla.cli import main
 from ottla.health import NotReady, listening_address
 
@@ -133,3 +139,44 @@ def test_a_job_that_cannot_be_begun(
     except SystemExit as ended:
         assert ended.code == 2
     assert says in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_while_a_broker_is_being_loaded_ends_it_well(signals: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rooms, "enter", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit) as ended:
+        main(["serve"])
+    assert ended.value.code == 0
+
+
+def test_ctrl_c_while_a_broker_is_being_loaded_shows_no_traceback(signals: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rooms, "enter", interrupted)
+    assert main(["serve"]) == 130
+
+
+def test_a_closed_standard_stream_is_not_the_next_files_number(tmp_path: Path) -> None:
+    """The numbers 0 to 2 are /dev/null, and printing to them harms nobody."""
+    shown = tmp_path / "shown"
+    script = f"""
+import os, sys
+for descriptor in (0, 1, 2):
+    os.close(descriptor)
+sys.stdin = sys.stdout = sys.stderr = None
+from ottla.process import open_standard_streams
+open_standard_streams()
+print("out"), print("err", file=sys.stderr, flush=True)
+with open({str(shown)!r}, "w") as kept:
+    streams = [os.path.samestat(os.fstat(number), os.stat(os.devnull)) for number in range(3)]
+    kept.write(f"{{kept.fileno() > 2}} {{streams}}")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
+    assert shown.read_text() == "True [True, True, True]"
