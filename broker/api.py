@@ -26,12 +26,14 @@ class Later:
     """A response that is not there yet. ``resolve`` may be called before or after ``on_ready``, the first time counts.
 
     ``is_durable``: whoever resolves it has waited for the disk already. ``on_abandoned`` is called where nobody waits any more.
+    ``is_large``: the response has so many elements that it is to be encoded beside the event loop.
     """
 
-    __slots__ = ("_callback", "_done", "_response", "is_durable", "on_abandoned")
+    __slots__ = ("_callback", "_done", "_response", "is_durable", "is_large", "on_abandoned")
 
     def __init__(self, *, is_durable: bool = False, on_abandoned: Callable[[], None] | None = None) -> None:
         self.is_durable = is_durable
+        self.is_large = False
         self.on_abandoned = on_abandoned
         self._callback: Callable[[Any], None] | None = None
         self._done = False

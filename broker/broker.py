@@ -68,12 +68,13 @@ class Broker:
         self._advertised: dict[str, tuple[str, int]] = {}
         self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
         env.fs.max_open_files = self.descriptors.files
-        self.stepping = Stepping(env)
+        self.stepping = Stepping(env, self._bug)
         self.connections = Connections(env, self.settings, self.descriptors.connections)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.disk = DiskHealth(env, self.settings.log_dirs)
         # Only where answers must wait for the disk.
-        self.commit = GroupCommit(env, self.disk_failed, self._disk_short) if self.settings.ottla_durability == POWER else None
+        is_awaited = self.settings.ottla_durability == POWER
+        self.commit = GroupCommit(env, self.stepping, self.disk_failed, self._disk_short) if is_awaited else None
         self.partitions = Partitions(env, self.directory, self.commit, self.disk)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
@@ -126,6 +127,11 @@ class Broker:
             load_ms=round(self.startup_ms),
             metrics=self.metrics_url,
         )
+
+    def _bug(self) -> None:
+        """Called in an ``except`` block."""
+        log.exception("work_failed")
+        self.unexpected_errors += 1
 
     def _audit(self) -> None:
         read = self.cluster.take_read()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from broker.env import Env
+from broker.stepping import Stepping
 from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from storage.filesystem import is_shortage
 from storage.log import Log
@@ -35,8 +36,15 @@ class GroupCommit:
     told, and the round comes again while all that wait for it go on waiting.
     """
 
-    def __init__(self, env: Env, on_failure: Callable[[BaseException], None], on_shortage: Callable[[OSError], None]) -> None:
+    def __init__(
+        self,
+        env: Env,
+        stepping: Stepping,
+        on_failure: Callable[[BaseException], None],
+        on_shortage: Callable[[OSError], None],
+    ) -> None:
         self._env = env
+        self._stepping = stepping
         self._on_failure = on_failure
         self._on_shortage = on_shortage
         # path -> rank; directories, where files are new, come with their files.
@@ -135,7 +143,7 @@ class GroupCommit:
         if error is not None:
             self._failed(error)
         for waiter in done:
-            waiter(error is None)
+            self._stepping.guarded(waiter, error is None)
         if self._waiting and not self.has_failed:
             self._schedule()
 
@@ -145,4 +153,4 @@ class GroupCommit:
         self._on_failure(error)
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
-            waiter(False)
+            self._stepping.guarded(waiter, False)

@@ -99,16 +99,15 @@ class Runtime:
         for at, record in enumerate(result.records):
             self._replay(record, base_offset + at, producer_id)
         for waiter, answer in result.replies[:REPLIES_PER_STEP]:
-            waiter(answer)
+            self._stepping.guarded(waiter, answer)
         if len(result.replies) > REPLIES_PER_STEP:
             self._stepping.run(self._reply(result.replies[REPLIES_PER_STEP:]), lambda _: None, self._reply_failed)
         return result.response
 
-    @staticmethod
-    def _reply(replies: list[Reply]) -> Steps[None]:
+    def _reply(self, replies: list[Reply]) -> Steps[None]:
         """Answer the many that waited for one change; what they are told was decided with it."""
         for at, (waiter, answer) in enumerate(replies, 1):
-            waiter(answer)
+            self._stepping.guarded(waiter, answer)
             if at % REPLIES_PER_STEP == 0:
                 yield None
 

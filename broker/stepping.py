@@ -15,6 +15,7 @@ from broker.env import Env
 from storage.steps import Pause, Steps
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 TURN_MS = 5.0
 """How long one turn may take steps, in ms. A step that began in time is finished, so a turn lasts at most a step longer."""
@@ -37,8 +38,10 @@ class _Work(Generic[T]):
 class Stepping:
     """The one scheduler of a broker's long work."""
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, on_bug: Callable[[], None]) -> None:
+        """``on_bug`` is called in an ``except`` block when whoever hears of an end raises."""
         self._env = env
+        self._on_bug = on_bug
         self._ready: deque[_Work[object]] = deque()
         self._aside_waiting: deque[tuple[_Work[object], Callable[[], None]]] = deque()
         self._aside_running = 0
@@ -56,6 +59,7 @@ class Stepping:
         """Carry ``steps`` to their end; the first step is taken in the next turn.
 
         ``done`` gets what the generator returns. ``failed`` gets what it raises, and is called in the ``except`` block.
+        An error that one of them raises is a bug of its own; other work goes on.
         """
         self._ready.append(_Work(steps, done, failed))  # type: ignore[arg-type]
         self._schedule()
@@ -88,9 +92,9 @@ class Stepping:
         try:
             aside = next(work.steps) if error is None else work.steps.throw(error)
         except StopIteration as ended:
-            work.done(ended.value)
+            self.guarded(work.done, ended.value)
         except Exception as raised:
-            work.failed(raised)
+            self.guarded(work.failed, raised)
         else:
             if self._is_stopped:
                 return
@@ -108,6 +112,13 @@ class Stepping:
         if not self._is_stopped:
             self._ready.append(work)
             self._schedule()
+
+    def guarded(self, call: Callable[[V], None], value: V) -> None:
+        """Call one of several that wait, so that its bug does not keep the others from being called."""
+        try:
+            call(value)
+        except Exception:
+            self._on_bug()
 
     def _run_aside(self) -> None:
         while self._aside_waiting and self._aside_running < ASIDE_AT_ONCE:

@@ -112,9 +112,10 @@ class SimulatedEnv:
 
 
 class _Transport:
-    """The far end of a connection: keeps frames that were written."""
+    """The far end of a connection: keeps frames that were written. ``on_closed`` is what asyncio calls connection_lost by."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_closed: Callable[[], None]) -> None:
+        self._on_closed = on_closed
         self._bytes = bytearray()
         self._written: list[bytes] = []
         self.is_closed = False
@@ -127,7 +128,9 @@ class _Transport:
         self._written += parts
 
     def close(self) -> None:
-        self.is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
+            self._on_closed()
 
     def set_write_buffer_limits(self, high: int) -> None: ...
 
@@ -135,7 +138,7 @@ class _Transport:
         return ("simulated", 1)
 
     def abort(self) -> None:
-        self.is_closed = True
+        self.close()
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -165,8 +168,8 @@ class SimulatedClient:
     def __init__(self, broker: SimulatedBroker, client_id: str) -> None:
         self._broker = broker
         self._client_id = client_id
-        self._transport = _Transport()
-        self._connection = Connection(broker.broker, "PLAINTEXT")
+        self._connection = connection = Connection(broker.broker, "PLAINTEXT")
+        self._transport = _Transport(lambda: broker.env.call_soon(lambda: connection.connection_lost(None)))
         self._connection.connection_made(cast(Any, self._transport))
         self._correlation_id = 0
 
@@ -206,9 +209,8 @@ class SimulatedClient:
         return self.receive(self.send(request, newest(request) if version is None else version))
 
     def close(self) -> None:
-        if not self._transport.is_closed:
-            self._connection.connection_lost(None)
-            self._transport.close()
+        self._transport.close()
+        self._broker.env.settle()
 
     def __enter__(self) -> SimulatedClient:
         return self

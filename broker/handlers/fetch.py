@@ -6,6 +6,8 @@ above the last stable offset is returned, and the aborted transactions in the ra
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from broker.api import Context, Declaration, Later
@@ -71,6 +73,9 @@ class Fetch:
         self._full = True
         self._answers: list[tuple[Asked, PartitionData]] = []
         self._answers_bytes = 0
+        self._responses = context.broker.connections.response_budget
+        # What the budget of all answers counts for this fetch while it is read.
+        self._counted_bytes = 0
         self._is_reading = False
 
     def known_session(self) -> Session | None:
@@ -78,6 +83,12 @@ class Fetch:
         return self._broker.fetch_sessions.get(self._request.session_id)
 
     def start(self) -> Steps[FetchResponse | Later]:
+        try:
+            return (yield from self._begin())
+        finally:
+            self._count_read(0)
+
+    def _begin(self) -> Steps[FetchResponse | Later]:
         try:
             yield from self._resolve()
         except KafkaError as error:
@@ -87,6 +98,7 @@ class Fetch:
         if enough or wait_ms <= 0 or not self._partitions:
             return (yield from self._response())
         self._later = Later(on_abandoned=self._abandoned)
+        self._later.is_large = len(self._asked) > PARTITIONS_AT_ONCE
         self._wait()
         self._timer = self._broker.env.call_later(min(wait_ms, MAX_WAIT_MS), self._timed_out)
         return self._later
@@ -127,6 +139,8 @@ class Fetch:
     # waiting
 
     def _wait(self) -> None:
+        # They are read anew before they are answered.
+        self._answers = []
         for partition in self._partitions:
             partition.waiters[self._woken] = None
         if self._grown_bytes() > self._answers_bytes:
@@ -142,13 +156,20 @@ class Fetch:
 
     def _woken(self) -> None:
         """A partition has grown. While this fetch is being read already, that reading sees it, or the next."""
-        if not self._is_waiting() or self._is_reading:
+        if not self._is_waiting() or self._is_reading or self._must_wait(self._woken):
             return
         if self._grown_bytes() < self._request.min_bytes and not any(p.log.is_failed or p.log.is_offline for p in self._partitions):
             for partition in self._partitions:
                 partition.waiters[self._woken] = None
         else:
             self._work(self._read_again())
+
+    def _must_wait(self, go_on: Callable[[], None]) -> bool:
+        """Whether there is no room for an answer now; then ``go_on`` is called when there is."""
+        if self._responses.is_used_up:
+            self._responses.wait(go_on)
+            return True
+        return False
 
     def _read_again(self) -> Steps[None]:
         if (yield from self._read_all()) or not self._is_waiting():
@@ -158,7 +179,7 @@ class Fetch:
 
     def _timed_out(self) -> None:
         self._timer = None
-        if self._is_waiting() and not self._is_reading:
+        if self._is_waiting() and not self._is_reading and not self._must_wait(self._timed_out):
             self._work(self._read_and_finish())
 
     def _read_and_finish(self) -> Steps[None]:
@@ -181,12 +202,14 @@ class Fetch:
 
     def _worked(self, _: None) -> None:
         self._is_reading = False
+        self._count_read(0)
         if self._timer is None and self._is_waiting():
             # Its time was up while it was read.
             self._timed_out()
 
     def _failed(self, error: Exception) -> None:
         self._is_reading = False
+        self._count_read(0)
         log.exception("parked_fetch_failed")
         self._broker.unexpected_errors += 1
         self._stop_waiting()
@@ -210,8 +233,15 @@ class Fetch:
             self._timer = None
         for partition in self._partitions:
             partition.waiters.pop(self._woken, None)
+        self._responses.forget(self._woken)
+        self._responses.forget(self._timed_out)
 
     # reading
+
+    def _count_read(self, size_bytes: int) -> None:
+        """What this fetch has read counts among the answers of all while others have their turn."""
+        self._responses.read(size_bytes - self._counted_bytes)
+        self._counted_bytes = size_bytes
 
     def _read_all(self) -> Steps[bool]:
         """Read every partition; whether the answer should go out now."""
@@ -232,7 +262,9 @@ class Fetch:
             size_bytes = len(data.records or b"")
             self._answers_bytes += size_bytes
             if pace.is_over(PARTITION_WORK + size_bytes // BYTES_PER_WORK):
+                self._count_read(self._answers_bytes)
                 yield None
+                budget_bytes = min(budget_bytes, self._answers_bytes + max(0, self._responses.left_bytes))
         self._partitions = partitions
         return urgent or self._answers_bytes >= request.min_bytes
 

@@ -13,9 +13,9 @@ class Slot:
 
     __slots__ = ("cost_bytes", "later", "parts")
 
-    def __init__(self, cost_bytes: int = 0, later: Later | None = None) -> None:
-        self.cost_bytes = cost_bytes
-        self.later = later
+    def __init__(self) -> None:
+        self.cost_bytes = 0
+        self.later: Later | None = None
         self.parts: list[Buffer] | None = None
 
 
@@ -36,12 +36,17 @@ class Answers:
         """How many answers wait."""
         return len(self._slots)
 
-    def reserve(self, cost_bytes: int = 0, later: Later | None = None) -> Slot:
+    def reserve(self) -> Slot:
         """The next place in the order, for an answer that is not there yet."""
-        slot = Slot(cost_bytes, later)
+        slot = Slot()
         self._slots.append(slot)
-        self.waiting_bytes += cost_bytes
         return slot
+
+    def wait(self, slot: Slot, later: Later, cost_bytes: int) -> None:
+        """The answer comes later; until then its request keeps ``cost_bytes`` in memory."""
+        slot.later = later
+        slot.cost_bytes += cost_bytes
+        self.waiting_bytes += cost_bytes
 
     def put(self, parts: list[Buffer]) -> None:
         """The next answer, which is there already."""

@@ -6,6 +6,7 @@ clients stay within theirs. Whoever is slowest waits, and is closed when others 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -18,7 +19,7 @@ SMALL_BYTES = 1 << 12
 """A buffer up to this size is never refused: a small request does not wait for the large ones of others."""
 
 FIRST_MS = 30_000.0
-"""How long the one connection that may exceed the requests' budget may take for its frame, in ms."""
+"""How long the one connection that may exceed the requests' budget may take until its request is answered, in ms."""
 
 log = structlog.get_logger("network")
 
@@ -49,7 +50,8 @@ class ResponseBudget:
     """Bytes of answers that wait to be taken by their clients (``ottla.queued.max.response.bytes``).
 
     Only requests whose answers may be large wait while the budget is used up. Of the connections that hold it, those
-    that have taken nothing for ``ottla.response.stall.ms`` are closed then, the largest first.
+    that have taken nothing for ``ottla.response.stall.ms`` are closed then, the largest first. What fetches have read
+    for answers that are not whole yet counts as well.
     """
 
     def __init__(self, env: Env, limit_bytes: int, stall_ms: int) -> None:
@@ -62,12 +64,18 @@ class ResponseBudget:
         # What each connection with untaken answers held when it was noted last, and when it took something last.
         self._holders: dict[Held, int] = {}
         self._progress: dict[Held, tuple[int, float]] = {}
-        self._waiting: dict[Held, None] = {}
+        self._waiting: dict[Callable[[], None], None] = {}
+        self._read_bytes = 0
         self._timer: Timer | None = None
 
     @property
     def used_bytes(self) -> int:
         return self._refreshed()
+
+    @property
+    def left_bytes(self) -> int:
+        """How much more may be read for answers now; below 0 where the bound is exceeded."""
+        return self.limit_bytes - self._total_bytes
 
     @property
     def waiting_count(self) -> int:
@@ -85,17 +93,27 @@ class ResponseBudget:
     def remove(self, holder: Held) -> None:
         """The connection is gone."""
         self.note(holder, 0)
-        self._waiting.pop(holder, None)
+        self.forget(holder.go_on)
 
     @property
     def is_used_up(self) -> bool:
-        """Whether a request with an answer that may be large must wait."""
+        """Whether an answer that may be large must wait."""
         return self._total_bytes >= self.limit_bytes and self._refreshed() >= self.limit_bytes
 
-    def wait(self, holder: Held) -> None:
-        """`Held.go_on` is called when there is room again."""
-        self._waiting[holder] = None
+    def read(self, more_bytes: int) -> None:
+        """So many more bytes have been read for answers that are not given to a connection yet; fewer where below 0."""
+        self._read_bytes += more_bytes
+        self._total_bytes += more_bytes
+        assert self._read_bytes >= 0
+
+    def wait(self, go_on: Callable[[], None]) -> None:
+        """``go_on`` is called when there is room again."""
+        self._waiting[go_on] = None
         self._watch()
+
+    def forget(self, go_on: Callable[[], None]) -> None:
+        """Whoever waits with this is gone."""
+        self._waiting.pop(go_on, None)
 
     def _refreshed(self) -> int:
         """The sum as of now: sockets take bytes without a word."""
@@ -118,9 +136,9 @@ class ResponseBudget:
         if self._total_bytes >= self.limit_bytes:
             self._close_stalled(now_ms)
         while self._waiting and self._total_bytes < self.limit_bytes:
-            holder = next(iter(self._waiting))
-            del self._waiting[holder]
-            holder.go_on()
+            go_on = next(iter(self._waiting))
+            del self._waiting[go_on]
+            go_on()
         if self._waiting:
             self._watch()
         else:
@@ -141,9 +159,10 @@ class RequestBudget:
     """Bytes of requests that are not answered yet: unfinished frames, and large or waiting requests.
 
     The bound is ``queued.max.request.bytes``, Kafka's own key; below 0 there is none. While it is used up, connections
-    wait in order for larger buffers. The first of them may go on all the same, so that the sum is never exceeded by more
-    than one request. It, and whoever holds an unfinished frame, is closed when nothing arrives for ``ottla.request.stall.ms``
-    while others wait.
+    wait in order for larger buffers. The first of them may go on all the same, so that a request larger than what is
+    left is not refused for ever; until it is answered no other may, so the bound is exceeded by one request at most.
+    Whoever holds an unfinished frame is closed when nothing arrives for ``ottla.request.stall.ms`` while others wait,
+    and the first when its request is not answered within `FIRST_MS`.
     """
 
     def __init__(self, env: Env, limit_bytes: int, stall_ms: int) -> None:
@@ -157,8 +176,10 @@ class RequestBudget:
         # Connections with an unfinished frame: when bytes arrived last, in ms.
         self._unfinished: dict[Held, float] = {}
         self._waiting: dict[Held, None] = {}
+        # The one that may exceed the bound, and the one that may become it, while `Held.go_on` is called.
         self._first: Held | None = None
         self._first_since_ms = 0.0
+        self._next: Held | None = None
         self._timer: Timer | None = None
 
     @property
@@ -194,8 +215,8 @@ class RequestBudget:
             self._unfinished[holder] = self._env.monotonic_ms()
         else:
             self._unfinished.pop(holder, None)
-            if self._first is holder:
-                self._first = None
+        if self._first is holder and (size_bytes <= SMALL_BYTES or not self.is_used_up):
+            self._first = None
 
     def remove(self, holder: Held) -> None:
         """The connection is gone."""
@@ -203,13 +224,10 @@ class RequestBudget:
         self._waiting.pop(holder, None)
 
     def _is_first(self, holder: Held) -> bool:
-        if self._first is None and next(iter(self._waiting), holder) is holder:
-            self._make_first(holder)
+        if self._first is None and (self._next is holder or not self._waiting):
+            self._first = holder
+            self._first_since_ms = self._env.monotonic_ms()
         return self._first is holder
-
-    def _make_first(self, holder: Held) -> None:
-        self._first = holder
-        self._first_since_ms = self._env.monotonic_ms()
 
     def _watch(self) -> None:
         if self._timer is None:
@@ -221,20 +239,24 @@ class RequestBudget:
             return
         self._close_stalled(self._env.monotonic_ms())
         for holder in list(self._waiting):
-            if self._first is None:
-                self._make_first(holder)
-            elif self.is_used_up:
+            if self._first is not None and self.is_used_up:
                 break
-            # It asks again, and waits again where it still does not fit.
+            # It asks again, and waits again where it still does not fit. Where something else holds it, it asks later.
             del self._waiting[holder]
+            self._next = holder
             holder.go_on()
+        self._next = None
         if self._waiting:
             self._watch()
 
     def _close_stalled(self, now_ms: float) -> None:
+        if self._first is not None and now_ms - self._first_since_ms >= FIRST_MS:
+            self._close(self._first, f"is not answered within {FIRST_MS:.0f} ms")
         for holder, since_ms in list(self._unfinished.items()):
-            is_late = holder is self._first and now_ms - self._first_since_ms >= FIRST_MS
-            if is_late or (now_ms - since_ms >= self.stall_ms and holder not in self._waiting):
-                self.closed_count += 1
-                self.remove(holder)
-                holder.abort(f"its request has not gone on for {self.stall_ms} ms, and others wait for the memory that it holds")
+            if now_ms - since_ms >= self.stall_ms and holder not in self._waiting:
+                self._close(holder, f"has not gone on for {self.stall_ms} ms")
+
+    def _close(self, holder: Held, what: str) -> None:
+        self.closed_count += 1
+        self.remove(holder)
+        holder.abort(f"its request {what}, and others wait for the memory that it holds")

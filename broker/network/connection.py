@@ -8,7 +8,6 @@ no further request of it is handled, and none is read.
 from __future__ import annotations
 
 import asyncio
-from enum import IntFlag
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +18,7 @@ from broker.network.answers import Answers, Slot, merged
 from broker.network.budgets import SMALL_BYTES
 from broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Refused, Route, UnsupportedApiVersions
 from broker.network.framing import Frames, FrameSizeError
+from broker.network.holds import Hold
 from protocol.codec import DECODE_FAILURES
 from protocol.primitives import Buffer, TooManyElements, message_elements
 from storage.steps import Steps
@@ -40,23 +40,6 @@ SLICE_MS = 2.0
 log = structlog.get_logger("connection")
 
 
-class Hold(IntFlag):
-    """Why no further request of a connection is handled. Any of them also stops the reading."""
-
-    PEER = 1
-    """The client does not take its answers."""
-    STEPS = 2
-    """A request is worked off in steps."""
-    WAITING = 4
-    """Too many requests wait for their answers, or they keep too much in memory."""
-    REQUESTS = 8
-    """The memory for the requests of all connections is used up."""
-    RESPONSES = 16
-    """The memory for the answers to all connections is used up."""
-    TURN = 32
-    """Other connections have their turn."""
-
-
 class Connection(asyncio.BufferedProtocol):
     """Made by the listener for each client."""
 
@@ -75,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         self._holds = Hold(0)
         self._written_bytes = 0
         self._is_charged = False
+        self._has_unsent = False
         # What a request that is worked off in steps keeps in memory, beside its bytes.
         self._decoded_bytes = 0
         self.connection_id = 0
@@ -119,11 +103,11 @@ class Connection(asyncio.BufferedProtocol):
             self._handle_requests()
 
     def pause_writing(self) -> None:
-        self._response_budget.note(self, self.unsent_bytes())
+        self._note_unsent()
         self._hold(Hold.PEER)
 
     def resume_writing(self) -> None:
-        self._response_budget.note(self, self.unsent_bytes())
+        self._note_unsent()
         self._release(Hold.PEER)
 
     @property
@@ -137,6 +121,8 @@ class Connection(asyncio.BufferedProtocol):
             log.info("connection_closed", peer=self.peer, reason=reason)
             self._flush()
             self._is_open = False
+            # From now on it may take its last answers.
+            self.last_tick = self._broker.connections.tick
             self._transport.close()
 
     def abort(self, reason: str) -> None:
@@ -159,6 +145,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_reading and self._is_open and self._transport is not None:
             self._is_reading = False
             self._transport.pause_reading()
+        if self._is_charged:
+            # It is not the client's fault that nothing more of its request arrives.
+            self._charge()
 
     def _release(self, reason: Hold) -> None:
         """One reason is gone; where it was the last, requests are handled and read again."""
@@ -198,6 +187,7 @@ class Connection(asyncio.BufferedProtocol):
             needed_bytes = frames.needed_bytes() + self._answers.waiting_bytes
             if needed_bytes > SMALL_BYTES and not self._request_budget.ask(self, needed_bytes):
                 frames.settle(may_grow=False)
+                self._charge()
                 self._hold(Hold.REQUESTS)
                 return
         frames.settle()
@@ -267,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
             route, correlation_id = dispatcher.route(frame)
             if route.api.is_bulky and self._response_budget.is_used_up and not dispatcher.is_small(route, frame):
                 self._frames.put_back(frame)
-                self._response_budget.wait(self)
+                self._response_budget.wait(self.go_on)
                 self._hold(Hold.RESPONSES)
                 return
             request = dispatcher.decode(route, frame)
@@ -275,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
             self._answer(refused.parts)
             return
         except TooManyElements:
-            self._work(route, correlation_id, self._decode_and_handle(route, correlation_id, frame))
+            self._work(route, correlation_id, self._decode_and_handle(route, correlation_id, frame), len(frame))
             return
         except Refused as error:
             self.close(str(error))
@@ -283,13 +273,16 @@ class Connection(asyncio.BufferedProtocol):
         except DECODE_FAILURES as error:
             self.close(f"undecodable request: {error}")
             return
+        # A handler may decode records of a coordinator's log, which counts anew.
+        cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
         response = dispatcher.handle(route, request)
         if response is None:
             return
         if type(response) is GeneratorType:
-            self._work(route, correlation_id, dispatcher.handle_in_steps(route, correlation_id, request, response))
+            self._work(route, correlation_id, dispatcher.handle_in_steps(route, correlation_id, request, response), cost_bytes)
         elif type(response) is Later:
-            slot = self._answers.reserve(len(frame) + ELEMENT_BYTES * message_elements(), response)
+            slot = self._answers.reserve()
+            self._answers.wait(slot, response, cost_bytes)
             self._fill_later(route, correlation_id, response, slot)
         else:
             parts = dispatcher.encode(route, correlation_id, response)
@@ -298,8 +291,12 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._answer(parts)
 
-    def _work(self, route: Route, correlation_id: int, steps: Steps[list[Buffer] | Later | None]) -> None:
-        """Handle a request in steps. Its bytes stay where they are, and no further request is handled until it has ended."""
+    def _work(self, route: Route, correlation_id: int, steps: Steps[list[Buffer] | Later | None], cost_bytes: int) -> None:
+        """Handle a request in steps. Its bytes stay where they are, and no further request is handled until it has ended.
+
+        ``cost_bytes`` is what the request keeps in memory where it then waits for an answer; what comes to light by
+        `_decode_and_handle` is added.
+        """
         self._frames.keep()
         self._charge()
         self._hold(Hold.STEPS)
@@ -307,8 +304,11 @@ class Connection(asyncio.BufferedProtocol):
 
         def done(answer: list[Buffer] | Later | None) -> None:
             if type(answer) is Later:
-                slot.later = answer
-                self._fill_later(route, correlation_id, answer, slot)
+                if self._transport is None:
+                    answer.abandon()
+                else:
+                    self._answers.wait(slot, answer, cost_bytes + self._decoded_bytes)
+                    self._fill_later(route, correlation_id, answer, slot)
             else:
                 self._fill_when_durable(slot, cast("list[Buffer]", answer or []))
             self._steps_ended()
@@ -357,7 +357,12 @@ class Connection(asyncio.BufferedProtocol):
         def ready(response: Any) -> None:
             if not self._is_open:
                 return
-            parts = self._dispatcher.encode(route, correlation_id, response)
+            if later.is_large:
+                self._broker.stepping.run(self._dispatcher.encode_in_steps(route, correlation_id, response), encoded, self._failed)
+            else:
+                encoded(self._dispatcher.encode(route, correlation_id, response))
+
+        def encoded(parts: list[Buffer] | None) -> None:
             if parts is None:
                 self.close("a response that cannot be written")
             elif later.is_durable:
@@ -393,5 +398,11 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(b"".join(out))
         else:
             transport.writelines(merged(out))
-        if size_bytes >= JOIN_BELOW_BYTES:
-            self._response_budget.note(self, self.unsent_bytes())
+        self._note_unsent()
+
+    def _note_unsent(self) -> None:
+        """Count what the client has not taken, where it is worth counting."""
+        unsent_bytes = self.unsent_bytes()
+        if unsent_bytes > SMALL_BYTES or self._has_unsent:
+            self._has_unsent = unsent_bytes > 0
+            self._response_budget.note(self, unsent_bytes)

@@ -183,6 +183,10 @@ class Dispatcher:
                 response = self._failed(route, request)
         if response is None or type(response) is Later:
             return response
+        return (yield from self.encode_in_steps(route, correlation_id, response))
+
+    def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> Steps[list[Buffer] | None]:
+        """`encode`, beside the event loop."""
         encoded: list[list[Buffer]] = []
         try:
             yield lambda: encoded.append(merged(response_parts(route.codec, route.context.version, correlation_id, response)))

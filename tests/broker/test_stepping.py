@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -39,7 +40,7 @@ def env() -> Env:
 
 
 def test_work_takes_turns(env: Env) -> None:
-    stepping, trace, ended = Stepping(env), [], []
+    stepping, trace, ended = Stepping(env, pytest.fail), [], []
 
     def work(name: str, steps: int) -> Steps[str]:
         for step in range(steps):
@@ -57,7 +58,7 @@ def test_work_takes_turns(env: Env) -> None:
 
 
 def test_a_turn_ends_when_its_time_is_used_up(env: Env) -> None:
-    stepping, trace = Stepping(env), []
+    stepping, trace = Stepping(env, pytest.fail), []
 
     def work(name: int) -> Steps[None]:
         for _ in range(2):
@@ -75,7 +76,7 @@ def test_a_turn_ends_when_its_time_is_used_up(env: Env) -> None:
 
 
 def test_errors_reach_the_work_and_then_its_owner(env: Env) -> None:
-    stepping, failures = Stepping(env), []
+    stepping, failures = Stepping(env, pytest.fail), []
 
     def work() -> Steps[None]:
         try:
@@ -92,7 +93,7 @@ def test_errors_reach_the_work_and_then_its_owner(env: Env) -> None:
 
 
 def test_only_so_many_run_aside_at_once(env: Env) -> None:
-    stepping, ended = Stepping(env), []
+    stepping, ended = Stepping(env, pytest.fail), []
 
     def work(name: int) -> Steps[int]:
         yield lambda: None
@@ -109,7 +110,7 @@ def test_only_so_many_run_aside_at_once(env: Env) -> None:
 
 
 def test_nothing_goes_on_after_a_stop(env: Env) -> None:
-    stepping, trace = Stepping(env), []
+    stepping, trace = Stepping(env, pytest.fail), []
 
     def work() -> Steps[None]:
         trace.append(1)
@@ -122,3 +123,26 @@ def test_nothing_goes_on_after_a_stop(env: Env) -> None:
     env.aside[0][1](None)
     env.settle()
     assert trace == [1]
+
+
+def test_an_error_of_who_hears_of_an_end_stops_nothing_else(env: Env) -> None:
+    bugs: list[BaseException | None] = []
+    stepping = Stepping(env, lambda: bugs.append(sys.exc_info()[1]))
+    ended: list[object] = []
+
+    def steps(fails: bool) -> Steps[str]:
+        yield None
+        if fails:
+            raise ValueError
+        return "end"
+
+    def broken(_: object) -> None:
+        raise KeyError
+
+    stepping.run(steps(False), broken, broken)
+    stepping.run(steps(True), broken, broken)
+    stepping.run(steps(False), ended.append, broken)
+    env.settle()
+    assert ended == ["end"]
+    assert [type(bug) for bug in bugs] == [KeyError, KeyError]
+    assert len(stepping) == 0

@@ -102,7 +102,7 @@ class Env:
 
 def runtime(log: Log, replay: Any) -> Runtime:
     env = cast(Any, Env())
-    return Runtime(env, Partition(env, log, None, DiskHealth(env, "/")), replay, Stepping(env))
+    return Runtime(env, Partition(env, log, None, DiskHealth(env, "/")), replay, Stepping(env, pytest.fail))
 
 
 def of_transactions(log: Log, *, everything: bool) -> object:

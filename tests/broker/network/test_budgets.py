@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -23,6 +24,7 @@ class Client:
         self.sent = 0
         self.went_on = 0
         self.closed = ""
+        self.on_going_on: Callable[[], object] = lambda: None
 
     def unsent_bytes(self) -> int:
         return self.unsent
@@ -32,6 +34,7 @@ class Client:
 
     def go_on(self) -> None:
         self.went_on += 1
+        self.on_going_on()
 
     def abort(self, reason: str) -> None:
         self.closed = reason
@@ -69,7 +72,7 @@ class TestResponses:
         steady = self.hold(budget, Client("steady"), LIMIT_BYTES // 2)
         reader = Client("reader")
         assert budget.is_used_up
-        budget.wait(reader)
+        budget.wait(reader.go_on)
         for _ in range(int(2 * STALL_MS / CHECK_MS)):
             steady.sent += 1
             env.advance(CHECK_MS)
@@ -86,11 +89,18 @@ class TestResponses:
     def test_who_is_gone_holds_nothing_and_waits_for_nothing(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
         slow, reader = self.hold(budget, Client("slow"), 2 * LIMIT_BYTES), Client("reader")
         assert budget.is_used_up
-        budget.wait(reader)
+        budget.wait(reader.go_on)
         budget.remove(reader)
         budget.remove(slow)
         env.advance(10 * STALL_MS)
         assert (budget.used_bytes, reader.went_on, budget.waiting_count) == (0, 0, 0)
+
+    def test_what_is_read_for_answers_counts(self, budget: ResponseBudget) -> None:
+        budget.read(LIMIT_BYTES)
+        assert budget.left_bytes == 0
+        assert budget.is_used_up
+        budget.read(-LIMIT_BYTES)
+        assert not budget.is_used_up
 
 
 class TestRequests:
@@ -107,11 +117,40 @@ class TestRequests:
         assert not budget.ask(second, LIMIT_BYTES)
         env.advance(2 * CHECK_MS)
         assert second.went_on == 0
+        # Its frame is whole, and its request waits for an answer: it still holds the memory.
         budget.charge(first, LIMIT_BYTES)
+        env.advance(2 * CHECK_MS)
+        assert second.went_on == 0
+        budget.charge(first, 0)
         env.advance(2 * CHECK_MS)
         assert second.went_on == 1
         assert budget.ask(second, LIMIT_BYTES)
-        assert budget.used_bytes == 3 * LIMIT_BYTES
+        assert budget.used_bytes == 2 * LIMIT_BYTES
+
+    def test_the_first_must_be_answered_in_time(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+        holder, first, second = Client("holder"), Client("first"), Client("second")
+        budget.charge(holder, LIMIT_BYTES)
+        assert budget.ask(first, LIMIT_BYTES)
+        budget.charge(first, LIMIT_BYTES)
+        assert not budget.ask(second, LIMIT_BYTES)
+        env.advance(FIRST_MS - 1_000)
+        assert not first.closed
+        env.advance(2_000)
+        assert first.closed and not holder.closed
+        assert second.went_on == 1
+
+    def test_who_is_held_by_something_else_takes_no_place(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+        holder, first, second, third = (Client(name) for name in ("holder", "first", "second", "third"))
+        budget.charge(holder, LIMIT_BYTES)
+        assert budget.ask(first, LIMIT_BYTES)
+        assert not budget.ask(second, LIMIT_BYTES)
+        assert not budget.ask(third, LIMIT_BYTES)
+        third.on_going_on = lambda: budget.ask(third, LIMIT_BYTES)
+        budget.charge(first, 0)
+        env.advance(2 * CHECK_MS)
+        # The second has gone on, and asked for nothing: a hold of another kind stands. The third is the first now.
+        assert (second.went_on, third.went_on) == (1, 1)
+        assert budget.used_bytes == 2 * LIMIT_BYTES
 
     def test_who_sends_nothing_more_is_closed_when_others_wait(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         stalled, first, second = Client("stalled"), Client("first"), Client("second")

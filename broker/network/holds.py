@@ -1,0 +1,22 @@
+"""What may stop a connection for a while."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+
+class Hold(IntFlag):
+    """Why no further request of a connection is handled. Any of them also stops the reading."""
+
+    PEER = 1
+    """The client does not take its answers. `Connection.resume_writing` releases it."""
+    STEPS = 2
+    """A request is worked off in steps. `Connection._steps_ended` releases it."""
+    WAITING = 4
+    """Too many requests wait for their answers, or they keep too much in memory. `Connection._fill` releases it."""
+    REQUESTS = 8
+    """The memory for the requests of all connections is used up. The budget's call of `Connection.go_on` releases it."""
+    RESPONSES = 16
+    """The memory for the answers to all connections is used up. The budget's call of `Connection.go_on` releases it."""
+    TURN = 32
+    """Other connections have their turn. `Connection._next_turn` releases it."""

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.metrics.counters import Counters
+from broker.network.connection import Connection
+from broker.network.listener import Connections
+from broker.stepping import Stepping
+from storage.memory_filesystem import MemoryFilesystem
+from tests.broker.network.connected import Transport, limits
+from tests.simulated import START_MS, SimulatedEnv
+
+
+@pytest.fixture
+def broker() -> Any:
+    settings = limits(socket_request_max_bytes=50_000_000, unstable_api_versions_enable=False)
+    env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+    return SimpleNamespace(
+        env=env,
+        settings=settings,
+        stepping=Stepping(env, lambda: pytest.fail("a bug")),
+        connections=Connections(env, settings, 1 << 20),
+        unexpected_errors=0,
+        counters=Counters(),
+        commit=None,
+    )
+
+
+@pytest.fixture
+def connected(broker: Any) -> tuple[Connection, Transport]:
+    connection, transport = Connection(broker, "PLAINTEXT"), Transport()
+    connection.connection_made(transport)  # type: ignore[arg-type]
+    return connection, transport

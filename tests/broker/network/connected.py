@@ -1,0 +1,95 @@
+"""A connection without a socket, and a handler of the test's own behind it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.api import Declaration
+from broker.network.connection import Connection
+from protocol.codec import request_frame
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+HEARTBEAT = 12
+
+
+class Transport:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.closed = False
+        self.aborted = False
+        self.is_paused = False
+        self.unsent_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def writelines(self, parts: list[bytes]) -> None:
+        self.written += b"".join(parts)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return ("test", 1)
+
+    def abort(self) -> None:
+        self.closed = self.aborted = True
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+    def answers(self) -> list[bytes]:
+        found, at = [], 0
+        while at < len(self.written):
+            size = int.from_bytes(self.written[at : at + 4], "big")
+            found.append(bytes(self.written[at + 4 : at + 4 + size]))
+            at += 4 + size
+        return found
+
+
+def limits(**more: Any) -> Any:
+    values = {
+        "max_connections": 10,
+        "max_connections_per_ip": 8,
+        "max_connections_per_ip_overrides": "",
+        "connections_max_idle_ms": 1_000,
+        "queued_max_request_bytes": 64 << 20,
+        "ottla_queued_max_response_bytes": 64 << 20,
+        "ottla_request_stall_ms": 1_000,
+        "ottla_response_stall_ms": 1_000,
+    }
+    return SimpleNamespace(**(values | more))
+
+
+def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
+    """What the connection did not read: a socket gives nothing while reading is paused."""
+    transport: Any = connection._transport
+    while data and not transport.is_paused and not transport.closed:
+        buffer = connection.get_buffer(-1)
+        piece = data[: min(len(buffer), next(sizes))]
+        buffer[: len(piece)] = piece
+        connection.buffer_updated(len(piece))
+        data = data[len(piece) :]
+    return data
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, handle: Any, key: int = HEARTBEAT) -> None:
+    declared = Declaration(key, handle, lambda request, version, code: HeartbeatResponse(0, code))
+    monkeypatch.setattr("broker.network.dispatch.declaration", lambda _: declared)
+
+
+def beats(count: int) -> bytes:
+    return b"".join(request_frame(HEARTBEAT, 4, i, "c", HeartbeatRequest("g", i, "m")) for i in range(count))

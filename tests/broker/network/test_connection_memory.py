@@ -1,0 +1,211 @@
+"""What a connection keeps in memory counts, waits its turn, and goes with the connection."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from broker.api import Declaration, Later
+from broker.network.connection import MAX_WAITING_ANSWERS, Connection
+from broker.network.dispatch import ELEMENTS_AT_ONCE
+from protocol.codec import request_frame
+from protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.broker.network.connected import HEARTBEAT, Transport, beats, feed, serve
+
+
+def test_who_takes_no_answers_is_not_served_further(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
+) -> None:
+    connection, _ = connected
+    seen: list[int] = []
+    answer = FetchResponse(
+        responses=[FetchableTopicResponse("t", partitions=[PartitionData(0, high_watermark=0, records=bytes(3 << 20))])]
+    )
+
+    def handle(context: Any, request: FetchRequest) -> FetchResponse:
+        seen.append(1)
+        return answer
+
+    monkeypatch.setattr(
+        "broker.network.dispatch.declaration", lambda _: Declaration(1, handle, lambda *_: FetchResponse(), is_bulky=True)
+    )
+    feed(connection, b"".join(request_frame(1, 11, i, "c", FetchRequest()) for i in range(100)), iter(lambda: 1 << 16, None))
+    assert len(seen) <= 2
+    connection.pause_writing()
+    broker.env.settle()
+    assert len(seen) <= 2
+    connection.resume_writing()
+    broker.env.settle()
+    assert len(seen) == 100, "each two of them wait for a turn"
+
+
+def test_large_answers_wait_for_the_memory_of_all(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
+) -> None:
+    connection, transport = connected
+    seen: list[int] = []
+    monkeypatch.setattr(
+        "broker.network.dispatch.declaration",
+        lambda key: Declaration(
+            key, lambda context, request: seen.append(key) or HeartbeatResponse(), lambda *_: HeartbeatResponse(), key == HEARTBEAT
+        ),
+    )
+    slow, slow_transport = Connection(broker, "PLAINTEXT"), Transport()
+    slow.connection_made(slow_transport)  # type: ignore[arg-type]
+    slow_transport.unsent_bytes = broker.settings.ottla_queued_max_response_bytes
+    slow.pause_writing()
+    feed(connection, beats(2), iter(lambda: 1 << 16, None))
+    assert seen == []
+    assert transport.is_paused
+    broker.env.advance(2 * broker.settings.ottla_response_stall_ms)
+    assert slow_transport.closed
+    assert len(transport.answers()) == 2
+
+
+def test_requests_of_many_elements_are_decoded_aside(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
+) -> None:
+    connection, transport = connected
+    counts: list[int] = []
+
+    def handle(context: Any, request: MetadataRequest) -> MetadataResponse:
+        counts.append(len(request.topics or []))
+        return MetadataResponse()
+
+    monkeypatch.setattr(
+        "broker.network.dispatch.declaration", lambda _: Declaration(3, handle, lambda *_: MetadataResponse(), is_bulky=True)
+    )
+    many = [MetadataRequestTopic(name=f"t{n}") for n in range(ELEMENTS_AT_ONCE + 1)]
+    frames = [request_frame(3, 12, 1, "c", MetadataRequest(topics)) for topics in (many, many[:3])]
+    rest = feed(connection, b"".join(frames), iter(lambda: 1 << 14, None))
+    assert counts == []
+    assert broker.connections.request_budget.used_bytes > 0
+    broker.env.settle()
+    feed(connection, rest, iter(lambda: 1 << 14, None))
+    assert counts == [len(many), 3]
+    assert len(transport.answers()) == 2
+    assert broker.connections.request_budget.used_bytes == 0
+
+
+def test_an_undecodable_request_of_many_elements_closes(connected: tuple[Connection, Transport], broker: Any) -> None:
+    connection, transport = connected
+    many = [MetadataRequestTopic(name=f"t{n}") for n in range(ELEMENTS_AT_ONCE + 1)]
+    frame = request_frame(3, 12, 1, "c", MetadataRequest(many))[4:-30]
+    feed(connection, len(frame).to_bytes(4, "big") + frame, iter(lambda: 1 << 16, None))
+    broker.env.settle()
+    assert transport.closed
+    assert broker.unexpected_errors == 0
+
+
+def test_parked_requests_of_a_connection_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
+) -> None:
+    connection, transport = connected
+    parked: list[Later] = []
+
+    def handle(context: Any, request: HeartbeatRequest) -> Later:
+        parked.append(Later())
+        return parked[-1]
+
+    serve(monkeypatch, handle)
+    feed(connection, beats(MAX_WAITING_ANSWERS + 10), iter(lambda: 1 << 18, None))
+    assert len(parked) == MAX_WAITING_ANSWERS
+    assert transport.is_paused
+    for later in list(parked):
+        later.resolve(HeartbeatResponse())
+    assert len(parked) == MAX_WAITING_ANSWERS + 10
+    assert not transport.is_paused
+
+
+def test_a_client_that_leaves_abandons_what_it_waited_for(monkeypatch: pytest.MonkeyPatch, broker: Any) -> None:
+    connection = Connection(broker, "PLAINTEXT")
+    connection.connection_made(Transport())  # type: ignore[arg-type]
+    abandoned: list[int] = []
+    serve(monkeypatch, lambda context, request: Later(on_abandoned=lambda: abandoned.append(request.generation_id)))
+    feed(connection, beats(2), iter(lambda: 1 << 16, None))
+    gone = weakref.ref(connection)
+    connection.connection_lost(None)
+    assert abandoned == [0, 1]
+    gc.disable()
+    try:
+        del connection
+        assert gone() is None, "without the collector of cycles"
+    finally:
+        gc.enable()
+
+
+def test_a_client_that_left_while_its_request_was_begun_waits_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
+) -> None:
+    connection, _ = connected
+    abandoned: list[int] = []
+
+    def in_steps(request: HeartbeatRequest) -> Any:
+        yield None
+        return Later(on_abandoned=lambda: abandoned.append(request.generation_id))
+
+    serve(monkeypatch, lambda context, request: in_steps(request))
+    feed(connection, beats(1), iter(lambda: 1 << 16, None))
+    connection.connection_lost(None)
+    broker.env.settle()
+    assert abandoned == [0]
+
+
+def test_a_request_that_waits_after_its_steps_counts(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
+) -> None:
+    connection, _ = connected
+    later = Later()
+
+    def in_steps(request: MetadataRequest) -> Any:
+        yield None
+        return later
+
+    monkeypatch.setattr(
+        "broker.network.dispatch.declaration",
+        lambda _: Declaration(3, lambda context, request: in_steps(request), lambda *_: MetadataResponse()),
+    )
+    topics = [MetadataRequestTopic(name=str(n)) for n in range(2 * ELEMENTS_AT_ONCE)]
+    frame = request_frame(3, 12, 1, "c", MetadataRequest(topics))
+    feed(connection, frame, iter(lambda: 1 << 16, None))
+    broker.env.settle()
+    assert broker.connections.request_budget.used_bytes > len(frame) + 100 * len(topics)
+    later.resolve(MetadataResponse())
+    assert broker.connections.request_budget.used_bytes == 0
+
+
+def test_small_answers_that_are_not_taken_count(
+    monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
+) -> None:
+    connection, transport = connected
+    serve(monkeypatch, lambda context, request: HeartbeatResponse())
+    transport.unsent_bytes = 60_000
+    feed(connection, beats(1), iter(lambda: 1 << 16, None))
+    assert broker.connections.response_budget.used_bytes == 60_000
+    transport.unsent_bytes = 0
+    feed(connection, beats(1), iter(lambda: 1 << 16, None))
+    assert not broker.connections.response_budget._holders
+
+
+def test_who_is_not_read_is_not_taken_for_stalled(connected: tuple[Connection, Transport], broker: Any) -> None:
+    """A part of a request is here, and the client takes no answers: the rest is not read, so it cannot go on."""
+    connection, transport = connected
+    budget = broker.connections.request_budget
+    feed(connection, (1 << 20).to_bytes(4, "big") + bytes(100_000), iter(lambda: 1 << 16, None))
+    connection.pause_writing()
+    budget.charge(object(), budget.limit_bytes)
+    other, other_transport = Connection(broker, "PLAINTEXT"), Transport()
+    other.connection_made(other_transport)  # type: ignore[arg-type]
+    third, third_transport = Connection(broker, "PLAINTEXT"), Transport()
+    third.connection_made(third_transport)  # type: ignore[arg-type]
+    for connection_of in (other, third):
+        feed(connection_of, (1 << 20).to_bytes(4, "big") + bytes(100_000), iter(lambda: 1 << 16, None))
+    assert budget.waiting_count
+    broker.env.advance(3 * broker.settings.ottla_request_stall_ms)
+    assert not transport.closed
+    assert other_transport.closed, "it may send the rest, and does not"

@@ -1,0 +1,105 @@
+"""What fetches have read, or could read, counts among the answers of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker.handlers.fetch import PARTITIONS_AT_ONCE, Fetch
+from broker.network.budgets import CHECK_MS, ResponseBudget
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import build_batch
+from tests.raw import create
+from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
+
+PARTITIONS = 2 * PARTITIONS_AT_ONCE
+VALUE_BYTES = 10_000
+
+
+@pytest.fixture
+def simulated() -> Iterator[SimulatedBroker]:
+    broker = SimulatedBroker({"ottla.queued.max.response.bytes": "1000000"}).start()
+    with broker.connect() as client:
+        create(client, "t", PARTITIONS)
+    yield broker
+    assert broker.broker.connections.response_budget._read_bytes == 0
+    broker.close()
+    assert broker.bugs == 0
+
+
+def produce(client: SimulatedClient, *partitions: int) -> None:
+    batch = bytes(build_batch([(None, b"v" * VALUE_BYTES)], START_MS))
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(index, batch) for index in partitions])]
+    client.call(ProduceRequest(None, -1, 10_000, data), 9)
+
+
+def fetch(*partitions: int, min_bytes: int = 1, wait_ms: int = 60_000) -> FetchRequest:
+    asked = [FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in partitions]
+    return FetchRequest(
+        max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=50 << 20, topics=[FetchTopic(topic="t", partitions=asked)]
+    )
+
+
+def parked(broker: SimulatedBroker) -> list[Fetch]:
+    waiters: dict[Any, None] = {}
+    for partition in broker.broker.partitions:
+        waiters |= dict.fromkeys(partition.waiters)
+    return [waiter.__self__ for waiter in waiters]
+
+
+def budget(broker: SimulatedBroker) -> ResponseBudget:
+    return broker.broker.connections.response_budget
+
+
+def test_a_parked_fetch_keeps_nothing_of_what_it_has_read(simulated: SimulatedBroker) -> None:
+    with simulated.connect() as writer, simulated.connect() as reader:
+        produce(writer, 0)
+        sent = reader.send(fetch(0, min_bytes=2 * VALUE_BYTES), 11)
+        (waiting,) = parked(simulated)
+        assert waiting._answers == []
+        produce(writer, 0)
+        assert len(reader.receive(sent).responses[0].partitions[0].records) > 2 * VALUE_BYTES
+
+
+def test_a_fetch_that_is_woken_waits_for_the_memory_of_all(simulated: SimulatedBroker) -> None:
+    with simulated.connect() as writer, simulated.connect() as reader:
+        sent = reader.send(fetch(0), 11)
+        budget(simulated).read(1_000_000)
+        produce(writer, 0)
+        simulated.env.advance(5 * CHECK_MS)
+        assert reader._transport.next_frame() is None
+        budget(simulated).read(-1_000_000)
+        assert reader.receive(sent).responses[0].partitions[0].records
+
+
+def test_a_fetch_whose_time_is_over_waits_for_the_memory_of_all(simulated: SimulatedBroker) -> None:
+    with simulated.connect() as writer, simulated.connect() as reader:
+        produce(writer, 0)
+        sent = reader.send(fetch(0, min_bytes=1 << 20, wait_ms=500), 11)
+        budget(simulated).read(1_000_000)
+        simulated.env.advance(1_000)
+        assert reader._transport.next_frame() is None
+        budget(simulated).read(-1_000_000)
+        assert reader.receive(sent).responses[0].partitions[0].records
+
+
+def test_who_leaves_while_it_waits_for_memory_is_forgotten(simulated: SimulatedBroker) -> None:
+    with simulated.connect() as writer, simulated.connect() as reader:
+        reader.send(fetch(0), 11)
+        budget(simulated).read(1_000_000)
+        produce(writer, 0)
+        assert budget(simulated).waiting_count == 1
+        reader.close()
+        assert budget(simulated).waiting_count == 0
+        budget(simulated).read(-1_000_000)
+
+
+def test_a_fetch_in_steps_reads_no_more_than_there_is_room_for(simulated: SimulatedBroker) -> None:
+    with simulated.connect() as writer, simulated.connect() as reader:
+        produce(writer, *range(PARTITIONS))
+        answer = reader.call(fetch(*range(PARTITIONS)), 11)
+        size_bytes = sum(len(p.records or b"") for t in answer.responses for p in t.partitions)
+        assert 500_000 < size_bytes < PARTITIONS * VALUE_BYTES
