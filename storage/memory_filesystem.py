@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from protocol.primitives import Buffer
 
 TOTAL_BYTES = 1 << 40
@@ -23,7 +27,7 @@ class MemoryFile:
 
     def _made(self) -> bytearray:
         if self._content is None:
-            self._content = self._fs.files.setdefault(self.path, bytearray())
+            self._content = self._fs.made(self.path)
         return self._content
 
     def append(self, data: Buffer) -> None:
@@ -49,31 +53,62 @@ class MemoryFile:
 
 
 class MemoryFilesystem:
-    """`storage.filesystem.Filesystem` without an operating system. ``files`` by path."""
+    """`storage.filesystem.Filesystem` without an operating system, with ``files``: contents by path."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Mapping[str, Buffer] | None = None) -> None:
         self.max_open_files = 0
-        self.files: dict[str, bytearray] = {}
-        self._dirs: set[str] = set()
+        self._files: dict[str, bytearray] = {}
+        self._names: dict[str, set[str]] = {"": set()}
+        """What is in each directory. The path of a directory is a key, that of a file is not."""
         self._locks: set[str] = set()
+        for path, data in (files or {}).items():
+            self.write_file(path, data)
+
+    @property
+    def files(self) -> Mapping[str, bytearray]:
+        """Contents by path, to read."""
+        return MappingProxyType(self._files)
 
     @property
     def open_files(self) -> int:
         """None has a descriptor."""
         return 0
 
+    def made(self, path: str) -> bytearray:
+        """The content of the file, which is made when there is none."""
+        content = self._files.get(path)
+        if content is None:
+            content = self._files[path] = bytearray()
+            self._enter(path)
+        return content
+
+    def _enter(self, path: str) -> None:
+        """The name goes into its directory, which is made when there is none, as are those above it."""
+        while path:
+            path, _, name = path.rpartition("/")
+            if path in self._names:
+                self._names[path].add(name)
+                return
+            self._names[path] = {name}
+
+    def _leave(self, path: str) -> None:
+        directory, _, name = path.rpartition("/")
+        self._names[directory].discard(name)
+
     def open(self, path: str) -> MemoryFile:
         return MemoryFile(self, path)
 
     def read_file(self, path: str) -> bytes | None:
-        found = self.files.get(path)
-        return None if found is None else bytes(found)
+        content = self._files.get(path)
+        return None if content is None else bytes(content)
 
     def write_file(self, path: str, data: Buffer) -> None:
-        self.files[path] = bytearray(data)
+        if path not in self._files:
+            self._enter(path)
+        self._files[path] = bytearray(data)
 
     def sync_file(self, path: str) -> None:
-        if path not in self.files:
+        if path not in self._files:
             raise FileNotFoundError(2, "No such file", path)
 
     def sync_dir(self, path: str) -> None: ...
@@ -81,42 +116,56 @@ class MemoryFilesystem:
     def spare_descriptors(self, count: int) -> None: ...
 
     def rename(self, old: str, new: str) -> None:
-        if old in self.files:
-            self.files[new] = self.files.pop(old)
-            return
-        under = [p for p in self.files if p.startswith(f"{old}/")]
-        if not under and old not in self._dirs:
+        """A file takes the place of one that has the name; a directory does not."""
+        if old in self._files:
+            self._enter(new)
+            self._files[new] = self._files.pop(old)
+        elif old in self._names:
+            self.make_dir(new)
+            for name in list(self._names[old]):
+                self.rename(f"{old}/{name}", f"{new}/{name}")
+            del self._names[old]
+        else:
             raise FileNotFoundError(2, "No such file", old)
-        for path in under:
-            self.files[new + path[len(old) :]] = self.files.pop(path)
-        self._dirs.discard(old)
-        self._dirs.add(new)
+        self._leave(old)
 
     def unlink(self, path: str) -> None:
-        self.files.pop(path, None)
+        if self._files.pop(path, None) is not None:
+            self._leave(path)
 
     def is_dir(self, path: str) -> bool | None:
-        if path in self._dirs or any(p.startswith(f"{path}/") for p in self.files):
+        if path in self._names:
             return True
-        return False if path in self.files else None
+        return False if path in self._files else None
 
     def list_dir(self, path: str) -> list[str]:
-        names = {p[len(path) + 1 :].partition("/")[0] for p in [*self.files, *self._dirs] if p.startswith(f"{path}/")}
-        return sorted(names)
+        return sorted(self._names.get(path, ()))
 
     def make_dir(self, path: str) -> None:
-        self._dirs.add(path)
+        if path not in self._names:
+            self._enter(path)
+            self._names[path] = set()
 
     def remove_dir(self, path: str) -> None:
-        for inside in [p for p in self.files if p.startswith(f"{path}/")]:
-            del self.files[inside]
-        self._dirs = {d for d in self._dirs if d != path and not d.startswith(f"{path}/")}
+        for name in list(self._names[path]):
+            inside = f"{path}/{name}"
+            if inside in self._names:
+                self.remove_dir(inside)
+            else:
+                self.unlink(inside)
+        self.remove_empty_dir(path)
 
     def remove_empty_dir(self, path: str) -> None:
-        self._dirs.discard(path)
+        names = self._names.get(path)
+        if names is None:
+            return
+        if names:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", path)
+        del self._names[path]
+        self._leave(path)
 
     def space(self, path: str) -> tuple[int, int]:
-        return TOTAL_BYTES, TOTAL_BYTES - sum(map(len, self.files.values()))
+        return TOTAL_BYTES, TOTAL_BYTES - sum(map(len, self._files.values()))
 
     def absolute(self, path: str) -> str:
         return path

@@ -174,6 +174,10 @@ class RealFilesystem:
     def closed(self, file: RealFile) -> None:
         self._open_files.pop(file, None)
 
+    def close_files(self) -> None:
+        for file in list(self._open_files):
+            file.close()
+
     def open(self, path: str) -> RealFile:
         return RealFile(self, path)
 

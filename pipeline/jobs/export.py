@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -211,8 +212,8 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
             cluster.close()
     from pipeline.segments.directory import Directory
 
-    directory = Directory(options.data_dir)
-    views = {index: directory.view(options.topic, index) for index in directory.partitions(options.topic)}
+    with closing(Directory(options.data_dir)) as directory:
+        views = {index: directory.view(options.topic, index) for index in directory.partitions(options.topic)}
     return {index: (view.start, view.last_stable_offset) for index, view in views.items()}
 
 

@@ -51,6 +51,10 @@ class Directory:
         self.path = path
         self.fs = RealFilesystem(read_only=True)
 
+    def close(self) -> None:
+        """Gives back the descriptors of the files that were read. A later read opens its files again."""
+        self.fs.close_files()
+
     def partitions(self, topic: str) -> list[int]:
         """Raises `PipelineError` for a topic of which nothing lies here."""
         names = [name for name in self.fs.list_dir(self.path) if self.fs.is_dir(f"{self.path}/{name}")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -77,22 +78,24 @@ def parse_bounds(text: str, option: str) -> Bounds:
 
 def plan(wanted: Wanted) -> list[Split]:
     """Look at the directory once; every split belongs to that look. Raises `PipelineError`."""
-    directory = Directory(wanted.directory)
-    known = directory.partitions(wanted.topic)
-    chosen = known if wanted.partitions is None else sorted(wanted.partitions)
-    for index in {*chosen, *wanted.starting, *wanted.ending} - set(known):
-        raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directory}")
+    with closing(Directory(wanted.directory)) as directory:
+        known = directory.partitions(wanted.topic)
+        chosen = known if wanted.partitions is None else sorted(wanted.partitions)
+        for index in {*chosen, *wanted.starting, *wanted.ending} - set(known):
+            raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directory}")
+        return [split for index in chosen for split in _planned(wanted, directory, index)]
+
+
+def _planned(wanted: Wanted, directory: Directory, index: int) -> Iterator[Split]:
+    """The splits of one partition."""
     # Who reads a split need not have the working directory of who plans it.
     root = str(Path(wanted.directory).absolute())
-    splits: list[Split] = []
-    for index in chosen:
-        view = directory.view(wanted.topic, index)
-        start, end = _range(wanted, directory, index, view)
-        aborted = [a for a in view.aborted if a.first_offset < end and a.last_offset >= start] if wanted.is_committed else []
-        for first, last in _cuts(directory.segments(wanted.topic, index), start, end, wanted.split_bytes):
-            within = [a for a in aborted if a.first_offset < last and a.last_offset >= first]
-            splits.append(Split(root, wanted.topic, index, first, last, within))
-    return splits
+    view = directory.view(wanted.topic, index)
+    start, end = _range(wanted, directory, index, view)
+    aborted = [a for a in view.aborted if a.first_offset < end and a.last_offset >= start] if wanted.is_committed else []
+    for first, last in _cuts(directory.segments(wanted.topic, index), start, end, wanted.split_bytes):
+        within = [a for a in aborted if a.first_offset < last and a.last_offset >= first]
+        yield Split(root, wanted.topic, index, first, last, within)
 
 
 def _range(wanted: Wanted, directory: Directory, index: int, view: View) -> tuple[int, int]:
@@ -186,8 +189,12 @@ def _is_aborted(of_producer: Sequence[AbortedTxn], base_offset: int) -> bool:
 
 def _batches(split: Split) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Batches of the split as they lie in the files now: since it was planned, cleaning may have moved them."""
+    with closing(Directory(split.directory)) as directory:
+        yield from _batches_of(directory, split)
+
+
+def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeader, memoryview]]:
     where = f"{split.topic}-{split.partition}"
-    directory = Directory(split.directory)
     at = split.start
     while at < split.end:
         segments = directory.segments(split.topic, split.partition)

@@ -76,8 +76,7 @@ def test_a_compaction_that_a_crash_interrupts_is_finished_or_forgotten(seed: int
                 # Until the pass has synced what it reads, a power cut may take what was written since the last.
                 if name != "kept" and not any(o.path.endswith(RECOVERY_POINTS) for o in fs.trace[begin : begin + at]):
                     continue
-                again = MemoryFilesystem()
-                again.files = {path: bytearray(data) for path, data in image.items() if not path.endswith(".lock")}
+                again = MemoryFilesystem({path: data for path, data in image.items() if not path.endswith(".lock")})
                 _, log = directory_on(again)
                 assert (*state(log)[:4], committed(log)) == wanted, f"{name} after {op.kind} {op.path} {op.to}"
                 left = [n for n in again.list_dir("/data/t-0") if n.endswith((".cleaned", ".swap", ".deleted"))]
@@ -91,8 +90,7 @@ def test_a_compaction_that_a_crash_interrupts_is_finished_or_forgotten(seed: int
 def crash_again(disk: Disk, rng: random.Random, wanted: tuple[object, ...]) -> None:
     """Crash at each moment of the start after the crash."""
     image = dict(disk.states(rng))["kept"]
-    fs = TracingFilesystem()
-    fs.real.files = {path: bytearray(data) for path, data in image.items() if not path.endswith(".lock")}
+    fs = TracingFilesystem(real=MemoryFilesystem({path: data for path, data in image.items() if not path.endswith(".lock")}))
     directory_on(fs)
     files = {path: bytearray(data) for path, data in image.items() if not path.endswith(".lock")}
     for op in fs.trace:
@@ -107,7 +105,6 @@ def crash_again(disk: Disk, rng: random.Random, wanted: tuple[object, ...]) -> N
                 files.setdefault(op.path, bytearray()).extend(op.data)
             case "write":
                 files[op.path] = bytearray(op.data)
-        again = MemoryFilesystem()
-        again.files = {path: bytearray(data) for path, data in files.items()}
+        again = MemoryFilesystem(files)
         _, log = directory_on(again)
         assert (*state(log)[:4], committed(log)) == wanted, f"again, after {op.kind} {op.path} {op.to}"

@@ -31,9 +31,7 @@ TRANSACTIONS = 300
 
 
 def started(image: dict[str, bytes], durability: str, story: Story) -> SimulatedBroker:
-    fs = MemoryFilesystem()
-    fs.files = {path: bytearray(data) for path, data in image.items()}
-    return SimulatedBroker(SETTINGS | {"ottla.durability": durability}, fs=fs, now_ms=story.ended_ms).start()
+    return SimulatedBroker(SETTINGS | {"ottla.durability": durability}, fs=MemoryFilesystem(image), now_ms=story.ended_ms).start()
 
 
 def check_derived(log: Log) -> None:
@@ -63,8 +61,7 @@ def check_derived(log: Log) -> None:
     assert told == {a for a in aborted if a[0] < stable}
     fs = log.fs
     assert isinstance(fs, MemoryFilesystem)
-    bare = MemoryFilesystem()
-    bare.files = {p: bytearray(d) for p, d in fs.files.items() if p.startswith(f"{log.directory}/") and p.endswith(".log")}
+    bare = MemoryFilesystem({p: d for p, d in fs.files.items() if p.startswith(f"{log.directory}/") and p.endswith(".log")})
     again = Log(bare, log.directory, log.topic, log.partition, log.config)
     open_log(again, 1, clean=False)
     assert again.producers.open_txns == log.producers.open_txns

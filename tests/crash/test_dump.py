@@ -49,9 +49,8 @@ def after_compactions() -> Iterator[MemoryFilesystem]:
         disk.apply(op)
         if count < begin or op.kind != "rename":
             continue
-        fs = MemoryFilesystem()
         kept = dict(disk.states(rng))["kept"]
-        fs.files = {path: bytearray(data) for path, data in kept.items() if not path.endswith(".lock")}
+        fs = MemoryFilesystem({path: data for path, data in kept.items() if not path.endswith(".lock")})
         directory, _ = directory_on(fs)
         directory.close()
         yield fs

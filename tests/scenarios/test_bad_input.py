@@ -18,6 +18,7 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import build_batch
 from tests.raw import RawClient, create
+from tests.waiting import logged
 
 pytestmark = pytest.mark.wire
 
@@ -219,7 +220,7 @@ def test_full_disk_is_told_and_nothing_is_acknowledged() -> None:
         resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         assert produce(client, "t", big) is Code.NONE
         assert end_offset(client, "t") == 3
-        assert any("disk_refused" in line for line in broker.logs)
+        assert logged(broker, "disk_refuses_writes")
 
 
 def resident_bytes(pid: int) -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,5 +10,7 @@ from tests.storage.logs import Logs
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> Logs:
-    return Logs(RealFilesystem(), str(tmp_path / "t-0"))
+def logs(tmp_path: Path) -> Iterator[Logs]:
+    fs = RealFilesystem()
+    yield Logs(fs, str(tmp_path / "t-0"))
+    fs.close_files()

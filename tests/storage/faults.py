@@ -61,7 +61,8 @@ class FaultyFilesystem(MemoryFilesystem):
     def copy(self) -> MemoryFilesystem:
         """What a kill would leave at this moment."""
         copied = MemoryFilesystem()
-        copied.files = {path: bytearray(content) for path, content in self.files.items()}
+        for path, content in self.files.items():
+            copied.write_file(path, content)
         return copied
 
     def open(self, path: str) -> FaultyFile:

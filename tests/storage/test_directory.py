@@ -85,7 +85,7 @@ def test_a_damaged_checkpoint_counts_as_none(fs: MemoryFilesystem, damage: Calla
         if raw is None:
             fs.unlink(f"/data/{name}")
         else:
-            fs.files[f"/data/{name}"] = bytearray(raw)
+            fs.write_file(f"/data/{name}", raw)
     _, again = opened(fs)
     assert state(again) == before
     assert again.recovery_point == 0
@@ -116,10 +116,10 @@ def test_the_leader_epochs_are_cut_and_filled_by_the_log(fs: MemoryFilesystem) -
     put(log, 2)
     path = f"{log.directory}/{LEADER_EPOCH_FILE}"
     assert fs.files[path] == b"0\n2\n0 0\n4 3\n"
-    fs.files[path] = bytearray(b"0\n3\n0 0\n4 3\n9 77\n")
+    fs.write_file(path, b"0\n3\n0 0\n4 3\n9 77\n")
     _, again = opened(fs)
     assert again.epochs.entries == [(0, 0), (4, 3)], "ahead of the log: cut"
-    fs.files[path] = bytearray(b"0\n1\nnonsense\n")
+    fs.write_file(path, b"0\n1\nnonsense\n")
     _, again = opened(fs)
     assert again.epochs.entries == [(0, 0), (4, 3)], "damaged: the same"
     fs.unlink(path)

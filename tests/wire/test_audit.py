@@ -100,7 +100,6 @@ def test_the_second_of_two_commits_at_one_epoch_is_missed(tmp_path: Path, capsys
     reason = "it was committed at epoch 0, and the partition has no marker of it"
     assert f"t-1: a transaction of whole (producer 0): {reason}" in capsys.readouterr().out
     broker.start()
-    told = [line for line in broker.logs if "transaction_torn" in line]
-    assert len(told) == 1
-    assert reason in told[0]
     broker.stop()
+    (line,) = [line for line in broker.logs if "transaction_torn" in line]
+    assert reason in line

@@ -26,6 +26,7 @@ from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import build_batch
 from tests.raw import RawClient, create
+from tests.waiting import logged
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow]
 
@@ -125,13 +126,6 @@ def fetch_frame(max_wait_ms: int = 0) -> bytes:
     return request_frame(1, 11, 1, "c", FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=50 * MIB, topics=topics))
 
 
-def wait_until(is_so: Callable[[], bool], timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(SAMPLE_S)
-
-
 @pytest.mark.parametrize("frame", [fetch_frame(), request_frame(3, 12, 1, "c", MetadataRequest(None))], ids=["Fetch", "Metadata"])
 def test_a_client_that_asks_and_does_not_read(broker: Broker, connect: Callable[[], socket.socket], frame: bytes) -> None:
     fill(broker, 20 * MIB)
@@ -149,7 +143,7 @@ def test_many_clients_that_do_not_read(broker: Broker, connect: Callable[[], soc
     with Watch(broker) as watch:
         for _ in range(40):
             connect().sendall(fetch_frame() * 3)
-        wait_until(lambda: sum("others wait for the memory" in line for line in broker.logs) >= 5)
+        logged(broker, "others wait for the memory", 5)
     assert watch.grown_bytes < RESPONSE_BUDGET_BYTES + 64 * MIB
     assert watch.beats >= 5
 

@@ -11,6 +11,7 @@ from ottla import Broker
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
+from tests.waiting import logged
 
 pytestmark = pytest.mark.wire
 
@@ -32,7 +33,7 @@ def test_strays_are_set_aside(world: World, tmp_path: Path) -> None:
     broker.start()
     world.forget_connection()
     assert [p.name for p in tmp_path.glob("ghost-0*")] != ["ghost-0"]
-    assert any("stray_directory_set_aside" in line for line in broker.logs)
+    assert logged(broker, "stray_directory_set_aside")
     perform(world, "topic ghost")
     assert perform(world, "ends ghost") == "start=0 lso=0 end=0"
     assert perform(world, "produce A ghost") == "NONE @0"

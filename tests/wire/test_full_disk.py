@@ -22,6 +22,7 @@ from tests.raw import RawClient
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
+from tests.waiting import logged
 
 pytestmark = [pytest.mark.wire, pytest.mark.entry("STO-21")]
 
@@ -92,6 +93,7 @@ def test_a_log_that_is_cut_under_a_broker(tmp_path: Path) -> None:
         assert perform(world, "read u uncommitted").count("a") == 10
         assert perform(world, "produce A u n=10 size=1000") == "NONE @10"
         world.close()
+        broker.stop()
         assert sum("partition_offline" in line for line in broker.logs) == 1
 
 
@@ -143,8 +145,8 @@ def test_an_abort_on_a_full_disk_is_finished_when_there_is_room(tmp_path: Path) 
         assert perform(world, "commit A").startswith("NONE")
         assert perform(world, "read t") == "a2"
         world.until(lambda: health(broker).returncode, lambda code: code == 0)
-        told = [json.loads(line) for line in broker.logs]
-        lines = [line["event"] for line in told if line["event"].startswith("disk_")]
+        logged(broker, "disk_takes_writes_again")
+        lines = [json.loads(line)["event"] for line in broker.logs if '"disk_' in line]
         assert lines == ["disk_refuses_writes", "disk_takes_writes_again"]
         world.close()
         assert broker.stop() == 0

@@ -18,6 +18,7 @@ import pytest
 
 from ottla import Broker
 from ottla.health import DESCRIBE_LOG_DIRS, NotReady, ask
+from tests.waiting import logged
 from tests.wire.test_cli import TIMEOUT_S, serving
 
 pytestmark = pytest.mark.wire
@@ -56,6 +57,7 @@ def test_a_start_says_how_the_directory_was_left() -> None:
     with Broker() as broker:
         broker.restart()
         broker.restart(kill=True)
+        logged(broker, "broker_started", 3)
         assert [line["last_stop"] for line in started(broker)] == ["none", "clean", "crash"]
 
 

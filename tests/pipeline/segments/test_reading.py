@@ -21,6 +21,8 @@ from tests.storage.logs import NOW_MS, Logs, end, put
 from tests.storage.test_compaction import compact
 from tests.storage.test_log import visible
 
+DESCRIPTORS = Path("/proc/self/fd")
+
 pytestmark = pytest.mark.entry("PIP-14", "PIP-15")
 
 
@@ -30,8 +32,10 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def logs(root: Path) -> Logs:
-    return Logs(RealFilesystem(), str(root / "t-0"))
+def logs(root: Path) -> Iterator[Logs]:
+    fs = RealFilesystem()
+    yield Logs(fs, str(root / "t-0"))
+    fs.close_files()
 
 
 def rows(root: Path, **settings: object) -> list[dict[str, object]]:
@@ -74,6 +78,16 @@ def test_a_living_directory_gives_what_a_committed_consumer_gets(root: Path, log
             start, stop = sorted((rng.randrange(log.last_stable_offset + 1), rng.randrange(log.last_stable_offset + 1)))
             assert offsets(root, starting={0: start}, ending={0: stop}) == [o for o in expected if start <= o < stop]
     assert len(log.segments) > 5
+
+
+@pytest.mark.skipif(not DESCRIPTORS.exists(), reason="this system does not say which descriptors are open")
+def test_a_reader_gives_its_descriptors_back(root: Path, logs: Logs) -> None:
+    log = logs.new()
+    for _ in history(log, random.Random(1), 60):
+        pass
+    before = len(list(DESCRIPTORS.iterdir()))
+    assert offsets(root) == visible(log)
+    assert len(list(DESCRIPTORS.iterdir())) == before
 
 
 @pytest.mark.parametrize("seed", range(4))
