@@ -19,7 +19,7 @@ from storage.filesystem import Filesystem
 from storage.identity import DirectoryError, Identity, read_identity, write_identity
 from storage.log_dir import TopicPartition, parse_directory_name
 from storage.reading import records_of
-from storage.segment import LOG_SUFFIX
+from storage.segment import LOG_SUFFIX, parse_file_name
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
@@ -114,8 +114,11 @@ def check(fs: Filesystem, source: str, found: Plan) -> Iterator[int]:
         logs = sorted(n for n, _ in files if n.endswith(LOG_SUFFIX))
         for log in logs:
             path = f"{source}/{name}/{log}"
+            base_offset = parse_file_name(log, LOG_SUFFIX)
+            if base_offset is None:
+                raise DirectoryError(f"{path}: no segment has such a name, and Apache Kafka does not start with it; move it away")
             data = fs.read_file(path) or b""
-            end, following = 0, int(log[: -len(LOG_SUFFIX)])
+            end, following = 0, base_offset
             for at, header in batches(data):
                 if not crc_is_valid(data[at : at + header.size_bytes], header) or header.base_offset < following:
                     break

@@ -195,6 +195,8 @@ def _quiet(directory: str) -> Iterator[None]:
     if not lock.exists():
         yield
         return
+    if not lock.is_file():
+        raise DirectoryError(f"{lock} is no plain file; move it away, or audit a copy")
     with lock.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -29,7 +29,7 @@ def listening_address(ready_file: Path) -> str:
         raise NotReady(f"there is no {ready_file}: no broker is ready") from None
     except OSError as error:
         raise NotReady(f"cannot read {ready_file}: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, StopIteration, ArgumentTypeError):
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration, ArgumentTypeError, RecursionError):
         raise NotReady(f"{ready_file} is not what ottla serve --ready-file writes") from None
     host = _LOOPBACK.get(host, host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

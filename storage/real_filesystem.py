@@ -271,7 +271,11 @@ class RealFilesystem:
     def lock(self, path: str) -> object | None:
         fd = self._descriptor(path, os.O_RDWR | os.O_CREAT)
         try:
+            _check_plain(path, os.fstat(fd))
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except Damaged:
+            os.close(fd)
+            raise
         except OSError:
             os.close(fd)
             return None

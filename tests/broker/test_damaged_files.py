@@ -12,6 +12,8 @@ from structlog.testing import capture_logs
 from protocol.errors import Code
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.create_topics import CreatableTopicConfig as Config
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest
@@ -150,6 +152,18 @@ def test_a_disk_that_cannot_read(broker: SimulatedBroker, monkeypatch: pytest.Mo
     with broker.connect() as client:
         assert fetched(client, "bad") == (OFFLINE, 0)
     check_only_bad_is_offline(broker)
+
+
+def test_health_tells_of_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
+    """`ottla health` asks for the directory's state, with no partition."""
+    asked = DescribeLogDirsRequest([])
+    with broker.connect() as client:
+        assert client.call(asked, 1).results[0].error_code == 0
+        cut(tmp_path / "bad-0" / FIRST)
+        assert fetched(client, "bad", 20) == (OFFLINE, 0)
+        assert client.call(asked, 1).results[0].error_code == OFFLINE
+        client.call(DeleteTopicsRequest(topic_names=["bad"], timeout_ms=1000), 5)
+        assert client.call(asked, 1).results[0].error_code == 0
 
 
 def test_time_goes_on_with_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.directories import NOT_WHOLE, audit
+from ottla.directories import NOT_WHOLE, audit, graduate
 from protocol.records import build_batch
+from storage.identity import DirectoryError
+from storage.log_dir import LogDirectory
 from storage.real_filesystem import RealFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -109,3 +111,19 @@ def test_a_large_segment_is_read_in_pieces(whole: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < LARGE_BYTES / 8
+
+
+def test_a_lock_that_is_a_pipe_does_not_hang_the_audit(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (whole / ".lock").unlink()
+    os.mkfifo(whole / ".lock")
+    assert audit(str(whole)) == 1
+    assert "is no plain file" in capsys.readouterr().err
+    with pytest.raises(DirectoryError, match="a pipe is in the place of a file"):
+        LogDirectory(RealFilesystem(), str(whole)).acquire()
+
+
+def test_a_log_that_is_no_segment_is_not_handed_over(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Apache Kafka does not start on a directory with such a file."""
+    (whole / "t-0" / "00000000000000000000.copy.log").write_bytes(b"")
+    assert graduate(str(whole), None, dry_run=True, in_place=False) == 1
+    assert "t-0/00000000000000000000.copy.log: no segment has such a name" in capsys.readouterr().err

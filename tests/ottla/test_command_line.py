@@ -101,7 +101,10 @@ def test_health_asks_where_the_broker_listens(tmp_path: Path, listening: dict[st
     assert listening_address(tmp_path / "ready") == address
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"listening": {}}', '{"listening": {"P": 1}}', '{"listening": {"P": "x"}}'])
+NOT_READY = ["", "[]", "{}", "[" * 100_000, '{"listening": {}}', '{"listening": {"P": 1}}', '{"listening": {"P": "x"}}']
+
+
+@pytest.mark.parametrize("text", NOT_READY, ids=range(len(NOT_READY)))
 def test_another_file_is_no_ready_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "ready").write_text(text)
     with pytest.raises(NotReady, match="is not what ottla serve --ready-file writes"):
