@@ -82,7 +82,7 @@ class FetchSessions:
 
     def open(self, partitions: dict[PartitionKey, Asked], now_ms: int) -> Session | None:
         """A new session, which the partitions belong to from here on; None when there is no room."""
-        if not partitions or len(partitions) > self._max_partitions:
+        if len(partitions) > self._max_partitions:
             return None
         while len(self._sessions) >= self._slots or self.partition_count + len(partitions) > self._max_partitions:
             oldest = next(iter(self._sessions.values()), None)

@@ -121,16 +121,20 @@ class ClusterState:
 
     def create_topic(self, name: str, topic_id: bytes, partition_count: int, configs: Mapping[str, str]) -> Result[Topic]:
         """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS."""
-        check_creatable(name)
-        check_topic_name(name)
-        if name in self.topics:
-            raise KafkaError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        self._check_collisions(name)
+        self.check_new_topic(name)
         self._check_partitions(partition_count)
         records = [_record(topic_record, topic_record.TopicRecord(name, topic_id))]
         records += self._partitions(topic_id, range(partition_count))
         records += [self._config(TOPIC_RESOURCE, name, key, value) for key, value in configs.items()]
         return Result(Topic(name, topic_id, [0] * partition_count), records)
+
+    def check_new_topic(self, name: str) -> None:
+        """Whether there is room for a topic of this name. Raises as `create_topic`, but for INVALID_PARTITIONS."""
+        check_creatable(name)
+        check_topic_name(name)
+        if name in self.topics:
+            raise KafkaError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        self._check_collisions(name)
 
     def _check_collisions(self, name: str) -> None:
         """Raises INVALID_TOPIC_EXCEPTION for a name that another topic, or one of the broker's own, leaves no room for."""

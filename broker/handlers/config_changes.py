@@ -53,13 +53,11 @@ def check_named_once(resource: _Resource, twice: set[tuple[int, str]]) -> None:
 
 
 def check_resource(broker: Broker, resource_type: int, name: str) -> None:
-    """Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
+    """Whether there may be such a resource. Raises INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
     if resource_type == TOPIC_RESOURCE:
         if not name:
             raise KafkaError(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(name)
-        if name not in broker.cluster.state.topics:
-            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif resource_type == BROKER_RESOURCE:
         node_id = broker.settings.node_id
         if name and not (name.isascii() and name.isdigit()):
@@ -93,7 +91,10 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
 
 
 def apply(broker: Broker, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
-    """Set, or by None take back, configs of one resource. Raises INVALID_CONFIG for a topic, INVALID_REQUEST for a broker."""
+    """Set, or by None take back, configs of one resource.
+
+    Raises INVALID_REQUEST for a broker, INVALID_CONFIG for a topic, and then UNKNOWN_TOPIC_OR_PARTITION.
+    """
     own = broker.cluster.state.config_of(resource_type, name)
     wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}
     if resource_type == TOPIC_RESOURCE:
@@ -101,6 +102,8 @@ def apply(broker: Broker, resource_type: int, name: str, changes: Mapping[str, s
             validate_all(wanted)
         except ConfigError as error:
             raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+        if name not in broker.cluster.state.topics:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     else:
         _check_broker(broker, name, wanted)
     if not validate_only:

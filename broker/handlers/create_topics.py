@@ -11,7 +11,6 @@ from broker.config.topics import validate_all
 from broker.handlers.config_changes import check_count
 from broker.handlers.configs import topic_entries
 from broker.handlers.each import Handled, made
-from coordinator.cluster import check_creatable
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_topics import (
     CreatableTopic,
@@ -50,9 +49,9 @@ def _in_steps(context: Context, request: CreateTopicsRequest) -> Steps[CreateTop
 
 
 def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Steps[CreatableTopicResult]:
+    """The name is looked at first, then the configs, then the partitions (ReplicationControlManager.createTopics)."""
     broker = context.broker
-    check_creatable(asked.name)
-    count = _partition_count(context, asked)
+    broker.cluster.state.check_new_topic(asked.name)
     check_count(len(asked.configs))
     configs: dict[str, str] = {}
     for config in asked.configs:
@@ -63,9 +62,11 @@ def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Ste
         validate_all(configs)
     except ConfigError as error:
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+    count = _partition_count(context, asked)
     if validate_only:
-        broker.cluster.state.create_topic(asked.name, NO_UUID, count, configs)
-        topic_id = NO_UUID
+        # Kafka tells an id here, too, though no topic gets it.
+        topic_id = broker.env.random_uuid()
+        broker.cluster.state.create_topic(asked.name, topic_id, count, configs)
     elif count <= PARTITIONS_AT_ONCE:
         topic_id = broker.cluster.create_topic(asked.name, count, configs).topic_id
     else:

@@ -38,9 +38,13 @@ def _alter(
     try:
         check_named_once(asked, twice)
         check_keys(asked.configs, may_be_null=lambda config: config.config_operation == DELETE)
-        check_resource(broker, kind, name)
+        if kind != TOPIC_RESOURCE:
+            check_resource(broker, kind, name)
         own = broker.cluster.state.config_of(kind, name)
         changes = {config.name: _value(kind, config, own.get(config.name)) for config in asked.configs}
+        if kind == TOPIC_RESOURCE:
+            # Of topics Kafka's controller looks at the operations before the name.
+            check_resource(broker, kind, name)
         apply(broker, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
         return AlterConfigsResourceResponse(error.code, error.message, kind, name)

@@ -98,7 +98,7 @@ def _by_name(context: Context, request: MetadataRequest, name: str) -> MetadataR
         try:
             topic = _auto_create(context, request, name)
         except KafkaError as error:
-            return MetadataResponseTopic(error.code, name, NO_UUID, name in INTERNAL_TOPICS)
+            return MetadataResponseTopic(error.code, name, NO_UUID, name in INTERNAL_TOPICS, [], _operations(request))
     return _describe(context, request, topic)
 
 
@@ -120,8 +120,11 @@ def _describe(context: Context, request: MetadataRequest, topic: Topic) -> Metad
     partitions = [
         MetadataResponsePartition(0, index, node_id, epoch, node, node, []) for index, epoch in enumerate(topic.leader_epochs)
     ]
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    return MetadataResponseTopic(0, topic.name, topic.topic_id, topic.is_internal, partitions, operations)
+    return MetadataResponseTopic(0, topic.name, topic.topic_id, topic.is_internal, partitions, _operations(request))
+
+
+def _operations(request: MetadataRequest) -> int:
+    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
 
 
 def failed(request: MetadataRequest, version: int, code: Code) -> MetadataResponse:

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from broker.api import Context, Declaration
 from broker.handlers.common import refused_first, topic_name
-from broker.handlers.each import Handled
+from broker.handlers.each import Handled, made
 from coordinator.group.offsets import TopicPartition
 from coordinator.group.records import CommittedOffset
 from protocol.errors import Code, KafkaError
@@ -44,6 +44,9 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
     pace = Pace()
     for topic in request.topics:
         name = _name(context, topic)
+        if name not in broker.cluster.state.topics:
+            # Answered also where no partition is named, as by Kafka.
+            _answer_of(refused, topic)
         for p in topic.partitions:
             answer = OffsetCommitResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
             if isinstance(name, Code):
@@ -69,7 +72,7 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
         if pace.is_over(1):
             yield None
     _commit(context, request, waiting, answers)
-    return OffsetCommitResponse(topics=refused_first(refused, asked))
+    return (yield from made(lambda: OffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
 
 
 def _answer_of(topics: Topics, asked: OffsetCommitRequestTopic) -> list[OffsetCommitResponsePartition]:

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from broker.api import Context, Declaration
 from broker.handlers.common import refused_first
-from broker.handlers.each import Handled
+from broker.handlers.each import Handled, made
 from coordinator.group.offsets import TopicPartition
 from protocol.errors import Code, KafkaError
 from protocol.messages.offset_delete import (
@@ -38,6 +38,9 @@ def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetD
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
         for t in request.topics:
+            if t.name not in context.broker.cluster.state.topics:
+                # Answered also where no partition is named, as by Kafka.
+                refused.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[]))
             for p in t.partitions:
                 answer = OffsetDeleteResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
                 is_there = context.broker.partitions.find(t.name, p.partition_index) is not None
@@ -55,7 +58,7 @@ def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetD
         _delete(context, request.group_id, wheres, waiting)
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    return OffsetDeleteResponse(topics=refused_first(refused, asked))
+    return (yield from made(lambda: OffsetDeleteResponse(topics=refused_first(refused, asked)), len(request.topics)))
 
 
 def _delete(

@@ -5,7 +5,10 @@ Version 3 fences by generation and member, 4 knows TRANSACTION_ABORTABLE, 5 adds
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from broker.api import Context, Declaration
+from broker.handlers.common import refused_first
 from broker.handlers.each import Handled, made
 from broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
 from broker.verification import OFFSET_COMMIT_CODES, join_transaction
@@ -24,6 +27,7 @@ from storage.steps import Pace, Steps, begun
 
 IMPLICIT_ADD_FROM = 5
 ABORTABLE_FROM = 4
+Topics = dict[Hashable, TxnOffsetCommitResponseTopic]
 
 
 def handle(context: Context, request: TxnOffsetCommitRequest) -> Handled[TxnOffsetCommitResponse]:
@@ -34,14 +38,21 @@ def _commit_all(context: Context, request: TxnOffsetCommitRequest) -> Steps[TxnO
     """Many in batches that each stand for themselves, as OffsetCommit has them: the transaction makes one of them."""
     broker = context.broker
     now_ms = broker.env.steady_ms()
+    refused: Topics = {}
+    asked: Topics = {}
     codes: dict[TopicPartition, Code] = {}
     offsets: dict[TopicPartition, CommittedOffset] = {}
     pace = Pace()
     for topic in request.topics:
+        if topic.name not in broker.cluster.state.topics:
+            # Answered also where no partition is named, as by Kafka.
+            _answer_of(refused, topic.name)
         for p in topic.partitions:
             if broker.partitions.find(topic.name, p.partition_index) is None:
-                codes[topic.name, p.partition_index] = Code.UNKNOWN_TOPIC_OR_PARTITION
+                answer = TxnOffsetCommitResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
+                _answer_of(refused, topic.name).append(answer)
             else:
+                _answer_of(asked, topic.name).append(TxnOffsetCommitResponsePartition(p.partition_index))
                 offsets[topic.name, p.partition_index] = CommittedOffset(
                     p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms
                 )
@@ -52,7 +63,14 @@ def _commit_all(context: Context, request: TxnOffsetCommitRequest) -> Steps[TxnO
         if pace.is_over(1):
             yield None
     codes |= _codes(context, request, offsets, now_ms)
-    return (yield from made(lambda: _response(request, codes, Code.NONE), len(codes) + len(request.topics)))
+    return (yield from made(lambda: _response(refused, asked, codes), len(codes) + len(request.topics)))
+
+
+def _answer_of(topics: Topics, name: str) -> list[TxnOffsetCommitResponsePartition]:
+    """The partitions of a topic's answer, which comes into being when it is first asked for."""
+    if name not in topics:
+        topics[name] = TxnOffsetCommitResponseTopic(name, [])
+    return topics[name].partitions
 
 
 def _codes(
@@ -103,24 +121,19 @@ def _code(code: Code, version: int) -> Code:
     return OFFSET_COMMIT_CODES.get(code, code)
 
 
-def _response(request: TxnOffsetCommitRequest, codes: dict[TopicPartition, Code], otherwise: Code) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        0,
-        [
-            TxnOffsetCommitResponseTopic(
-                t.name,
-                [
-                    TxnOffsetCommitResponsePartition(p.partition_index, codes.get((t.name, p.partition_index), otherwise))
-                    for p in t.partitions
-                ],
-            )
-            for t in request.topics
-        ],
-    )
+def _response(refused: Topics, asked: Topics, codes: dict[TopicPartition, Code]) -> TxnOffsetCommitResponse:
+    for topic in asked.values():
+        for part in topic.partitions:
+            part.error_code = codes[topic.name, part.partition_index]
+    return TxnOffsetCommitResponse(0, refused_first(refused, asked))
 
 
 def failed(request: TxnOffsetCommitRequest, version: int, code: Code) -> TxnOffsetCommitResponse:
-    return _response(request, {}, code)
+    topics = [
+        TxnOffsetCommitResponseTopic(t.name, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions])
+        for t in request.topics
+    ]
+    return TxnOffsetCommitResponse(0, topics)
 
 
 API = Declaration(28, handle, failed)

@@ -245,7 +245,7 @@ def test_refused_partitions_are_answered_first(client: SimulatedClient) -> None:
     topics = [OffsetCommitRequestTopic(n, partitions=[OffsetCommitRequestPartition(i, 5) for i in parts]) for n, parts in asked]
     answer = client.call(OffsetCommitRequest("g", -1, "", None, topics=topics), 8)
     told = [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics]
-    assert told == [("u", [(9, 3), (0, 0)]), ("none", [(0, 3)]), ("t", [(0, 0)])]
+    assert told == [("u", [(9, 3), (0, 0)]), ("none", [(0, 3)]), ("other", []), ("t", [(0, 0)])]
     deleted = [OffsetDeleteRequestTopic(n, [OffsetDeleteRequestPartition(i) for i in parts]) for n, parts in asked]
     answer = client.call(OffsetDeleteRequest("g", deleted), 0)
     assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == told

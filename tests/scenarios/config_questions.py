@@ -42,6 +42,10 @@ def incrementally(setting: Setting, version: int) -> Questions:
     for label, kind, name in _resources(setting):
         yield label, ask(kind, name, good)
         yield f"{label}, nothing to change", ask(kind, name)
+        yield f"{label}, appended to a number", ask(kind, name, ("retention.ms", APPEND, "1"))
+        yield f"{label}, a bad value", ask(kind, name, ("retention.ms", SET, "x"))
+        yield f"{label}, a key twice", ask(kind, name, good, good)
+        yield f"{label}, null", ask(kind, name, ("retention.ms", SET, None))
     for kind in (0, 1, 3, METRICS, 99):
         yield f"resource type {kind}", ask(kind, "x", good)
     yield "only validated", ask(TOPIC, two, good, validate_only=True)
@@ -89,6 +93,9 @@ def replaced(setting: Setting, version: int) -> Questions:
     for label, kind, name in _resources(setting):
         yield label, ask(kind, name, good)
         yield f"{label}, nothing to set", ask(kind, name)
+        yield f"{label}, a bad value", ask(kind, name, ("retention.ms", "x"))
+        yield f"{label}, a key twice", ask(kind, name, good, good)
+        yield f"{label}, null", ask(kind, name, ("retention.ms", None))
     for kind in (0, 1, 3, METRICS, 99):
         yield f"resource type {kind}", ask(kind, "x", good)
     yield "only validated", ask(TOPIC, two, good, validate_only=True)

@@ -330,6 +330,8 @@ def committing(setting: Setting, version: int) -> Questions:
         commit_request(setting, version, group, 1, member, topic=setting.name(n)).topics[0] for n in ("one", "two", "none")
     )
     two.partitions.append(OffsetCommitRequestPartition(9, 5))
+    nothing = OffsetCommitRequestTopic(none.name, none.topic_id, [])
+    yield "no partitions of no such topic", OffsetCommitRequest(group, 1, member, topics=[nothing])
     yield "topics that are there or not", OffsetCommitRequest(group, 1, member, topics=[one, two, none])
     early = setting.name(f"commit-early-{version}")
     member = joined(setting, early)

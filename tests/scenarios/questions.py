@@ -57,7 +57,8 @@ def metadata(setting: Setting, version: int) -> Questions:
     yield "no such topic", ask(setting.name("none"))
     yield "a bad name", ask("a b")
     yield "an empty name", ask("")
-    yield "with operations", ask(two, operations=True)
+    yield "with operations", ask(two, setting.name("none"), operations=True)
+    yield "a bad name with operations", ask("a b", operations=True)
     if version:
         yield "no topics", ask()
     if version >= 10:
@@ -65,6 +66,7 @@ def metadata(setting: Setting, version: int) -> Questions:
         yield "an id and an empty name", MetadataRequest([MetadataRequestTopic(setting.id("two"), "")], False)
         yield "an id and its name", MetadataRequest([MetadataRequestTopic(setting.id("two"), two)], False)
         yield "no such id", MetadataRequest([MetadataRequestTopic(NO_SUCH_ID, None)], False)
+        yield "no such id, with operations", MetadataRequest([MetadataRequestTopic(NO_SUCH_ID, None)], False, False, True)
 
 
 def create_topics(setting: Setting, version: int) -> Questions:
@@ -93,6 +95,23 @@ def create_topics(setting: Setting, version: int) -> Questions:
     for key, value in (("retention.mss", "1"), ("retention.ms", "x"), ("segment.bytes", "1"), ("cleanup.policy", "no")):
         yield f"{key}={value}", configured(key, value)
     yield "a config of null", configured("retention.ms", None)
+    bad = CreatableTopicConfig("retention.ms", "x")
+    for stem in ("new", "other"):
+        for count, factor in ((0, 1), (1, 0), (1, 2)):
+            yield f"{stem}, {count} partitions, factor {factor}", ask(CreatableTopic(name(stem), count, factor))
+            for value in ("x", None):
+                configs = [CreatableTopicConfig("retention.ms", value)]
+                label = f"{stem}, {count} partitions, factor {factor}, retention.ms={value}"
+                yield label, ask(CreatableTopic(name(stem), count, factor, configs=configs))
+        yield f"{stem}, a bad config", ask(CreatableTopic(name(stem), 1, 1, configs=[bad]))
+        yield f"{stem}, assigned to nobody", ask(CreatableTopic(name(stem), -1, -1, [CreatableReplicaAssignment(0, [])], [bad]))
+        yield f"{stem}, a count and assignments", ask(CreatableTopic(name(stem), 1, -1, [CreatableReplicaAssignment(0, [])], [bad]))
+    yield "a bad name and no partitions", ask(CreatableTopic("a b", 0, 1, configs=[bad]))
+    yield "a bad name twice", ask(CreatableTopic("a b", 1, 1), CreatableTopic("a b", 1, 1))
+    yield (
+        "a config twice",
+        ask(CreatableTopic(name("other"), 1, 1, configs=[bad, CreatableTopicConfig("retention.ms", "1")]), validate_only=True),
+    )
     node = setting.node_id
     yield "assignments and a count", assigned((0, [node]), count=1)
     yield "a gap in the assignments", assigned((1, [node]))

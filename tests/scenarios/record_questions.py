@@ -128,6 +128,7 @@ def fetched(setting: Setting, version: int) -> Questions:
     yield "bytes below 0", ask(full, part(0, max_bytes=-1))
     yield "no partitions", ask(full)
     yield "no topics", FetchRequest(max_wait_ms=0, max_bytes=1 << 20)
+    yield "a session of no partitions", FetchRequest(max_wait_ms=0, max_bytes=1 << 20, session_epoch=0)
     if version < 13:
         for name in BAD_NAMES:
             yield f"the topic {name[:5]!r}", ask(name, part(0))
