@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -23,12 +23,13 @@ from broker.inflating import InflatingMemory
 from broker.metrics.counters import Counters
 from broker.network.connection import Connection
 from broker.network.listener import Connections, Endpoint, client_endpoints, parse_endpoints
-from broker.partitions import Partitions
+from broker.partitions import Partitions, disk_refused
 from broker.recovery_audit import look
 from broker.stepping import Stepping
 from broker.takeovers import Takeovers
 from broker.transactions import Transactions
 from storage.checkpoints import topic_id_text
+from storage.filesystem import Damaged
 from storage.identity import DirectoryError, Identity, read_identity, write_identity
 from storage.log_dir import LogDirectory
 
@@ -74,7 +75,7 @@ class Broker:
         self.disk = DiskHealth(env, self.settings.log_dirs)
         # Only where answers must wait for the disk.
         is_awaited = self.settings.ottla_durability == POWER
-        self.commit = GroupCommit(env, self.stepping, self.disk_failed, self._disk_short) if is_awaited else None
+        self.commit = GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused) if is_awaited else None
         self.partitions = Partitions(env, self.directory, self.commit, self.disk)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
@@ -149,7 +150,7 @@ class Broker:
             for partition in self.partitions:
                 if partition.log.segments and partition.log.recovery_point < partition.log.log_end_offset:
                     self.commit.wrote(partition.log)
-        self.when_durable(lambda durable: self.transactions.resume() if durable else None)
+        self.once_durable(self.transactions.resume)
 
     def when_durable(self, then: Waiter) -> None:
         """Call back when all that is written by now is as durable as was promised: at once, or when the disk has it."""
@@ -158,15 +159,34 @@ class Broker:
         else:
             self.commit.then(then)
 
+    def once_durable(self, then: Callable[[], None]) -> None:
+        """Go on when the disk has all that is written by now, and never where it has failed.
+
+        A round with a damaged file has synced all others, so whoever waits asks again. Where the file is the waiting
+        coordinator's own, its partition is offline by then.
+        """
+
+        def told(durable: bool) -> None:
+            if durable:
+                then()
+            elif self.commit is not None and not self.commit.has_failed:
+                self.once_durable(then)
+
+        self.when_durable(told)
+
+    def _sync_refused(self, path: str, error: OSError) -> None:
+        """A file or a directory could not be opened to be synced. Where it is damaged its partition goes offline, and no other."""
+        for storage in self.directory.logs.values():
+            if isinstance(error, Damaged) and (path == storage.directory or path.startswith(f"{storage.directory}/")):
+                disk_refused(self.disk, storage, error)
+                return
+        self.disk.refused(self.directory.path, error)
+
     def disk_failed(self, error: BaseException) -> None:
         """A sync has failed: nobody knows what the disk has, so nothing more is taken and no later success told (fsyncgate)."""
         self.disk.failed(error)
         for storage in self.directory.logs.values():
             storage.is_failed = True
-
-    def _disk_short(self, error: OSError) -> None:
-        """A file could not be opened to be synced; it comes again."""
-        self.disk.refused(self.directory.path, error)
 
     def _identify(self) -> None:
         identity = read_identity(self.env.fs, self.directory.path)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from weakref import WeakKeyDictionary
 
 from broker.env import Env
 from broker.stepping import Stepping
 from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from storage.filesystem import is_shortage
+from storage.filesystem import Damaged, is_shortage, sync_dir, sync_file
 from storage.log import Log
 
 Waiter = Callable[[bool], None]
-"""Takes whether the disk has it. False means that it never will: the log directory has failed."""
+"""Takes whether the disk has it. False: perhaps not, for the log directory has failed, or a file of the same round is damaged."""
+
 
 _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
 """A decision is synced after the data it decides on: a Prepare record on disk means that its records are there too."""
@@ -29,11 +31,24 @@ SPARED_DESCRIPTORS = 8
 """Log files that such a round closes for the next one, which needs one descriptor at a time."""
 
 
+class _Round:
+    """What is synced together: files by rank, the directories of new ones, and who waits for them."""
+
+    __slots__ = ("damaged", "directories", "paths", "waiters")
+
+    def __init__(self, paths: dict[str, int], directories: set[str], waiters: list[Waiter]) -> None:
+        self.paths = paths
+        self.directories = directories
+        self.waiters = waiters
+        self.damaged: dict[str, Damaged] = {}
+
+
 class GroupCommit:
     """Syncs what partitions have written. ``on_failure`` is called once, when a sync has failed.
 
-    A file that cannot be opened for want of a descriptor was not synced, and nothing is known to be lost: ``on_shortage`` is
-    told, and the round comes again while all that wait for it go on waiting.
+    ``on_refused`` hears of what could not be opened to be synced, which says nothing of the disk. A file that is not the one
+    that was written is left out; the others are synced all the same. Where no descriptor was left the round comes again,
+    and all that wait for it go on waiting.
     """
 
     def __init__(
@@ -41,19 +56,19 @@ class GroupCommit:
         env: Env,
         stepping: Stepping,
         on_failure: Callable[[BaseException], None],
-        on_shortage: Callable[[OSError], None],
+        on_refused: Callable[[str, OSError], None],
     ) -> None:
         self._env = env
         self._stepping = stepping
         self._on_failure = on_failure
-        self._on_shortage = on_shortage
+        self._on_refused = on_refused
         # path -> rank; directories, where files are new, come with their files.
         self._dirty: dict[str, int] = {}
         self._new_directories: set[str] = set()
-        self._seen: set[str] = set()
+        # Each log's newest segment that was written to: the file's entry in its directory is on the disk, or is to be.
+        self._newest: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
         self._waiting: list[Waiter] = []
-        self._in_flight: list[Waiter] = []
-        self._is_syncing = False
+        self._round: _Round | None = None
         self._is_scheduled = False
         self.has_failed = False
         self.rounds = 0
@@ -61,15 +76,15 @@ class GroupCommit:
     @property
     def is_pending(self) -> bool:
         """Whether anything that was written is not on disk yet."""
-        return bool(self._dirty) or self._is_syncing
+        return bool(self._dirty) or self._round is not None
 
     def wrote(self, storage: Log) -> None:
         """A log has grown."""
         path = storage.active.log.path
         if path not in self._dirty:
             self._dirty[path] = _RANK.get(storage.topic, 0)
-            if path not in self._seen:
-                self._seen.add(path)
+            if self._newest.get(storage) != path:
+                self._newest[storage] = path
                 self._new_directories.add(storage.directory)
 
     def wrote_file(self, path: str, directory: str) -> None:
@@ -84,68 +99,66 @@ class GroupCommit:
         elif self._dirty:
             self._waiting.append(waiter)
             self._schedule()
-        elif self._is_syncing:
-            self._in_flight.append(waiter)
+        elif self._round is not None:
+            self._round.waiters.append(waiter)
         else:
             waiter(True)
 
     def _schedule(self) -> None:
-        if not self._is_scheduled and not self._is_syncing:
+        if not self._is_scheduled and self._round is None:
             self._is_scheduled = True
             # Whatever else this turn of the loop writes goes with the same round.
             self._env.call_soon(self._begin)
 
     def _begin(self) -> None:
         self._is_scheduled = False
-        if self._is_syncing or not self._dirty:
+        if self._round is not None or not self._dirty:
             return
-        dirty, self._dirty = self._dirty, {}
-        new_directories, self._new_directories = self._new_directories, set()
-        paths = sorted(dirty, key=lambda p: dirty[p])
-        directories = sorted(new_directories)
-        self._in_flight, self._waiting = self._waiting, []
-        self._is_syncing = True
+        this = self._round = _Round(self._dirty, self._new_directories, self._waiting)
+        self._dirty, self._new_directories, self._waiting = {}, set(), []
         self.rounds += 1
+        self._env.run_aside(lambda: self._sync(this), self._synced)
+
+    def _sync(self, this: _Round) -> None:
+        """Runs beside the loop. What is not there any more was deleted, or compacted, which syncs what it renames."""
         fs = self._env.fs
+        for directory in sorted(this.directories):
+            with suppress(FileNotFoundError):
+                try:
+                    sync_dir(fs, directory)
+                except Damaged as error:
+                    this.damaged[directory] = error
+        for path in sorted(this.paths, key=lambda p: this.paths[p]):
+            with suppress(FileNotFoundError):
+                try:
+                    sync_file(fs, path)
+                except Damaged as error:
+                    this.damaged[path] = error
 
-        def sync() -> None:
-            # What is not there any more was deleted, or compacted, which syncs what it renames.
-            for directory in directories:
-                with suppress(FileNotFoundError):
-                    fs.sync_dir(directory)
-            for path in paths:
-                with suppress(FileNotFoundError):
-                    fs.sync_file(path)
+    def _synced(self, error: BaseException | None) -> None:
+        this, self._round = self._round, None
+        assert this is not None
+        if isinstance(error, OSError) and is_shortage(error):
+            self._try_again(this, error)
+            return
+        if error is not None:
+            self._failed(error)
+        for path, damage in this.damaged.items():
+            self._on_refused(path, damage)
+        for waiter in this.waiters:
+            self._stepping.guarded(waiter, error is None and not this.damaged)
+        if self._waiting and not self.has_failed:
+            self._schedule()
 
-        def synced(error: BaseException | None) -> None:
-            if isinstance(error, OSError) and is_shortage(error):
-                self._try_again(dirty, new_directories, error)
-            else:
-                self._synced(error)
-
-        self._env.run_aside(sync, synced)
-
-    def _try_again(self, dirty: dict[str, int], new_directories: set[str], error: OSError) -> None:
+    def _try_again(self, this: _Round, error: OSError) -> None:
         """Some of the round may be on disk; all of it is synced again, together with what was written since."""
-        self._is_syncing = False
-        self._dirty = dirty | self._dirty
-        self._new_directories |= new_directories
-        self._waiting = self._in_flight + self._waiting
-        self._in_flight = []
-        self._on_shortage(error)
+        self._dirty = this.paths | self._dirty
+        self._new_directories |= this.directories
+        self._waiting = this.waiters + self._waiting
+        self._on_refused(error.filename or "", error)
         self._env.fs.spare_descriptors(SPARED_DESCRIPTORS)
         self._is_scheduled = True
         self._env.call_later(SHORTAGE_RETRY_MS, self._begin)
-
-    def _synced(self, error: BaseException | None) -> None:
-        self._is_syncing = False
-        done, self._in_flight = self._in_flight, []
-        if error is not None:
-            self._failed(error)
-        for waiter in done:
-            self._stepping.guarded(waiter, error is None)
-        if self._waiting and not self.has_failed:
-            self._schedule()
 
     def _failed(self, error: BaseException) -> None:
         self.has_failed = True

@@ -14,7 +14,7 @@ from broker.network.listener import IDLE_TICK_MS
 from broker.partitions import disk_refused
 from protocol.errors import Code, KafkaError
 from storage.cleaning import Interrupted, filthiest
-from storage.filesystem import is_shortage
+from storage.filesystem import SyncFailed
 from storage.log import Log
 from storage.steps import Steps
 
@@ -132,10 +132,8 @@ class Housekeeping:
         yield from directory.checkpoint()
         self._broker.disk.accepted(directory.path)
         try:
-            yield from directory.settle(list(directory.logs.values()))
-        except OSError as error:
-            if is_shortage(error):
-                raise
+            yield from directory.settle(list(directory.logs.values()), partial(disk_refused, self._broker.disk))
+        except SyncFailed as error:
             self._broker.disk_failed(error)
 
     def compact(self) -> Steps[None]:
@@ -155,6 +153,9 @@ class Housekeeping:
             except KafkaError as error:
                 log.error("log_cannot_be_cleaned", partition=repr(dirty.log), reason=error.message)
                 self.uncleanable.add(dirty.log)
+            except SyncFailed as error:
+                broker.disk_failed(error)
+                return
             except OSError as error:
                 disk_refused(broker.disk, dirty.log, error)
                 if not dirty.log.is_offline:

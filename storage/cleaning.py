@@ -8,10 +8,9 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from protocol.errors import KafkaError
 from protocol.records import read_header
 from storage.compaction import BATCH_WORK, KeyMap, LastBatches, Pass, TransactionsSeen, filter_batch, map_batch
-from storage.filesystem import Filesystem
+from storage.filesystem import Filesystem, sync_dir, sync_file
 from storage.log import Log
 from storage.segment import CLEANED_SUFFIX, Segment
 from storage.steps import Pace, Steps
@@ -102,7 +101,8 @@ def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
 def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
     """Clean a log whose closed segments are on the disk; moves its first dirty offset.
 
-    Raises `Interrupted`, OSError, and CORRUPT_MESSAGE for a log that cannot be read.
+    Raises `Interrupted`, CORRUPT_MESSAGE for a log that cannot be read, `SyncFailed` where nobody knows what the disk has, and
+    OSError where it refuses.
     """
     log, done = dirty.log, Cleaned()
     keys, pace = KeyMap(buffer_bytes), Pace()
@@ -125,15 +125,20 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
 
 
 def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
-    """Stop reading segments that are no longer the log's."""
+    """Stop reading segments that are no longer the log's: ``steps`` get `Interrupted`, and may clean up."""
+    error: Exception | None = None
     while True:
-        if log.is_failed or log.is_offline or not _are_there(log, sources):
-            raise Interrupted(f"{log.topic}-{log.partition} changed while it was cleaned")
+        if error is None and (log.is_failed or log.is_offline or not _are_there(log, sources)):
+            error = Interrupted(f"{log.topic}-{log.partition} changed while it was cleaned")
         try:
-            step = next(steps)
+            step = next(steps) if error is None else steps.throw(error)
         except StopIteration as ended:
             return cast(T, ended.value)
-        yield step
+        error = None
+        try:
+            yield step
+        except Exception as raised:
+            error = raised
 
 
 def _are_there(log: Log, sources: list[Segment]) -> bool:
@@ -188,8 +193,8 @@ def _rewrite(log: Log, group: list[Segment], this: Pass, pace: Pace) -> Steps[Se
     cleaned = Segment(log.fs, log.directory, group[0].base_offset, this.now_ms, CLEANED_SUFFIX)
     try:
         yield from _write(log, group, this, pace, cleaned)
-    except (OSError, KafkaError, Interrupted):
-        # A half-written segment must not keep the last free bytes of a full disk.
+    except Exception:
+        # A half-written segment must not keep the last free bytes of a full disk, nor descriptors.
         _discard(log.fs, cleaned)
         raise
     return cleaned
@@ -228,5 +233,5 @@ def _write(log: Log, group: list[Segment], this: Pass, pace: Pace, cleaned: Segm
 
 def _sync(fs: Filesystem, paths: list[str], directory: str) -> None:
     for path in paths:
-        fs.sync_file(path)
-    fs.sync_dir(directory)
+        sync_file(fs, path)
+    sync_dir(fs, directory)

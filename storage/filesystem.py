@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from typing import Protocol
 
 from protocol.primitives import Buffer
@@ -16,6 +17,13 @@ class Damaged(OSError):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(errno.EIO, f"{path}: {reason}")
+
+
+class SyncFailed(OSError):
+    """The operating system could not bring to the disk what it had taken.
+
+    A later sync that succeeds says nothing about it: the system may have dropped what it could not write.
+    """
 
 
 HOPELESS = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE, getattr(errno, "EUCLEAN", errno.EIO))
@@ -97,7 +105,7 @@ class Filesystem(Protocol):
         ...
 
     def sync_file(self, path: str) -> None:
-        """Bring a file to the disk. Keeps no state, so it may run beside everything else."""
+        """As `storage.filesystem.sync_file`, which tells the errors apart. Raises `Damaged` for what it may not open."""
         ...
 
     def sync_dir(self, path: str) -> None:
@@ -141,6 +149,31 @@ class Filesystem(Protocol):
         ...
 
     def unlock(self, lock: object) -> None: ...
+
+
+def sync_file(fs: Filesystem, path: str) -> None:
+    """Bring a file to the disk. Keeps no state, so it may run beside everything else.
+
+    Raises `FileNotFoundError`, `Damaged` where something else is in its place, OSError where no descriptor is left, and
+    `SyncFailed` for everything else.
+    """
+    _synced(fs.sync_file, path)
+
+
+def sync_dir(fs: Filesystem, path: str) -> None:
+    """Bring a directory's entries, and its own, to the disk. Raises as `sync_file` does."""
+    _synced(fs.sync_dir, path)
+
+
+def _synced(sync: Callable[[str], None], path: str) -> None:
+    try:
+        sync(path)
+    except (FileNotFoundError, Damaged, SyncFailed):
+        raise
+    except OSError as error:
+        if is_shortage(error):
+            raise
+        raise SyncFailed(error.errno, error.strerror or str(error), path) from error
 
 
 def described(error: Exception) -> str:

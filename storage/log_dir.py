@@ -12,7 +12,7 @@ from protocol.primitives import NO_UUID
 from storage.checkpoints import read_offsets, read_partition_metadata, write_offsets
 from storage.cleaning import Cleaned, Dirty, clean
 from storage.config import LogConfig
-from storage.filesystem import Filesystem, described
+from storage.filesystem import Filesystem, SyncFailed, described, sync_file
 from storage.identity import META_FILE, DirectoryError
 from storage.log import Log
 from storage.recovery import Report, open_log
@@ -49,8 +49,12 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     return parts[1], int(parts[2])
 
 
+def _raised(_: Log, error: OSError) -> None:
+    raise error
+
+
 class LogDirectory:
-    """All logs of one broker. ``config_for`` gives a topic's settings, also at start."""
+    """All logs of one broker."""
 
     def __init__(self, fs: Filesystem, path: str) -> None:
         self.fs = fs
@@ -296,8 +300,12 @@ class LogDirectory:
     def _write_recovery_points(self) -> None:
         write_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}", self._written(lambda log: log.recovery_point))
 
-    def settle(self, logs: list[Log]) -> Steps[None]:
-        """Sync the segments of ``logs`` that no append touches any more, and move their recovery points. Raises OSError."""
+    def settle(self, logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised) -> Steps[None]:
+        """Sync the segments of ``logs`` that no append touches any more, and move their recovery points.
+
+        ``on_refused`` hears of a log whose files could not be opened: its recovery point stays, the others are synced all the
+        same. Raises `SyncFailed`.
+        """
         settled, pace = [], Pace()
         for log in logs:
             files, point = log.settled()
@@ -308,21 +316,35 @@ class LogDirectory:
         if not settled:
             return
 
+        refused: dict[Log, OSError] = {}
+
         def sync() -> None:
-            for _, files, _ in settled:
-                for path in files:
-                    # Retention may have taken it meanwhile.
-                    with suppress(FileNotFoundError):
-                        self.fs.sync_file(path)
+            for log, files, _ in settled:
+                try:
+                    self._sync(files)
+                except SyncFailed:
+                    raise
+                except OSError as error:
+                    refused[log] = error
 
         yield sync
         for log, _, point in settled:
-            log.recovery_point = max(log.recovery_point, point)
+            if log in refused:
+                if not log.is_deleted:
+                    on_refused(log, refused[log])
+            else:
+                log.recovery_point = max(log.recovery_point, point)
+
+    def _sync(self, files: list[str]) -> None:
+        for path in files:
+            # Retention may have taken it meanwhile.
+            with suppress(FileNotFoundError):
+                sync_file(self.fs, path)
 
     def clean(self, dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
-        """Compact a log. Raises `Interrupted`, OSError, and `KafkaError` for one that cannot be read."""
+        """Compact a log. Raises `Interrupted`, `SyncFailed` and other OSErrors, and `KafkaError` for one that cannot be read."""
         log = dirty.log
-        # Gaps are taken for losses above the recovery point, so it goes past what is to have some.
+        # A start takes gaps above the recovery point for losses. So the recovery point moves past the segments first.
         yield from self.settle([log])
         self._write_recovery_points()
         try:

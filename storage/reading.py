@@ -98,32 +98,66 @@ class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
 def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[TimestampedOffset | None]:
     """The first record at or after a timestamp and below ``bound``; large batches are inflated piece by piece.
 
-    Raises CORRUPT_MESSAGE for a batch that cannot be read.
+    Raises CORRUPT_MESSAGE for a batch that cannot be read, UNKNOWN_TOPIC_OR_PARTITION for a log that is deleted meanwhile.
     """
-    pace = Pace()
-    at = 0
-    while at < len(log.segments):
+    pace, reached = Pace(), log.log_start_offset
+    while reached < bound and log.segments:
+        # By offset, not by index: retention and compaction change the list between two steps.
+        at = log.segment_at(reached)
         segment = log.segments[at]
-        at += 1
+        following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else bound
+        if segment.max_timestamp_ms < timestamp_ms:
+            reached = following
+        else:
+            answer = yield from _first_in(log, segment, timestamp_ms, range(reached, bound), pace)
+            if answer is None:
+                reached = following
+            elif isinstance(answer, TimestampedOffset):
+                return answer
+            else:
+                reached = answer
         if pace.is_over(1):
             yield None
-        if segment.max_timestamp_ms < timestamp_ms:
-            continue
-        start = max(segment.time_index.lookup(timestamp_ms), log.log_start_offset)
-        for _, header, raw in segment.scan(segment.offset_index.lookup(start), chunk=LOOKUP_BYTES):
-            if header.base_offset >= bound:
-                return None
-            if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= log.log_start_offset:
-                found = yield from _first_at(log, raw, header, timestamp_ms, bound, pace)
-                if found is not None:
-                    return found
-            if pace.is_over(BATCH_WORK + (len(raw) >> WORK_BYTES_SHIFT)):
-                yield None
-            if segment not in log.segments:
-                # Deleted or compacted meanwhile: from the start of what there is now.
-                at = 0
-                break
+            _check_there(log)
     return None
+
+
+def _first_in(log: Log, segment: Segment, timestamp_ms: int, offsets: range, pace: Pace) -> Steps[TimestampedOffset | int | None]:
+    """The first record of a segment at or after a timestamp; None where it has none.
+
+    Where the segment was deleted or replaced meanwhile: the offset up to which it has none.
+    """
+    reached = offsets.start
+    position = segment.offset_index.lookup(max(segment.time_index.lookup(timestamp_ms), reached))
+    for _, header, raw in segment.scan(position, chunk=LOOKUP_BYTES):
+        if header.base_offset >= offsets.stop:
+            return None
+        has_paused = False
+        if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= max(reached, log.log_start_offset):
+            answer = yield from _first_at(log, raw, header, timestamp_ms, offsets.stop, pace)
+            if answer is not None:
+                return answer
+            has_paused = True
+        reached = max(reached, header.next_offset)
+        if pace.is_over(BATCH_WORK + (len(raw) >> WORK_BYTES_SHIFT)):
+            yield None
+            has_paused = True
+        if has_paused and not _stands(log, segment):
+            return reached
+    return None
+
+
+def _check_there(log: Log) -> None:
+    """Raises UNKNOWN_TOPIC_OR_PARTITION where the topic was deleted between two steps, and KAFKA_STORAGE_ERROR."""
+    if log.is_deleted:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    log.check_online()
+
+
+def _stands(log: Log, segment: Segment) -> bool:
+    """Whether a segment is still the log's, so that its files may be read. Raises as `_check_there` does."""
+    _check_there(log)
+    return bool(log.segments) and log.segments[log.segment_at(segment.base_offset)] is segment
 
 
 def _first_at(

@@ -117,6 +117,18 @@ def _check_plain(path: str, status: os.stat_result) -> None:
         raise Damaged(path, f"{'a pipe' if stat.S_ISFIFO(status.st_mode) else kind} is in the place of a file")
 
 
+def _opened_to_sync(path: str, flags: int) -> int:
+    """Raises `FileNotFoundError`, OSError where no descriptor is left, and `Damaged` for everything else."""
+    try:
+        return os.open(path, os.O_RDONLY | flags)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if is_shortage(error):
+            raise
+        raise Damaged(path, f"cannot be opened to be synced: {error.strerror}") from error
+
+
 class RealFilesystem:
     """`Filesystem` on the local disk, with a bound on open descriptors. ``read_only`` files are never made or written."""
 
@@ -210,7 +222,7 @@ class RealFilesystem:
             file.close()
 
     def sync_file(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | _PLAIN)
+        fd = _opened_to_sync(path, _PLAIN)
         try:
             os.fsync(fd)
         finally:
@@ -218,7 +230,7 @@ class RealFilesystem:
 
     def sync_dir(self, path: str) -> None:
         for directory in (path, os.path.dirname(path)):
-            fd = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = _opened_to_sync(directory or ".", os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
             finally:

@@ -31,8 +31,11 @@ class Pause:
 
 
 Step = Callable[[], None] | Pause | None
-"""``None``: others may go first. A callable blocks and shares no state: run it aside, then go on; its error is raised in here.
-A `Pause`: go on when it is over."""
+"""What a generator of steps yields: None to let other work run, a function that blocks, or a `Pause` to go on when it is over.
+
+Whoever carries out the steps runs such a function beside the event loop, so it must touch no state of the loop. An exception
+that it raises is raised again at the ``yield``.
+"""
 
 Steps = Generator[Step, None, T]
 
@@ -58,14 +61,19 @@ class Pace:
 
 def run(steps: Steps[T]) -> T:
     """All steps at once, for a process that has nothing else to do."""
+    failure: Exception | None = None
     while True:
         try:
-            aside = next(steps)
+            aside = next(steps) if failure is None else steps.throw(failure)
         except StopIteration as ended:
             return cast(T, ended.value)
         assert not isinstance(aside, Pause), "there is nobody else who could end it"
+        failure = None
         if aside is not None:
-            aside()
+            try:
+                aside()
+            except Exception as error:
+                failure = error
 
 
 def begun(steps: Steps[T]) -> T | Steps[T]:

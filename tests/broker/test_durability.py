@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 from collections.abc import Iterator
 
 import pytest
 
+from storage.filesystem import Damaged
 from storage.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -20,6 +22,7 @@ class Slow(MemoryFilesystem):
         super().__init__()
         self.synced: list[str] = []
         self.fails = False
+        self.unopened: dict[str, OSError] = {}
         self.shortages = 0
         """How many more files cannot be opened for want of a descriptor."""
         self.spared = 0
@@ -28,6 +31,8 @@ class Slow(MemoryFilesystem):
         self.spared += count
 
     def sync_file(self, path: str) -> None:
+        if path in self.unopened:
+            raise self.unopened[path]
         if self.shortages:
             self.shortages -= 1
             raise OSError(errno.EMFILE, "Too many open files", path)
@@ -187,3 +192,94 @@ def test_a_checkpoint_that_finds_no_descriptor_comes_again(fs: Slow) -> None:
     assert broker.broker.disk.is_sound
     world.close()
     broker.abandon()
+
+
+def settled(fs: Slow, **settings: str) -> tuple[SimulatedBroker, World]:
+    """A broker whose topics ``t`` and ``u`` have a segment each that no append touches any more."""
+    broker = SimulatedBroker({key.replace("_", "."): value for key, value in settings.items()}, fs=fs).start()
+    world = World(broker, "ottla", "")
+    small = "internal.segment.bytes=200 cleanup.policy=compact min.cleanable.dirty.ratio=0"
+    for command in (f"topic t {small}", f"topic u {small}", "A = init"):
+        perform(world, command)
+    for topic in "ttuu":
+        assert perform(world, f"produce A {topic} size=100 keyed").startswith("NONE")
+    return broker, world
+
+
+@pytest.mark.entry("STO-20")
+def test_a_failed_sync_of_what_is_to_be_compacted_fails_the_directory(fs: Slow) -> None:
+    """The next sync of the same files would succeed: the system has dropped what it could not write."""
+    broker, world = settled(fs, log_cleaner_backoff_ms="1000")
+    fs.fails = True
+    broker.sleep(1_500)
+    fs.fails = False
+    assert broker.broker.disk.has_failed
+    assert perform(world, "produce A u keyed once") == "KAFKA_STORAGE_ERROR"
+    assert broker.broker.partitions.get("t", 0).log.recovery_point == 0
+    world.close()
+    broker.abandon()
+
+
+@pytest.mark.parametrize("cause", ["link", "descriptors"])
+def test_a_file_that_cannot_be_opened_to_be_synced_fails_no_other(fs: Slow, cause: str) -> None:
+    broker, world = settled(fs, log_flush_offset_checkpoint_interval_ms="1000", log_cleaner_enable="false")
+    fs.unopened["/data/t-0/00000000000000000000.log"] = (
+        Damaged("t", "a symbolic link is in the place of a file")
+        if cause == "link"
+        else OSError(errno.EMFILE, "Too many open files")
+    )
+    broker.sleep(1_500)
+    t, u = (broker.broker.partitions.get(name, 0).log for name in "tu")
+    assert (t.is_offline, t.is_failed, t.recovery_point) == (cause == "link", False, 0)
+    assert (u.is_offline, u.is_failed, u.recovery_point) == (False, False, 1)
+    assert not broker.broker.disk.has_failed
+    assert perform(world, "produce A u keyed") == "NONE @2"
+    fs.unopened.clear()
+    broker.sleep(1_500)
+    assert t.recovery_point == (0 if cause == "link" else 1)
+    world.close()
+    broker.abandon()
+
+
+@pytest.mark.parametrize("cause", ["link", "descriptors"])
+def test_a_round_that_cannot_open_one_file_goes_on_without_it_or_again(world: World, fs: Slow, cause: str) -> None:
+    for command in ("topic t", "topic u", "A = init x", "B = init", "produce A t", "produce B u"):
+        perform(world, command)
+    broker = world.broker.broker  # type: ignore[attr-defined]
+    if cause == "link":
+        fs.unopened["/data/u-0/00000000000000000000.log"] = Damaged("u", "a symbolic link is in the place of a file")
+        assert perform(world, "produce B u once") == "closed"
+        assert perform(world, "produce B u once") == "KAFKA_STORAGE_ERROR"
+        assert broker.partitions.get("u", 0).log.is_offline
+    else:
+        fs.unopened["/data/u-0/00000000000000000000.log"] = OSError(errno.EMFILE, "Too many open files")
+        world.broker.env.call_later(500, fs.unopened.clear)  # type: ignore[attr-defined]
+        assert perform(world, "produce B u") == "NONE @1"
+    assert not broker.commit.has_failed
+    assert not broker.disk.has_failed
+    assert perform(world, "produce A t") == "NONE @1"
+    assert perform(world, "commit A") == "NONE p1 e1"
+
+
+def test_a_decision_is_carried_out_although_another_file_of_its_round_is_damaged(world: World, fs: Slow) -> None:
+    for command in ("topic t", "topic u", "A = init x", "B = init", "produce A t", "produce B u"):
+        perform(world, command)
+    broker = world.broker.broker  # type: ignore[attr-defined]
+    fs.unopened["/data/u-0/00000000000000000000.log"] = Damaged("u", "a symbolic link is in the place of a file")
+    broker.commit.wrote(broker.partitions.get("u", 0).log)
+    perform(world, "commit A once")
+    world.forget_connection()
+    assert perform(world, "describe x").startswith("CompleteCommit")
+    assert broker.partitions.get("u", 0).log.is_offline
+    assert not broker.commit.has_failed
+
+
+def test_what_is_remembered_of_a_log_goes_with_it(world: World) -> None:
+    for command in ("topic t internal.segment.bytes=200", "A = init", *["produce A t size=100"] * 8):
+        perform(world, command)
+    broker = world.broker.broker  # type: ignore[attr-defined]
+    assert len(broker.partitions.get("t", 0).log.segments) == 8
+    remembered = len(broker.commit._newest)
+    perform(world, "delete t")
+    gc.collect()
+    assert len(broker.commit._newest) == remembered - 1

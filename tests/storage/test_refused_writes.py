@@ -15,6 +15,7 @@ import pytest
 import storage.real_filesystem as real
 from storage.cleaning import clean, look_at
 from storage.config import LogConfig
+from storage.filesystem import Damaged, SyncFailed, sync_dir, sync_file
 from storage.log import Log
 from storage.log_dir import LogDirectory
 from storage.real_filesystem import RealFilesystem
@@ -259,3 +260,46 @@ def test_a_refused_replacement_leaves_no_half_written_file(tmp_path: Path) -> No
     with pytest.raises(OSError, match="directory"):
         fs.write_file(str(target), b"x")
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_what_may_not_be_opened_to_be_synced_is_damaged(tmp_path: Path) -> None:
+    """It says nothing of the disk, as a sync that fails does."""
+    fs, elsewhere = RealFilesystem(), tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"x")
+    (tmp_path / "link").symlink_to(elsewhere)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in ("link", "loop", "elsewhere/inside"):
+        with pytest.raises(Damaged):
+            sync_file(fs, str(tmp_path / path))
+    for path in ("elsewhere", "elsewhere/inside", "loop"):
+        with pytest.raises(Damaged):
+            sync_dir(fs, str(tmp_path / path))
+    for missing in (sync_file, sync_dir):
+        with pytest.raises(FileNotFoundError):
+            missing(fs, str(tmp_path / "nothing"))
+    sync_file(fs, str(elsewhere))
+    sync_dir(fs, str(tmp_path))
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+def test_what_the_disk_does_not_take_is_a_failed_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def fails(fd: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.fsync", fails)
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(SyncFailed):
+        sync_file(RealFilesystem(), str(tmp_path / "file"))
+    with pytest.raises(SyncFailed):
+        sync_dir(RealFilesystem(), str(tmp_path))
+
+
+def test_no_descriptor_to_sync_with_is_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_: object, **__: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("os.open", opened)
+    for sync in (sync_file, sync_dir):
+        with pytest.raises(OSError, match="Too many") as refused:
+            sync(RealFilesystem(), str(tmp_path))
+        assert not isinstance(refused.value, (SyncFailed, Damaged))

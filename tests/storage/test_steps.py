@@ -1,0 +1,201 @@
+"""Long work whose log changes between two of its steps, or whose step beside the loop fails."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from protocol.errors import Code, KafkaError
+from protocol.records import build_batch, check_produced
+from storage.cleaning import Interrupted, clean, filthiest
+from storage.config import LogConfig
+from storage.filesystem import SyncFailed
+from storage.log import Log
+from storage.log_dir import LogDirectory
+from storage.memory_filesystem import MemoryFilesystem
+from storage.reading import TimestampedOffset, offset_for_timestamp
+from storage.steps import Steps, run
+from tests.storage.logs import NOW_MS, put
+
+COMPACTED = LogConfig(
+    segment_bytes=400, index_interval_bytes=100, cleanup_policy=("compact", "delete"), min_cleanable_dirty_ratio=0.0
+)
+
+
+class Faulty(MemoryFilesystem):
+    """Refuses to sync ``unsyncable`` files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unsyncable = "none"
+
+    def sync_file(self, path: str) -> None:
+        if self.unsyncable in path:
+            raise OSError(errno.EIO, "Input/output error", path)
+        super().sync_file(path)
+
+
+@pytest.fixture
+def fs() -> Faulty:
+    return Faulty()
+
+
+@pytest.fixture
+def directory(fs: Faulty) -> LogDirectory:
+    made = LogDirectory(fs, "d")
+    made.acquire()
+    return made
+
+
+@pytest.fixture
+def log(directory: LogDirectory) -> Log:
+    """Ten segments of three records, a millisecond from batch to batch."""
+    made = directory.create("t", 0, COMPACTED, bytes(range(16)))
+    for at in range(30):
+        put(made, now_ms=NOW_MS + at)
+    return made
+
+
+def test_the_error_of_a_step_beside_the_loop_is_raised_in_the_generator() -> None:
+    def fails() -> None:
+        raise OSError(errno.EIO, "no")
+
+    def steps(is_caught: bool) -> Steps[str]:
+        try:
+            yield fails
+        except OSError:
+            if is_caught:
+                yield None
+                return "caught"
+            raise
+        return "unseen"
+
+    assert run(steps(is_caught=True)) == "caught"
+    with pytest.raises(OSError, match="no"):
+        run(steps(is_caught=False))
+
+
+# cleaning
+
+
+def cleaning(log: Log) -> Steps[object]:
+    dirty = run(filthiest([log], NOW_MS))
+    assert dirty is not None
+    return clean(dirty, NOW_MS, 1 << 20)
+
+
+def leftovers(fs: MemoryFilesystem) -> list[str]:
+    return [path for path in fs.files if path.endswith(".cleaned")]
+
+
+def test_interrupted_cleaning_leaves_no_file_behind(fs: Faulty, directory: LogDirectory, log: Log) -> None:
+    steps = cleaning(log)
+    aside = next(step for step in steps if step is not None)
+    assert leftovers(fs)
+    aside()
+    log.is_failed = True
+    with pytest.raises(Interrupted):
+        next(steps)
+    assert not leftovers(fs)
+
+
+def test_a_cleaned_segment_that_cannot_be_synced_leaves_no_file_behind(fs: Faulty, log: Log) -> None:
+    fs.unsyncable = ".cleaned"
+    with pytest.raises(SyncFailed):
+        run(cleaning(log))
+    assert not leftovers(fs)
+    assert log.first_dirty_offset == 0
+
+
+def test_a_sync_that_fails_is_told_although_the_log_is_gone(fs: Faulty, log: Log) -> None:
+    steps = cleaning(log)
+    next(step for step in steps if step is not None)
+    log.is_failed = True
+    with pytest.raises(SyncFailed):
+        steps.throw(SyncFailed(errno.EIO, "Input/output error"))
+    assert not leftovers(fs)
+
+
+@pytest.mark.parametrize("unsyncable", ["00.log", ".cleaned"])
+def test_cleaning_tells_a_failed_sync_from_a_refused_write(fs: Faulty, directory: LogDirectory, log: Log, unsyncable: str) -> None:
+    fs.unsyncable = unsyncable
+    dirty = run(filthiest([log], NOW_MS))
+    assert dirty is not None
+    with pytest.raises(SyncFailed):
+        run(directory.clean(dirty, NOW_MS, 1 << 20))
+    assert (unsyncable == "00.log") == (log.recovery_point == 0)
+
+
+# look-ups by timestamp
+
+
+@pytest.fixture
+def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step after every unit of work."""
+    monkeypatch.setattr("storage.steps.WORK_A_STEP", 1)
+
+
+def looked_up(log: Log, timestamp_ms: int) -> Steps[TimestampedOffset | None]:
+    return offset_for_timestamp(log, timestamp_ms, log.high_watermark)
+
+
+def result(steps: Steps[TimestampedOffset | None]) -> int | None:
+    answer = run(steps)
+    return None if answer is None else answer.offset
+
+
+@pytest.mark.usefixtures("every_step")
+def test_a_look_up_finds_the_first_record_however_its_log_changes(log: Log) -> None:
+    """Retention takes segments that are looked at, passed over, or still to come, after each number of steps."""
+    wanted = 20
+    in_all = sum(1 for _ in looked_up(log, NOW_MS + wanted))
+    assert in_all > 3
+    for after in range(in_all):
+        again = LogDirectory(MemoryFilesystem(), "d").create("t", 0, COMPACTED, bytes(16))
+        for at in range(30):
+            put(again, now_ms=NOW_MS + at)
+        steps = looked_up(again, NOW_MS + wanted)
+        for _ in range(after):
+            next(steps)
+        again.delete_records(again.segments[3].base_offset)
+        for path in again.delete_old(NOW_MS, 100):
+            again.fs.unlink(path)
+        assert result(steps) == wanted, after
+
+
+@pytest.mark.usefixtures("every_step")
+def test_a_look_up_finds_the_first_record_although_segments_are_joined(log: Log) -> None:
+    wanted, config = 20, LogConfig(segment_bytes=100_000, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
+    for after in range(sum(1 for _ in looked_up(log, NOW_MS + wanted))):
+        again = LogDirectory(MemoryFilesystem(), "d").create("t", 0, COMPACTED, bytes(16))
+        for at in range(30):
+            put_keyed(again, at)
+        steps = looked_up(again, NOW_MS + wanted)
+        for _ in range(after):
+            next(steps)
+        again.config = config
+        run(cleaning(again))
+        assert len(again.segments) == 2
+        assert result(steps) == wanted, after
+
+
+def put_keyed(log: Log, at: int) -> None:
+    raw = build_batch([(b"%d" % at, b"v" * 20)], NOW_MS + at)
+    log.append_as_leader(raw, check_produced(raw), NOW_MS + at)
+
+
+@pytest.mark.usefixtures("every_step")
+def test_a_look_up_in_a_deleted_log_says_so_and_reads_nothing(directory: LogDirectory, log: Log) -> None:
+    in_all = sum(1 for _ in looked_up(log, NOW_MS + 20))
+    for after in range(1, in_all):
+        steps = looked_up(log, NOW_MS + 20)
+        for _ in range(after):
+            next(steps)
+        log.is_deleted = True
+        with pytest.raises(KafkaError) as refused:
+            next(steps)
+        assert refused.value.code is Code.UNKNOWN_TOPIC_OR_PARTITION
+        log.is_deleted = False
+    directory.delete(log, "unique", NOW_MS)
+    assert log.is_deleted
