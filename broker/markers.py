@@ -68,6 +68,10 @@ class MarkerSender:
         """Partitions whose marker is not written yet, of a prepared transaction; all partitions of another."""
         return self._owed.get(metadata.transactional_id, metadata.partitions)
 
+    def forget(self) -> None:
+        """The ids are gone, with the topic that held them."""
+        self._owed.clear()
+
     def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Send the markers of a prepared transaction; completes it when all are written."""
         self._owed[metadata.transactional_id] = metadata.partitions
@@ -128,9 +132,10 @@ class MarkerSender:
         if self._is_current(shard, metadata) and not self._broker.is_stopping:
             self._send(shard, metadata, partitions)
 
-    @staticmethod
-    def _is_current(shard: TransactionShard, metadata: TxnMetadata) -> bool:
+    def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
         """Whether this very decision is still open: a late answer must not end a later transaction (KAFKA-16352)."""
+        if self._broker.transactions.runtime_of(shard) is None:
+            return False
         current = shard.ids.get(metadata.transactional_id)
         return (
             current is not None

@@ -85,6 +85,16 @@ class Transactions:
         """The internal topic is gone, and all that it held."""
         if topic == TRANSACTION_TOPIC:
             self._shards.clear()
+            self._markers.forget()
+            self._retry_after_ms.clear()
+
+    def runtime_of(self, shard: TransactionShard) -> Runtime | None:
+        """Where a shard's records go; None where its topic was deleted, and perhaps made again, since the shard was asked for.
+
+        Whoever goes on with a shard after a wait asks anew: what it decided is none of the new log's business.
+        """
+        opened = self._shards.get(shard.partition)
+        return opened[1] if opened is not None and opened[0] is shard else None
 
     def set_version(self, transaction_version: int) -> None:
         """The finalized level has changed."""
@@ -177,7 +187,13 @@ class Transactions:
 
         A marker must never be on disk before the decision that it stands for.
         """
-        self._broker.when_durable(lambda durable: self._markers.drive(shard, shard.ids[transactional_id]) if durable else None)
+
+        def decided() -> None:
+            runtime = self.runtime_of(shard)
+            if runtime is not None and not runtime.partition.log.is_offline:
+                self._markers.drive(shard, shard.ids[transactional_id])
+
+        self._broker.once_durable(decided)
 
     def _count(self, shard: TransactionShard, transactional_id: str, outcome: str) -> None:
         metadata = shard.ids[transactional_id]
@@ -186,14 +202,14 @@ class Transactions:
     def complete(self, shard: TransactionShard, transactional_id: str) -> None:
         """All markers are written. A completion must never be on disk before the markers that it stands for."""
         metadata = shard.ids[transactional_id]
-        self._broker.when_durable(lambda durable: self._complete(shard, metadata) if durable else None)
+        self._broker.once_durable(lambda: self._complete(shard, metadata))
 
     def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Log the outcome. Where the log does not take it, it comes again."""
         transactional_id = metadata.transactional_id
-        if shard.ids.get(transactional_id) is not metadata or self._broker.is_stopping:
+        runtime = self.runtime_of(shard)
+        if runtime is None or shard.ids.get(transactional_id) is not metadata or self._broker.is_stopping:
             return
-        _, runtime = self._shards[shard.partition]
         try:
             runtime.execute(shard.complete(transactional_id, self._broker.env.steady_ms()))
         except KafkaError as error:
@@ -222,6 +238,8 @@ class Transactions:
             self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
         for shard, runtime in list(self._shards.values()):
             for transactional_id in shard.timed_out(now_ms):
+                if self.runtime_of(shard) is None:
+                    break
                 if shard.is_timed_out(transactional_id, now_ms) and self._retry_after_ms.get(transactional_id, 0) <= now_ms:
                     self._abort_timed_out(shard, runtime, transactional_id, now_ms)
                     yield None
@@ -244,6 +262,8 @@ class Transactions:
         now_ms = self._broker.env.steady_ms()
         for shard, runtime in list(self._shards.values()):
             for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, runtime.partition.log.config.max_message_bytes // 2):
+                if self.runtime_of(shard) is None:
+                    break
                 try:
                     runtime.execute(tombstones)
                 except KafkaError as error:

@@ -1,0 +1,61 @@
+"""A coordinator's topic is deleted, and perhaps made again, while something of it is still to come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from coordinator.cluster import TRANSACTION_TOPIC
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.simulated import SimulatedBroker
+from tests.storage.faults import FaultyFilesystem
+
+
+@pytest.fixture
+def disk() -> FaultyFilesystem:
+    return FaultyFilesystem()
+
+
+@pytest.fixture
+def broker(disk: FaultyFilesystem) -> Iterator[SimulatedBroker]:
+    started = SimulatedBroker({"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}, fs=disk).start()
+    yield started
+    started.close()
+    assert started.bugs == 0
+
+
+@pytest.fixture
+def world(broker: SimulatedBroker) -> Iterator[World]:
+    made = World(broker, "ottla", "")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+@pytest.mark.parametrize("refused", ["marker", "outcome"])
+def test_what_a_deleted_log_decided_is_none_of_its_successors_business(
+    broker: SimulatedBroker, disk: FaultyFilesystem, world: World, refused: str, is_made_again: bool
+) -> None:
+    """Neither markers that come again nor an outcome that could not be logged."""
+    for command in ("topic t", "A = init x", "produce A t"):
+        perform(world, command)
+    world.held.add("t")
+    inner = broker.broker
+    disk.refuses = lambda number, kind, path: "/data/t-0" in path
+    assert perform(world, "commit A") == "NONE p1 e1"
+    if refused == "outcome":
+        disk.refuses = lambda number, kind, path: "__transaction_state-0" in path and kind == "append"
+        broker.sleep(300)
+        assert inner.transactions.delayed == 1
+    inner.cluster.delete_topic(TRANSACTION_TOPIC)
+    disk.refuse_nothing()
+    if is_made_again:
+        assert perform(world, "B = init y").startswith("NONE")
+    broker.sleep(5_000)
+    assert inner.unexpected_errors == 0
+    assert inner.transactions.delayed == 0
+    if is_made_again:
+        assert perform(world, "describe x") == "TRANSACTIONAL_ID_NOT_FOUND"
+        assert inner.partitions.get(TRANSACTION_TOPIC, 0).log.log_end_offset == 1
