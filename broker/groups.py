@@ -12,7 +12,7 @@ from coordinator.cluster import OFFSETS_TOPIC
 from coordinator.group.records import OFFSET_KEY_VERSIONS
 from coordinator.group.requests import GroupConfig
 from coordinator.group.shard import GroupShard
-from coordinator.result import LogRecord, partition_for
+from coordinator.result import LogRecord, Result, partition_for
 from protocol.errors import Code, KafkaError
 from protocol.records import EndTxnMarker
 from storage.steps import Steps
@@ -80,9 +80,19 @@ class Groups:
         return shard, runtime
 
     def unload(self, topic: str) -> None:
-        """The internal topic is gone, and all that it held."""
-        if topic == OFFSETS_TOPIC:
-            self._shards.clear()
+        """The internal topic is gone, and all that it held: who waits for a rebalance of its groups is told."""
+        if topic != OFFSETS_TOPIC:
+            return
+        opened = list(self._shards.values())
+        self._shards.clear()
+        self._forgotten.clear()
+        for shard, runtime in opened:
+            runtime.execute(Result(None, replies=shard.membership.waiting()))
+
+    def _serves(self, shard: GroupShard) -> bool:
+        """Whether a shard is still its partition's; asked after each step."""
+        opened = self._shards.get(shard.partition)
+        return opened is not None and opened[0] is shard
 
     def partition_of(self, group_id: str) -> int:
         """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
@@ -120,6 +130,8 @@ class Groups:
         now_ms = self._broker.env.steady_ms()
         for shard, runtime in list(self._shards.values()):
             for tombstones in shard.expire_offsets(now_ms, GROUPS_PER_STEP, _batch_bytes(runtime)):
+                if not self._serves(shard):
+                    break
                 try:
                     runtime.execute(tombstones)
                 except KafkaError as error:
@@ -160,6 +172,8 @@ class Groups:
             shard, runtime = opened
             try:
                 for tombstones in shard.forget_topic(one.topic, one.before_offset, OFFSETS_PER_STEP, _batch_bytes(runtime)):
+                    if not self._serves(shard):
+                        break
                     runtime.execute(tombstones)
                     yield None
             except KafkaError as error:

@@ -177,6 +177,8 @@ class Transactions:
                 new_producer_id=self._broker.cluster.new_producer_id,
             )
         )
+        if answer.refused is not Code.NONE:
+            raise KafkaError(answer.refused)
         if answer.prepared:
             self._count(shard, transactional_id, "commit" if commit else "abort")
             self._drive(shard, transactional_id)

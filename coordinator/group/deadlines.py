@@ -11,7 +11,7 @@ from coordinator.group.group import Group
 RETRY_MS = 1_000
 """When a group is looked at again whose record the log did not take."""
 STALE_ENTRIES = 64
-"""So many more entries than groups are borne before the queue is made anew."""
+"""The queue is rebuilt when it holds this many entries more than twice the number of groups."""
 
 
 class Deadlines:
@@ -30,11 +30,6 @@ class Deadlines:
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def next_ms(self) -> int | None:
-        """No group needs to be looked at before."""
-        return self._entries[0][0] if self._entries else None
 
     def arm(self, group: Group) -> None:
         """Take over the deadlines that were set since."""

@@ -16,7 +16,7 @@ from coordinator.group.group import Group, GroupState, Member
 from coordinator.group.rebalance import after_removal, drop, expire, join_answer, rebalance_or_complete, supersede_join
 from coordinator.group.records import group_record
 from coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
-from coordinator.result import Result, Waiter
+from coordinator.result import Reply, Result, Waiter
 from protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
@@ -208,6 +208,10 @@ class Membership:
             self._assign(group, assignments, waiter, now_ms, out)
         else:
             group.pending_sync.discard(member_id)
+            overtaken = group.sync_waiters.pop(member_id, None)
+            if overtaken is not None:
+                # Kafka never answers it, and the connection that it came by waits for ever.
+                out.replies.append((overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.sync_waiters[member_id] = waiter
         return out
 
@@ -304,6 +308,15 @@ class Membership:
         following = draft.next_deadline_ms(now_ms)
         self._deadlines.fix(draft, None if following is None else max(following, now_ms + 1))
         self._put(draft)
+
+    def waiting(self) -> list[Reply]:
+        """Every parked request, with what it is told when the coordinator is here no more."""
+        gone = Code.NOT_COORDINATOR
+        replies: list[Reply] = []
+        for group in self.groups.values():
+            replies += [(one, JoinAnswer(code=gone, member_id=member_id)) for member_id, one in group.join_waiters.items()]
+            replies += [(one, SyncAnswer(code=gone)) for one in group.sync_waiters.values()]
+        return replies
 
     # replay
 

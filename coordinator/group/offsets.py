@@ -6,7 +6,7 @@ An offset committed in a transaction is pending under its producer id until the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from coordinator.group.records import CommittedOffset, OffsetKey
 
@@ -16,14 +16,13 @@ TopicPartition = tuple[str, int]
 class OffsetStore:
     """The offsets of one shard, by group, by producer id and by topic."""
 
-    __slots__ = ("_by_group", "_by_topic", "_pending", "_pending_groups", "_pending_keys")
+    __slots__ = ("_by_group", "_by_topic", "_pending", "_pending_keys")
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
-        # How many producers have a key pending, and how many such keys a group has.
-        self._pending_keys: Counter[OffsetKey] = Counter()
-        self._pending_groups: Counter[str] = Counter()
+        # By group: how many producers have a key pending.
+        self._pending_keys: dict[str, Counter[OffsetKey]] = {}
         # Keys, committed or pending, in the order in which they came.
         self._by_topic: dict[str, dict[OffsetKey, None]] = {}
 
@@ -40,15 +39,14 @@ class OffsetStore:
 
     def is_unstable(self, key: OffsetKey) -> bool:
         """Whether an open transaction may still move this offset."""
-        return key in self._pending_keys
+        return key in self._pending_keys.get(key[0], ())
 
     def has_pending(self, group_id: str) -> bool:
-        return group_id in self._pending_groups
+        return group_id in self._pending_keys
 
-    def pending_of(self, group_id: str) -> set[OffsetKey]:
-        if not self.has_pending(group_id):
-            return set()
-        return {key for keys in self._pending.values() for key in keys if key[0] == group_id}
+    def pending_of(self, group_id: str) -> Collection[OffsetKey]:
+        """Keys that an open transaction may still move, each once."""
+        return self._pending_keys.get(group_id, {}).keys()
 
     def keys_of_topic(self, topic: str) -> list[OffsetKey]:
         """Of all groups, committed or pending."""
@@ -59,7 +57,7 @@ class OffsetStore:
         committed = self.of_group(key[0]).get(key[1:])
         if committed is not None:
             yield committed.record_offset
-        if key in self._pending_keys:
+        if self.is_unstable(key):
             yield from (keys[key].record_offset for keys in self._pending.values() if key in keys)
 
     # replay
@@ -69,8 +67,7 @@ class OffsetStore:
         if producer_id >= 0:
             keys = self._pending.setdefault(producer_id, {})
             if key not in keys:
-                self._pending_keys[key] += 1
-                self._pending_groups[key[0]] += 1
+                self._pending_keys.setdefault(key[0], Counter())[key] += 1
             keys[key] = committed
         else:
             self._by_group.setdefault(key[0], {})[key[1:]] = committed
@@ -83,7 +80,7 @@ class OffsetStore:
             group.pop(key[1:], None)
             if not group:
                 del self._by_group[key[0]]
-        if key in self._pending_keys:
+        if self.is_unstable(key):
             for producer_id, keys in list(self._pending.items()):
                 if keys.pop(key, None) is not None:
                     self._no_longer_pending(key)
@@ -104,16 +101,16 @@ class OffsetStore:
                 group[key[1:]] = pending
 
     def _no_longer_pending(self, key: OffsetKey) -> None:
-        self._pending_keys[key] -= 1
-        if not self._pending_keys[key]:
-            del self._pending_keys[key]
-        self._pending_groups[key[0]] -= 1
-        if not self._pending_groups[key[0]]:
-            del self._pending_groups[key[0]]
+        keys = self._pending_keys[key[0]]
+        keys[key] -= 1
+        if not keys[key]:
+            del keys[key]
+        if not keys:
+            del self._pending_keys[key[0]]
 
     def _forget_if_gone(self, key: OffsetKey) -> None:
         topic = self._by_topic.get(key[1])
-        if topic is None or key in self._pending_keys or key[1:] in self._by_group.get(key[0], ()):
+        if topic is None or self.is_unstable(key) or key[1:] in self._by_group.get(key[0], ()):
             return
         topic.pop(key, None)
         if not topic:

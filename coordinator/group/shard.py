@@ -41,7 +41,8 @@ class GroupShard:
         """Forget everything, as before the first record."""
         self.membership = Membership(self.config, self._new_id)
         self.offsets = OffsetStore()
-        # Groups that the log names, be it by an offset alone: such a "simple" group is Empty and stays until it is deleted.
+        # Ids of the groups that have a group record or an offset in the log. A group with offsets only, which Kafka calls
+        # simple, is Empty and stays until it is deleted or its offsets expire.
         self._logged: dict[str, None] = {}
 
     @property
@@ -139,10 +140,12 @@ class GroupShard:
         group = self.groups.get(group_id)
         if group is not None and group.state is not GroupState.EMPTY:
             raise KafkaError(Code.NON_EMPTY_GROUP)
-        committed: Iterator[OffsetKey] = ((group_id, *p) for p in self.offsets.of_group(group_id))
-        pending = (key for keys in (self.offsets.pending_of(group_id),) for key in sorted(keys))
-        keys = dict.fromkeys(islice(chain(committed, pending), at_most))
-        is_last = len(keys) < at_most
+        committed = self.offsets.of_group(group_id)
+        only_pending = (key for key in self.offsets.pending_of(group_id) if key[1:] not in committed)
+        # One more than goes into this batch tells whether it is the last.
+        keys = list(islice(chain(((group_id, *p) for p in committed), only_pending), at_most + 1))
+        is_last = len(keys) <= at_most
+        del keys[at_most:]
         tombstones = [offset_tombstone(key) for key in keys]
         return Result(is_last, records=[*tombstones, group_tombstone(group_id)] if is_last else tombstones)
 

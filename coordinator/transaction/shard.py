@@ -8,7 +8,7 @@ the handlers turn it into INVALID_PRODUCER_EPOCH for the older ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -57,10 +57,11 @@ class Initialised(msgspec.Struct, gc=False, frozen=True):
 
 
 class Ended(msgspec.Struct, gc=False, frozen=True):
-    """Answer of EndTxn. ``prepared``: a decision was logged and its markers must go out."""
+    """Answer of EndTxn. ``prepared``: a decision was logged and its markers must go out. ``refused``: what is told instead."""
 
     identity: ProducerIdAndEpoch
     prepared: bool
+    refused: Code = Code.NONE
 
 
 class TransactionShard:
@@ -253,13 +254,13 @@ class TransactionShard:
         if asked != stored:
             raise KafkaError(Code.PRODUCER_FENCED)
         if current.state is not TxnState.ONGOING and commit:
-            self._refuse_empty_commit(current)
+            return self._empty_commit(current)
         if self.transaction_version == 0:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         prepared = self._bumped(current, _decision(commit), now_ms, TV2, new_producer_id)
         return self._result(Ended(_successor(prepared), prepared=True), prepared)
 
-    def _refuse_empty_commit(self, current: TxnMetadata) -> NoReturn:
+    def _empty_commit(self, current: TxnMetadata) -> Result[Ended]:
         """CONCURRENT_TRANSACTIONS the first time at an epoch, then Kafka's INVALID_TXN_STATE, which is fatal for a producer.
 
         Java's producer looks whether batches are unsent before it takes the lock under which it sends EndTxn. Under
@@ -269,8 +270,11 @@ class TransactionShard:
         at = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
         if self._early_commits.get(current.transactional_id) == at:
             raise KafkaError(Code.INVALID_TXN_STATE)
-        self._early_commits[current.transactional_id] = at
-        raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+
+        def told() -> None:
+            self._early_commits[current.transactional_id] = at
+
+        return Result(Ended(at, prepared=False, refused=Code.CONCURRENT_TRANSACTIONS), changes=[told])
 
     @staticmethod
     def _bumped(
@@ -362,14 +366,15 @@ class TransactionShard:
         self.ids.clear()
         self._unfinished.clear()
         self._last_epochs.clear()
+        self._early_commits.clear()
 
     def replay(self, record: LogRecord) -> None:
         transactional_id, metadata = from_record(record)
+        self._early_commits.pop(transactional_id, None)
         if metadata is None:
             self.ids.pop(transactional_id, None)
             self._unfinished.pop(transactional_id, None)
             self._last_epochs.pop(transactional_id, None)
-            self._early_commits.pop(transactional_id, None)
             return
         known = self._last_epochs.get(transactional_id)
         if known is not None and known[:2] == (metadata.producer_id, metadata.producer_epoch):

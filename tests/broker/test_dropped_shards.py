@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.cluster import TRANSACTION_TOPIC
+from broker.groups import ForgottenTopic
+from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from protocol.errors import Code
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker
@@ -59,3 +62,37 @@ def test_what_a_deleted_log_decided_is_none_of_its_successors_business(
     if is_made_again:
         assert perform(world, "describe x") == "TRANSACTIONAL_ID_NOT_FOUND"
         assert inner.partitions.get(TRANSACTION_TOPIC, 0).log.log_end_offset == 1
+
+
+def joining(metadata: bytes) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol("range", metadata)],
+    )
+
+
+def test_whoever_waits_for_a_group_is_told_that_its_coordinator_is_gone(broker: SimulatedBroker, world: World) -> None:
+    perform(world, "topic t")
+    assert perform(world, "commit_offsets h t=5").startswith("NONE")
+    first, second = broker.connect("one"), broker.connect("two")
+    assert first.call(joining(b"a"), 3).error_code == 0
+    sent = second.send(joining(b"b"), 3)
+    broker.broker.cluster.delete_topic(OFFSETS_TOPIC)
+    assert second.receive(sent).error_code == Code.NOT_COORDINATOR
+    for client in (first, second):
+        client.close()
+
+
+def test_what_an_old_log_forgets_is_none_of_its_successors_business(broker: SimulatedBroker, world: World) -> None:
+    """Offsets of a topic that was made again stay, wherever the records of the old one stood in the old log."""
+    perform(world, "topic t")
+    groups = broker.broker.groups
+    assert perform(world, "commit_offsets g t=5").startswith("NONE")
+    groups._forgotten[ForgottenTopic("t", 0, 100)] = None
+    broker.broker.cluster.delete_topic(OFFSETS_TOPIC)
+    assert perform(world, "commit_offsets g t=7").startswith("NONE")
+    broker.sleep(20_000)
+    assert groups.shard("g")[0].offset_count("g") == 1

@@ -72,6 +72,8 @@ class World:
             ID, who, commit=commit, client_version=2 if v5 else 0, now_ms=self.now_ms, new_producer_id=self.new_id
         )
         answer = self.run(result)  # type: ignore[arg-type]
+        if answer.refused:  # type: ignore[attr-defined]
+            raise KafkaError(answer.refused)  # type: ignore[attr-defined]
         if finish and answer.prepared:  # type: ignore[attr-defined]
             self.finish()
         return answer.identity  # type: ignore[attr-defined, no-any-return]

@@ -1,0 +1,42 @@
+"""A commit that overtakes its batches: told to come again once, and remembered only by what is carried out."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.result import Result
+from coordinator.transaction.shard import Ended, ProducerIdAndEpoch
+from protocol.errors import Code, KafkaError
+from tests.coordinator.test_transactions import ID, World, refused
+
+
+def commit(world: World, who: ProducerIdAndEpoch) -> Result[Ended]:
+    return world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_id)
+
+
+def test_a_command_that_refuses_changes_nothing_by_itself() -> None:
+    world = World()
+    who = world.init()
+    for _ in range(3):
+        assert commit(world, who).response.refused is Code.CONCURRENT_TRANSACTIONS
+    with refused(Code.CONCURRENT_TRANSACTIONS):
+        world.end(who, commit=True)
+    with refused(Code.INVALID_TXN_STATE):
+        commit(world, who)
+
+
+@pytest.mark.parametrize("forgets", ["clear", "transaction"])
+def test_it_is_forgotten_with_all_else_and_by_the_next_transaction(forgets: str) -> None:
+    world = World()
+    who = world.init()
+    with pytest.raises(KafkaError):
+        world.end(who, commit=True)
+    if forgets == "clear":
+        world.shard.clear()
+        for record in world.log:
+            world.shard.replay(record)
+    else:
+        world.add(who)
+        who = world.end(who, commit=False, v5=False)
+    with refused(Code.CONCURRENT_TRANSACTIONS):
+        world.end(who, commit=True)

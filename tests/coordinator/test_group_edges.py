@@ -1,0 +1,92 @@
+"""Groups at their edges: deleting one of many offsets, requests that are overtaken, coordinators that go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.group.group import GroupState
+from coordinator.group.requests import JoinAnswer, SyncAnswer
+from coordinator.group.shard import GroupShard
+from protocol.errors import Code
+from tests.coordinator.test_groups import GROUP, Client, World, stable
+
+
+def deleted(world: World, at_most: int) -> int:
+    """How many batches it took."""
+    batches = 1
+    while not world.run(world.shard.delete_group(GROUP, at_most)):
+        batches += 1
+    return batches
+
+
+@pytest.mark.parametrize("at_most", [1, 7, 15, 19, 20, 21, 25, 26, 100])
+def test_a_deleted_group_keeps_no_offset_that_a_transaction_brings_back(at_most: int) -> None:
+    """Of twenty partitions, fifteen are committed and ten pending, five of them both."""
+    world = World()
+    for index in range(15):
+        world.commit(index, partition=("t", index))
+    for index in range(10, 20):
+        world.commit(100, producer_id=9 + index % 2, partition=("t", index))
+    assert deleted(world, at_most) == -(-20 // at_most)
+    assert not world.shard.exists(GROUP)
+    assert not world.shard.offsets.has_pending(GROUP)
+    for producer_id in (9, 10):
+        world.mark(producer_id, commit=True)
+    assert world.shard.group_ids() == []
+    assert world.shard.offsets.of_group(GROUP) == {}
+    assert world.shard.offsets.keys_of_topic("t") == []
+    world.reload()
+    assert world.shard.group_ids() == []
+    assert world.shard.offsets.of_group(GROUP) == {}
+
+
+def test_pending_offsets_are_known_by_group() -> None:
+    world = World()
+    for producer_id in (9, 10):
+        world.commit(1, producer_id=producer_id)
+    key = (GROUP, "t", 0)
+    assert list(world.shard.offsets.pending_of(GROUP)) == [key]
+    world.mark(9, commit=False)
+    assert world.shard.offsets.is_unstable(key)
+    world.mark(10, commit=True)
+    assert not world.shard.offsets.is_unstable(key)
+    assert not world.shard.offsets.has_pending(GROUP)
+    assert not world.shard.offsets.pending_of(GROUP)
+
+
+def completing(world: World) -> tuple[Client, Client]:
+    """A leader and a follower, neither of whom has synced."""
+    leader, follower = stable(world)
+    follower.protocols = [("range", b"other")]
+    world.join(follower)
+    world.join(leader)
+    assert world.state is GroupState.COMPLETING_REBALANCE
+    return leader, follower
+
+
+def test_a_sync_that_is_overtaken_is_answered() -> None:
+    """As a connection that its client has given up: it must not wait for ever, nor what was sent behind it."""
+    world = World()
+    leader, follower = completing(world)
+    first, second = world.sync(follower), world.sync(follower)
+    assert [a.code for a in first] == [Code.REBALANCE_IN_PROGRESS]
+    assert second == []
+    world.sync(leader, {follower.member_id: b"mine"})
+    assert [a.assignment for a in second] == [b"mine"]
+    assert len(first) == 1
+
+
+def test_whoever_waits_is_told_that_the_coordinator_is_gone() -> None:
+    world = World()
+    _, follower = completing(world)
+    synced = world.sync(follower)
+    new = Client(protocols=[("range", b"new")])
+    joined: list[Any] = world.join(new)
+    shard: GroupShard = world.shard
+    for waiter, answer in shard.membership.waiting():
+        waiter(answer)
+    answers: list[JoinAnswer | SyncAnswer] = [*synced, *joined]
+    assert {a.code for a in answers} <= {Code.NOT_COORDINATOR, Code.REBALANCE_IN_PROGRESS}
+    assert joined[-1].code is Code.NOT_COORDINATOR
