@@ -33,11 +33,12 @@ class Asked(msgspec.Struct, gc=False):
 class Session:
     """The partitions of one consumer, those served longest ago first."""
 
-    __slots__ = ("epoch", "last_used_ms", "partitions", "session_id")
+    __slots__ = ("epoch", "last_used_ms", "names_by_id", "partitions", "session_id")
 
-    def __init__(self, session_id: int, partitions: dict[PartitionKey, Asked], now_ms: int) -> None:
+    def __init__(self, session_id: int, partitions: dict[PartitionKey, Asked], now_ms: int, *, names_by_id: bool) -> None:
         self.session_id = session_id
         self.epoch = 1
+        self.names_by_id = names_by_id
         self.partitions = partitions
         self.last_used_ms = now_ms
 
@@ -80,8 +81,11 @@ class FetchSessions:
     def get(self, session_id: int) -> Session | None:
         return self._sessions.get(session_id)
 
-    def open(self, partitions: dict[PartitionKey, Asked], now_ms: int) -> Session | None:
-        """A new session, which the partitions belong to from here on; None when there is no room."""
+    def open(self, partitions: dict[PartitionKey, Asked], now_ms: int, *, names_by_id: bool = False) -> Session | None:
+        """A new session, which the partitions belong to from here on; None when there is no room.
+
+        ``names_by_id``: its topics are named by their ids, as from version 13 on.
+        """
         if len(partitions) > self._max_partitions:
             return None
         while len(self._sessions) >= self._slots or self.partition_count + len(partitions) > self._max_partitions:
@@ -92,17 +96,22 @@ class FetchSessions:
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._new_id()
-        session = self._sessions[session_id] = Session(session_id, partitions, now_ms)
+        session = self._sessions[session_id] = Session(session_id, partitions, now_ms, names_by_id=names_by_id)
         self.partition_count += len(session.partitions)
         return session
 
-    def resume(self, session_id: int, epoch: int, now_ms: int) -> Session:
-        """Raises FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH."""
+    def resume(self, session_id: int, epoch: int, now_ms: int, *, names_by_id: bool = False) -> Session:
+        """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_TOPIC_ID_ERROR.
+
+        The last where names and ids of topics come to be mixed (KIP-516): a client then begins anew.
+        """
         session = self._sessions.get(session_id)
         if session is None:
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != epoch:
             raise KafkaError(Code.INVALID_FETCH_SESSION_EPOCH)
+        if session.names_by_id is not names_by_id:
+            raise KafkaError(Code.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if session.epoch == 0x7FFFFFFF else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session_id)

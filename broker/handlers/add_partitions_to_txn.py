@@ -59,6 +59,9 @@ def _one(context: Context, asked: AddPartitionsToTxnTransaction, pace: Pace) -> 
     if not asked.verify_only:
         return (yield from _add(context, asked.transactional_id, identity, asked.topics, pace, client_version=2))
     partitions = yield from _partitions(asked.topics, pace)
+    bad = yield from _unknown(context, partitions, pace)
+    if bad:
+        return (yield from _none_attempted(partitions, bad))
     try:
         if not asked.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
@@ -77,17 +80,16 @@ def _add(
 ) -> Steps[Codes]:
     """All or none. What is gone since a step that looked at it owes no marker."""
     partitions = yield from _partitions(topics, pace)
-    bad: Codes = {}
-    for topic, index in partitions:
-        if topic in INTERNAL_TOPICS:
-            # As Kafka, without an authorizer too: __consumer_offsets comes in by AddOffsetsToTxn alone.
-            bad[topic, index] = Code.TOPIC_AUTHORIZATION_FAILED
-        elif context.broker.partitions.find(topic, index) is None:
-            bad[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
-        if pace.is_over(1):
+    bad = yield from _unknown(context, partitions, pace)
+    for topic in topics:
+        if topic.name in INTERNAL_TOPICS:
+            # As Kafka, without an authorizer too: __consumer_offsets comes in by AddOffsetsToTxn alone. Kafka lets anybody in by
+            # versions that are meant for brokers, where nobody is asked who he is.
+            bad |= dict.fromkeys(((topic.name, index) for index in topic.partitions), Code.TOPIC_AUTHORIZATION_FAILED)
+        if pace.is_over(1 + len(topic.partitions) // 10):
             yield None
     if bad:
-        return (yield from made(lambda: {p: bad.get(p, Code.OPERATION_NOT_ATTEMPTED) for p in partitions}, len(partitions)))
+        return (yield from _none_attempted(partitions, bad))
     code = Code.NONE
     try:
         if not transactional_id:
@@ -96,6 +98,21 @@ def _add(
     except KafkaError as error:
         code = error.code
     return (yield from made(lambda: dict.fromkeys(partitions, code), len(partitions)))
+
+
+def _unknown(context: Context, partitions: list[TopicPartition], pace: Pace) -> Steps[Codes]:
+    """Partitions that are not there, for which the others of their transaction are not looked at either."""
+    bad: Codes = {}
+    for topic, index in partitions:
+        if context.broker.partitions.find(topic, index) is None:
+            bad[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
+        if pace.is_over(1):
+            yield None
+    return bad
+
+
+def _none_attempted(partitions: list[TopicPartition], bad: Codes) -> Steps[Codes]:
+    return (yield from made(lambda: {p: bad.get(p, Code.OPERATION_NOT_ATTEMPTED) for p in partitions}, len(partitions)))
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic], pace: Pace) -> Steps[list[TopicPartition]]:

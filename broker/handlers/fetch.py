@@ -126,9 +126,10 @@ class Fetch:
                 sessions.close(request.session_id)
             self._asked = list(asked.values())
             if request.session_epoch == INITIAL_EPOCH:
-                self._session = sessions.open(asked, now_ms)
+                self._session = sessions.open(asked, now_ms, names_by_id=self._version >= IDS_FROM)
             return
-        session = sessions.resume(request.session_id, request.session_epoch, now_ms)
+        by_id = self._version >= IDS_FROM
+        session = sessions.resume(request.session_id, request.session_epoch, now_ms, names_by_id=by_id)
         forgotten: list[PartitionKey] = [
             (t.topic_id, t.topic, index) for t in request.forgotten_topics_data for index in t.partitions
         ]

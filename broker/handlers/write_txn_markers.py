@@ -68,6 +68,8 @@ def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnM
 
 
 def _write(broker: Broker, asked: WritableTxnMarker, topic: str, index: int) -> Code:
+    if broker.partitions.find(topic, index) is None:
+        return Code.UNKNOWN_TOPIC_OR_PARTITION
     if asked.producer_id < 0 or asked.producer_epoch < 0:
         # No transaction is theirs. Kafka's own builder of such a batch fails, which clients see as this code.
         return Code.UNKNOWN_SERVER_ERROR

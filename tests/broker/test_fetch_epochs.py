@@ -42,7 +42,7 @@ def client() -> Iterator[SimulatedClient]:
 def request(client: SimulatedClient, offset: int, last_epoch: int, **given: Any) -> FetchRequest:
     topic_id = client.call(MetadataRequest([MetadataRequestTopic(name="t")])).topics[0].topic_id
     asked = FetchPartition(0, fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=1_000)
-    return FetchRequest(**{"max_wait_ms": 10_000, "min_bytes": 1, **given}, topics=[FetchTopic("", topic_id, [asked])])
+    return FetchRequest(**{"max_wait_ms": 10_000, "min_bytes": 1, **given}, topics=[FetchTopic("t", topic_id, [asked])])
 
 
 def fetch(client: SimulatedClient, offset: int, last_epoch: int, **given: Any) -> PartitionData:
@@ -86,8 +86,18 @@ def test_a_session_tells_of_it_though_nothing_else_is_new(client: SimulatedClien
 def test_an_isolation_level_that_nobody_knows_is_refused(client: SimulatedClient, version: int, code: int) -> None:
     """Read as if it were uncommitted, it would show what a transaction may take back."""
     asked = request(client, 0, -1, isolation_level=2)
-    asked.topics[0].topic = "t"
     answer = client.call(asked, version)
     codes = [part.error_code for topic in answer.responses for part in topic.partitions]
     assert codes == ([] if version >= 13 else [Code.INVALID_REQUEST])
     assert answer.error_code == code
+
+
+def test_a_session_names_topics_in_one_way(client: SimulatedClient) -> None:
+    """By name or by id: mixed, it would not know which partitions are the same (KIP-516)."""
+    for version, other in ((16, 12), (12, 16)):
+        first = client.call(request(client, 5, -1, max_wait_ms=0, session_epoch=0), version)
+        for _ in range(2):
+            mixed = client.call(request(client, 5, -1, session_id=first.session_id, session_epoch=1), other)
+            assert (mixed.error_code, mixed.responses) == (Code.FETCH_SESSION_TOPIC_ID_ERROR, [])
+        same = client.call(request(client, 5, -1, max_wait_ms=0, session_id=first.session_id, session_epoch=1), version)
+        assert same.error_code == 0

@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 
 from protocol.errors import Code
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -124,3 +129,22 @@ def test_a_marker_for_no_partition_is_not_answered(client: SimulatedClient) -> N
     markers = [WritableTxnMarker(5, 0, True, []), WritableTxnMarker(6, 0, True, topics)]
     answer = client.call(WriteTxnMarkersRequest(markers), 1)
     assert [marker.producer_id for marker in answer.markers] == [6]
+
+
+def test_what_is_verified_must_be_there_first(client: SimulatedClient) -> None:
+    def verified(transactional_id: str, *topics: AddPartitionsToTxnTopic) -> list[int]:
+        asked = AddPartitionsToTxnTransaction(transactional_id, 5, 0, True, list(topics))
+        (answer,) = client.call(AddPartitionsToTxnRequest([asked]), 5).results_by_transaction
+        return [p.partition_error_code for t in answer.topic_results for p in t.results_by_partition]
+
+    there, missing = AddPartitionsToTxnTopic("a", [0]), AddPartitionsToTxnTopic("a", [7])
+    for transactional_id in ("x", ""):
+        assert verified(transactional_id, missing, there) == [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.OPERATION_NOT_ATTEMPTED]
+    assert verified("", there) == [Code.INVALID_REQUEST]
+
+
+def test_a_marker_that_cannot_be_is_refused_after_a_partition_that_is_not_there(client: SimulatedClient) -> None:
+    marker = WritableTxnMarker(-1, 0, True, [WritableTxnMarkerTopic("a", [0, 7])])
+    (answer,) = client.call(WriteTxnMarkersRequest([marker]), 1).markers
+    codes = [p.error_code for p in answer.topics[0].partitions]
+    assert codes == [Code.UNKNOWN_SERVER_ERROR, Code.UNKNOWN_TOPIC_OR_PARTITION]

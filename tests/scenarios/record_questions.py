@@ -133,6 +133,9 @@ def fetched(setting: Setting, version: int) -> Questions:
         for name in BAD_NAMES:
             yield f"the topic {name[:5]!r}", ask(name, part(0))
     if version >= 7:
+        for other in (12, 13):
+            opened = setting.call(FetchRequest(max_wait_ms=0, max_bytes=1 << 20, session_epoch=0), other)
+            yield f"a session of version {other}", ask(full, part(0), session_id=opened.session_id, session_epoch=1)
         for session, epoch in ((5, 1), (5, 0), (5, -1), (0, 1), (0, -2), (-1, 1), (-1, -1)):
             yield f"session {session} at epoch {epoch}", ask(full, part(0), session_id=session, session_epoch=epoch)
 
@@ -212,6 +215,10 @@ def added(setting: Setting, version: int) -> Questions:
     one = setting.name("one")
     good = (one, [0])
     yield "no such topic", ask((setting.name("none"), [0]), good)
+    if version >= 4:
+        yield "no such topic, verified", ask((setting.name("none"), [0]), good, verify=True)
+        unknown = (setting.name("nobody"), producer_id, epoch)
+        yield "no such topic, no such id, verified", ask((setting.name("none"), [0]), who=unknown, verify=True)
     yield "no such partition", ask((one, [0, 9]))
     yield "a bad name", ask(("a b", [0]))
     for label, who in (
@@ -258,6 +265,7 @@ def markers(setting: Setting, version: int) -> Questions:
     yield "no such topic", ask((setting.name("none"), [0]))
     yield "no such partition", ask((one, [9]))
     yield "a bad name", ask(("a b", [0]))
+    yield "no such topic, an epoch below 0", ask((setting.name("none"), [0]), at=-2)
     yield "nothing", ask()
     yield "no markers", WriteTxnMarkersRequest([])
 
