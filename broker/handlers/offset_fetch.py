@@ -25,6 +25,10 @@ GROUPS_FROM = 8
 IDS_FROM = 10
 SMALL_ENTRIES = 20
 """Partitions of an answer that counts as small: at the default metadata bound 80 KiB."""
+PARTITIONS_AT_ONCE = 150
+"""How many partitions of a group are answered in one stretch."""
+COPIED_PER_WORK = 200
+"""Offsets of a group that are copied in the time of one unit of work."""
 PARTITION_WORK = 3
 """What one partition costs, in the units of `Pace`."""
 
@@ -80,9 +84,17 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
     except KafkaError as error:
         return OffsetFetchResponseGroup(asked.group_id, [], error.code)
     topics = asked.topics
+    count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
+    is_large = count > PARTITIONS_AT_ONCE
+    # A large group is answered in steps from a copy, a small one in one stretch: an answer never tears a transaction apart.
+    if pace.is_over(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
+        yield None
+    offsets = shard.fetch(asked.group_id, require_stable=require_stable, is_kept=is_large)
+    if not is_large:
+        pace = Pace(begun=True)
     if topics is None:
         committed: dict[str, OffsetFetchRequestTopics] = {}
-        for name, index in list(shard.offsets.of_group(asked.group_id)):
+        for name, index in list(offsets.committed):
             topic = committed.get(name)
             if topic is None:
                 topic = OffsetFetchRequestTopics(name=name, topic_id=topic_id(broker, name), partition_indexes=[])
@@ -105,7 +117,7 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
             code, offset = missing, None
             if missing is Code.NONE:
                 try:
-                    offset = shard.fetch(asked.group_id, name, index, require_stable=require_stable)
+                    offset = offsets.get(name, index)
                 except KafkaError as error:
                     code = error.code
             partitions.append(_partition(index, offset, code))
@@ -118,6 +130,11 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
         if pace.is_over(PARTITION_WORK):
             yield None
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=answers + unknown)
+
+
+def _count(topics: list[OffsetFetchRequestTopics]) -> int:
+    """How many topics and partitions are asked for, at least; no more are counted than tell a large group from a small one."""
+    return sum(1 + len(topic.partition_indexes) for topic in topics[: PARTITIONS_AT_ONCE + 1])
 
 
 def _partition(index: int, offset: CommittedOffset | None, code: Code) -> OffsetFetchResponsePartitions:

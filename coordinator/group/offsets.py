@@ -6,11 +6,27 @@ An offset committed in a transaction is pending under its producer id until the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator, Mapping
+from typing import NamedTuple
 
 from coordinator.group.records import CommittedOffset, OffsetKey
+from protocol.errors import Code, KafkaError
 
 TopicPartition = tuple[str, int]
+
+
+class GroupOffsets(NamedTuple):
+    """The committed offsets of a group, and keys that an open transaction may still move."""
+
+    group_id: str
+    committed: Mapping[TopicPartition, CommittedOffset]
+    unstable: Container[OffsetKey]
+
+    def get(self, topic: str, partition: int) -> CommittedOffset | None:
+        """Raises UNSTABLE_OFFSET_COMMIT."""
+        if (self.group_id, topic, partition) in self.unstable:
+            raise KafkaError(Code.UNSTABLE_OFFSET_COMMIT)
+        return self.committed.get((topic, partition))
 
 
 class OffsetStore:

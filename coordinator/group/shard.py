@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from coordinator.group.group import Group, GroupState
 from coordinator.group.membership import Membership
-from coordinator.group.offsets import OffsetStore, TopicPartition
+from coordinator.group.offsets import GroupOffsets, OffsetStore, TopicPartition
 from coordinator.group.records import (
     CONSUMER,
     CommittedOffset,
@@ -100,11 +100,11 @@ class GroupShard:
         if not transactional and group.state is GroupState.COMPLETING_REBALANCE:
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
-    def fetch(self, group_id: str, topic: str, partition: int, *, require_stable: bool) -> CommittedOffset | None:
-        """A committed offset. Raises UNSTABLE_OFFSET_COMMIT where a transaction may still move it."""
-        if require_stable and self.offsets.is_unstable((group_id, topic, partition)):
-            raise KafkaError(Code.UNSTABLE_OFFSET_COMMIT)
-        return self.offsets.of_group(group_id).get((topic, partition))
+    def fetch(self, group_id: str, *, require_stable: bool, is_kept: bool = False) -> GroupOffsets:
+        """A group's offsets as they are now. Kept over steps (``is_kept``) they are a copy: a transaction shows as a whole."""
+        committed = self.offsets.of_group(group_id)
+        pending = self.offsets.pending_of(group_id) if require_stable else ()
+        return GroupOffsets(group_id, dict(committed), set(pending)) if is_kept else GroupOffsets(group_id, committed, pending)
 
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Result[dict[TopicPartition, Code]]:
         if not self.exists(group_id):

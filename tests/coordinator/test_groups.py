@@ -129,7 +129,7 @@ class World:
         return self.run(result, producer_id)[partition]  # type: ignore[no-any-return]
 
     def fetched(self, *, stable: bool = False) -> int | None:
-        found = self.shard.fetch(GROUP, *T0, require_stable=stable)
+        found = self.shard.fetch(GROUP, require_stable=stable).get(*T0)
         return None if found is None else found.offset
 
     @property
@@ -394,7 +394,7 @@ def test_offsets_expire_only_when_nobody_uses_them() -> None:
     assert world.fetched() is None
     assert world.shard.offsets.has_pending(GROUP)
     world.mark(9, commit=True)
-    assert world.shard.fetch(GROUP, "t", 1, require_stable=True) is not None
+    assert world.shard.fetch(GROUP, require_stable=True).get("t", 1) is not None
 
 
 def test_offsets_of_deleted_topics_go() -> None:
