@@ -276,6 +276,7 @@ class Broker:
         self.stepping.stop()
         self._close_listeners()
         self.connections.close_all("the broker stops")
+        self.disk.close()
         unwritten = self.directory.close()
         for line in unwritten[:UNWRITTEN_TOLD]:
             log.error("not_written", reason=line)

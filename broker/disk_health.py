@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import structlog
 
-from broker.env import Env
+from broker.env import Env, Timer
 
 PROBE_FILE = ".probe"
 PROBE_INTERVAL_MS = 1_000
@@ -42,6 +42,7 @@ class DiskHealth:
         self._largest_bytes = 0
         self._for_space = True
         self._refusals = 0
+        self._timer: Timer | None = None
         self.has_failed = False
         self.refused_writes = 0
         """Since the start."""
@@ -69,7 +70,7 @@ class DiskHealth:
                 error=error.strerror or str(error),
                 hint="writers get KAFKA_STORAGE_ERROR; all goes on by itself when the disk takes writes again",
             )
-            self._env.call_later(PROBE_INTERVAL_MS, self._probe)
+            self._probe_later()
         self._refusals += 1
         self._for_space = self._for_space and error.errno in _FOR_SPACE
         self._refused[what] = None
@@ -101,6 +102,16 @@ class DiskHealth:
         )
         self._refused.clear()
         self._largest_bytes = 0
+        self.close()
+
+    def close(self) -> None:
+        """No further probe: nothing is refused any more, or the directory is given up."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _probe_later(self) -> None:
+        self._timer = self._env.call_later(PROBE_INTERVAL_MS, self._probe)
 
     def _probe(self) -> None:
         if not self._refused:
@@ -109,7 +120,7 @@ class DiskHealth:
         if (self._for_space or is_quiet) and self._has_room():
             self._is_back()
         else:
-            self._env.call_later(PROBE_INTERVAL_MS, self._probe)
+            self._probe_later()
 
     def _has_room(self) -> bool:
         path = f"{self._directory}/{PROBE_FILE}"

@@ -25,6 +25,8 @@ GROUP_TICK_MS = 50
 TRASH_CHECK_MS = 1_000
 DELETED_TOPICS_MS = 5_000
 """How often the offsets of deleted topics are looked for that could not be removed with their topic."""
+LEFT_TOLD = 20
+"""Deleted files that could not be removed, and that are logged one by one."""
 PRODUCERS_AT_ONCE = 5_000
 """About a millisecond's work."""
 
@@ -60,7 +62,7 @@ class Housekeeping:
         self._repeat("producer_expiry", lambda s: s.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._repeat("checkpoints", lambda s: s.log_flush_offset_checkpoint_interval_ms, self._checkpoint, waits_after_start=True)
         self._repeat("idle_connections", lambda _: IDLE_TICK_MS, broker.connections.close_idle)
-        self._repeat("trash", lambda _: TRASH_CHECK_MS, lambda: broker.directory.empty_trash(broker.env.now_ms()))
+        self._repeat("trash", lambda _: TRASH_CHECK_MS, self._empty_trash)
 
     def stop(self) -> None:
         for timer in self._timers.values():
@@ -121,6 +123,11 @@ class Housekeeping:
     def apply_retention(self) -> Steps[None]:
         broker = self._broker
         return broker.directory.apply_retention(broker.env.now_ms(), partial(disk_refused, broker.disk))
+
+    def _empty_trash(self) -> Steps[None]:
+        left = yield from self._broker.directory.empty_trash(self._broker.env.now_ms())
+        for line in left[:LEFT_TOLD]:
+            log.warning("not_removed", reason=line, hint="the next start tries again")
 
     def _expire_producers(self) -> Steps[None]:
         broker = self._broker

@@ -219,21 +219,29 @@ class LogDirectory:
         """Unlink renamed segment files once ``due_ms`` has come."""
         self._trash += [(due_ms, path, False) for path in paths]
 
-    def empty_trash(self, now_ms: int) -> Steps[None]:
-        """Remove what is due, aside: a large file takes its time. What cannot be removed waits for the next start."""
+    def empty_trash(self, now_ms: int) -> Steps[list[str]]:
+        """Remove what is due, aside: a large file takes its time.
+
+        A line for each that could not be removed: it waits for the next start.
+        """
         due = [(path, is_dir) for due_ms, path, is_dir in self._trash if due_ms <= now_ms]
+        left: list[str] = []
         if not due:
-            return
+            return left
         self._trash = [one for one in self._trash if one[0] > now_ms]
 
         def remove() -> None:
             for path, is_dir in due:
-                if is_dir:
-                    self.fs.remove_dir(path)
-                else:
-                    self.fs.unlink(path)
+                try:
+                    if is_dir:
+                        self.fs.remove_dir(path)
+                    else:
+                        self.fs.unlink(path)
+                except OSError as error:
+                    left.append(f"{path}: {described(error)}")
 
         yield remove
+        return left
 
     def apply_retention(self, now_ms: int, on_refused: Callable[[Log, OSError], None]) -> Steps[None]:
         """Delete what the logs' settings let go, in steps of a few segments.
@@ -264,7 +272,7 @@ class LogDirectory:
     def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
         """In steps that each look at ``at_once`` producers at most."""
         for log in list(self.logs.values()):
-            if log.producers.entries:
+            if log.producers.has_any:
                 yield from log.producers.remove_expired(now_ms, expiration_ms, at_once)
 
     # checkpoints
@@ -399,7 +407,7 @@ class LogDirectory:
         is_whole = True
         for log in self.logs.values():
             is_whole = tried(log.close, repr(log)) and not log.is_failed and not log.is_offline and is_whole
-        tried(lambda: run(self.empty_trash(1 << 62)), "removing deleted files")
+        unwritten += run(self.empty_trash(1 << 62))
         is_whole = tried(lambda: run(self.checkpoint()), "checkpoints") and is_whole
         if is_whole:
             clean = f"{self.path}/{CLEAN_FILE}"

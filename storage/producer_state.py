@@ -17,6 +17,8 @@ from protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, EndTxn
 from storage.steps import Steps
 
 DUPLICATE_WINDOW_BATCHES = 5
+MAX_UNVERIFIED = 200
+"""Producers of a partition whose batches verification has refused, and of whom that is remembered: clients may name any id."""
 TV2 = 2
 
 
@@ -130,6 +132,7 @@ class ProducerState:
         # Each id once, in the order in which expiry looks at them: so it may stop and go on while ids come and go.
         self._rounds: deque[int] = deque()
         self.open_txns: dict[int, int] = {}
+        # In the order in which they were refused first.
         self._unverified: dict[int, Unverified] = {}
 
     def replace(self, entries: Iterable[ProducerEntry]) -> None:
@@ -138,6 +141,11 @@ class ProducerState:
         self._rounds = deque(self.entries)
         ongoing = sorted((e for e in self.entries.values() if e.txn_first_offset >= 0), key=lambda e: e.txn_first_offset)
         self.open_txns = {e.producer_id: e.txn_first_offset for e in ongoing}
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything that may expire."""
+        return bool(self.entries or self._unverified)
 
     def _entry(self, producer_id: int) -> ProducerEntry:
         entry = self.entries.get(producer_id)
@@ -207,6 +215,8 @@ class ProducerState:
         known = self._unverified.get(header.producer_id)
         if known is None or header.producer_epoch > known.epoch or header.base_sequence < known.sequence:
             self._unverified[header.producer_id] = Unverified(header.producer_epoch, header.base_sequence, now_ms)
+        if len(self._unverified) > MAX_UNVERIFIED:
+            del self._unverified[next(iter(self._unverified))]
 
     def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:
         """``timestamp_ms`` is the batch's own; ``seen_ms``, when it came, is what the producer's age counts from.

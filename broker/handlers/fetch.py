@@ -144,8 +144,8 @@ class Fetch:
         self._answers = []
         for partition in self._partitions:
             partition.waiters[self._woken] = None
-        if self._grown_bytes() > self._answers_bytes:
-            # Something came while others of the partitions were read.
+        if self._grown_bytes() > self._answers_bytes or any(p.log.is_deleted for p in self._partitions):
+            # Something came, or went, while others of the partitions were read.
             self._broker.env.call_soon(self._woken)
 
     def _grown_bytes(self) -> int:

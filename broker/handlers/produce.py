@@ -142,13 +142,15 @@ def _append_in_steps(
     try:
         while True:
             partition = _partition(context, topic, data.index)
-            config = partition.log.config
+            config, left_bytes = partition.log.config, allowance.left_bytes
             batch, header = _batch(context, data)
             max_timestamp_ms = yield from _check_aside(context, batch, header, _rules(context, partition), allowance)
             partition = _partition(context, topic, data.index)
-            if partition.log.config is config:
+            if partition.log.config == config:
                 rules = _rules(context, partition)
                 return _append(context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+            # The batch is looked at anew, and inflates once as far as its sender is concerned.
+            allowance.left_bytes = left_bytes
     except KafkaError as error:
         return _refused(data.index, error, partition)
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from broker.fetch_sessions import Asked
+from broker.handlers.fetch import Fetch
+from protocol.errors import Code
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.primitives import NO_UUID
@@ -70,3 +74,30 @@ def test_a_session_keeps_the_order(fetching: Fetching) -> None:
     assert fetching.ask(epoch=1) == "x0"
     assert fetching.ask(("a", 2), ("b", 2), ("a", 0), epoch=2) == "a2 b2 a0 x0"
     assert fetching.ask(("a", 2), epoch=3, forget=(("b", 0),)) == "x0"
+
+
+def test_a_topic_that_goes_while_a_large_fetch_is_read_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = SimulatedBroker({"auto.create.topics.enable": "false"}).start()
+    read = Fetch._read
+
+    def reading(self: Fetch, asked: Asked, limit_bytes: int) -> Any:
+        answer = read(self, asked, limit_bytes)
+        if asked.key[1:] == ("b", 299) and "a" in broker.broker.cluster.state.topics:
+            broker.broker.cluster.delete_topic("a")
+        return answer
+
+    monkeypatch.setattr(Fetch, "_read", reading)
+    with broker.connect() as client:
+        create(client, "a", 1)  # type: ignore[arg-type]
+        create(client, "b", 300)  # type: ignore[arg-type]
+        request = FetchRequest(max_wait_ms=30_000, min_bytes=1, session_epoch=-1)
+        for name, count in (("a", 1), ("b", 300)):
+            parts = [FetchPartition(index, -1, 0, partition_max_bytes=1_000) for index in range(count)]
+            request.topics.append(FetchTopic(name, partitions=parts))
+        began_ms = broker.now_ms()
+        answer = client.call(request, 12)
+        codes = {(t.topic, p.error_code) for t in answer.responses for p in t.partitions}
+        assert codes == {("a", Code.UNKNOWN_TOPIC_OR_PARTITION), ("b", 0)}
+        assert broker.now_ms() - began_ms < 1_000
+    broker.close()
+    assert broker.bugs == 0

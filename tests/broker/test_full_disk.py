@@ -6,6 +6,7 @@ import errno
 from collections.abc import Iterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker import disk_health
 from broker.disk_health import DiskHealth
@@ -120,3 +121,35 @@ def test_a_refusal_for_another_reason_ends_with_a_write_of_the_same_partition(br
     health.refused("t-0", OSError(errno.EFBIG, "File too large"))
     broker.sleep(70_000)
     assert health.is_sound, "nobody has tried again for a minute"
+
+
+def test_one_probe_a_second_however_often_it_was_full(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+    health = DiskHealth(broker.env, "/elsewhere")
+    for _ in range(10):
+        health.refused("t-0", OSError(errno.ENOSPC, "No space left on device"))
+        health.accepted("t-0")
+    disk.refuse_everything()
+    health.refused("t-0", OSError(errno.ENOSPC, "No space left on device"))
+    probes: list[int] = []
+    has_room = health._has_room
+    health._has_room = lambda: bool(probes.append(1)) or has_room()  # type: ignore[method-assign]
+    broker.sleep(5_500)
+    assert len(probes) == 5
+    health.close()
+    broker.sleep(5_000)
+    assert len(probes) == 5, "the directory may be another broker's by now"
+    disk.refuse_nothing()
+
+
+def test_what_cannot_be_removed_is_named_and_the_rest_is_removed(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+    directory = broker.broker.directory
+    for name in "abc":
+        disk.write_file(f"/data/{name}.deleted", b"x")
+    directory.retire([f"/data/{name}.deleted" for name in "abc"], broker.now_ms())
+    disk.refuses = lambda number, kind, path: kind == "unlink" and "b.deleted" in path
+    with capture_logs() as lines:
+        broker.sleep(2_000)
+    assert [name for name in "abc" if f"/data/{name}.deleted" in disk.files] == ["b"]
+    assert [line["event"] for line in lines] == ["not_removed"]
+    assert "b.deleted" in lines[0]["reason"]
+    assert broker.broker.disk.is_sound

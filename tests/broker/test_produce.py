@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from broker.api import Context
 from broker.handlers import produce
@@ -235,3 +236,26 @@ def test_where_the_log_starts_is_told_by_the_log_alone(simulated: SimulatedBroke
 def test_a_topic_without_partitions_is_not_answered(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     assert handled(simulated, request("t", {})).responses == []
+
+
+def test_a_batch_that_is_looked_at_again_counts_once(simulated: SimulatedBroker) -> None:
+    """The topic's settings change while it is inflated; what it may inflate to is enough for one look only."""
+    make(simulated, "t")
+    raw = bytes(build_batch([(b"k", bytes(40 * MIB))], simulated.now_ms(), compression=ZSTD))
+    steps = handled(simulated, request("t", {0: raw}))
+    next(steps)
+    log = log_of(simulated, "t")
+    log.config = structs.replace(log.config, retention_ms=1_000)
+    answer = run(steps).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
+def test_equal_settings_are_no_other_settings(simulated: SimulatedBroker) -> None:
+    make(simulated, "t")
+    raw = bytes(build_batch([(b"k", bytes(40 * MIB))], simulated.now_ms(), compression=ZSTD))
+    before = simulated.broker.counters.inflated_bytes
+    steps, log = handled(simulated, request("t", {0: raw})), log_of(simulated, "t")
+    next(steps)
+    log.config = structs.replace(log.config)
+    assert run(steps).responses[0].partition_responses[0].error_code == 0
+    assert simulated.broker.counters.inflated_bytes - before < 41 * MIB

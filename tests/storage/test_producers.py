@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import Code, KafkaError
-from tests.storage.logs import Logs, end, put
+from protocol.records import build_batch, read_header
+from storage.log_dir import LogDirectory
+from storage.memory_filesystem import MemoryFilesystem
+from storage.producer_state import MAX_UNVERIFIED, ProducerState
+from storage.steps import run
+from tests.storage.logs import NOW_MS, SMALL, Logs, end, put
 
 
 def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
@@ -109,3 +114,25 @@ def test_a_bumping_marker_resets_the_sequence(logs: Logs) -> None:
     with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
         put(log, 1, pid=1, epoch=1, sequence=3, transactional=True)
     put(log, 1, pid=1, epoch=1, sequence=0, transactional=True)
+
+
+def unverified(state: ProducerState, producer_id: int, now_ms: int) -> None:
+    raw = build_batch([(None, b"v")], NOW_MS, producer_id=producer_id, producer_epoch=0, base_sequence=3, transactional=True)
+    state.note_unverified(read_header(raw), now_ms)
+
+
+def test_of_made_up_producers_that_are_refused_few_are_remembered() -> None:
+    state = ProducerState()
+    for producer_id in range(MAX_UNVERIFIED + 50):
+        unverified(state, producer_id, NOW_MS)
+    assert list(state._unverified) == list(range(50, MAX_UNVERIFIED + 50))
+
+
+def test_what_was_refused_is_forgotten_where_nothing_was_ever_written() -> None:
+    directory = LogDirectory(MemoryFilesystem(), "d")
+    log = directory.create("t", 0, SMALL, bytes(16))
+    unverified(log.producers, 7, NOW_MS)
+    run(directory.expire_producers(NOW_MS + 10, 11, 100))
+    assert log.producers.has_any
+    run(directory.expire_producers(NOW_MS + 11, 11, 100))
+    assert not log.producers.has_any
