@@ -22,13 +22,14 @@ serve: $(VENV)/.demo
 	$(BIN)/ottla serve --listen 127.0.0.1:$(PORT)
 
 test: $(VENV)/.test lint
-	$(PYTEST) -q -rs -m "not slow" -n 2
+	$(PYTEST) -q -rs -m "not slow" -n 2 --dist worksteal
 
 test-fast: $(VENV)/.test
-	$(PYTEST) -q -m "not wire and not slow" -n 2
+	$(PYTEST) -q -m "not wire and not slow" -n 2 --dist worksteal
 
 test-all: $(VENV)/.test
-	$(PYTEST) -q -rs -m slow
+	$(PYTEST) -q -rs -m "slow and not alone" -n 2 --dist worksteal
+	$(PYTEST) -q -rs -m "slow and alone"
 
 # The stock clients' tests, asked of Apache Kafka itself.
 oracle: $(VENV)/.test

@@ -173,6 +173,7 @@ def test_what_was_found_stays_mended(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.wire
+@pytest.mark.alone
 def test_a_broker_stands_two_hundred_thousand_inputs() -> None:
     """``FUZZ_INPUTS`` for more or fewer, ``FUZZ_SEED`` for others. A tenth goes over sockets, to a broker process."""
     first = int(os.environ.get("FUZZ_SEED", "1"))

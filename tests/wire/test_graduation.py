@@ -79,11 +79,15 @@ def kafka_on(directory: Path, home: Path) -> ApacheKafka:
 
 
 @pytest.mark.entry("STO-17")
-@pytest.mark.parametrize("stop", ["stopped", "killed"])
-@pytest.mark.parametrize("in_place", [False, True], ids=["copied", "in place"])
+@pytest.mark.parametrize(
+    ("stop", "in_place"),
+    [
+        pytest.param("stopped", False, marks=pytest.mark.slow),
+        ("killed", False),
+        pytest.param("stopped", True, marks=pytest.mark.slow),
+    ],
+)
 def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
-    if in_place and stop == "killed":
-        pytest.skip("one of the two is enough")
     source, target = tmp_path / "ottla", tmp_path / "kafka"
     world, seen = live(source)
     process = world.broker.process  # type: ignore[attr-defined]

@@ -115,6 +115,7 @@ def test_nothing_acknowledged_is_lost_over_kills(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.alone
 def test_the_benchmark_runs() -> None:
     try:
         kafka.jars("all")
