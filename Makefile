@@ -57,7 +57,7 @@ KILLS ?= 2000
 chaos: $(VENV)/.test
 	$(BIN)/python -m tests.chaos --kills $(KILLS) --seed "$(SEED)"
 
-# Thirty rules broken on purpose: the scenarios must notice each.
+# Rules broken on purpose: the scenarios must notice each.
 mutants: $(VENV)/.test
 	$(PYTEST) -q -m slow tests/mutants
 

@@ -26,7 +26,7 @@ listens on, its process id and its data directory; log lines go to stderr."""
 
 SERVE_END = """Settings are Kafka's server.properties keys. Later sources win: the file, KAFKA_* variables by the rule of
 Kafka's image (KAFKA_NUM_PARTITIONS=3 is num.partitions=3), --set, the other flags. An unknown key is refused with a
-suggestion; one that is known to Kafka and changes nothing here is named in a warning."""
+suggestion, an unknown KAFKA_* variable is named in a warning, as is a key that is known to Kafka and changes nothing here."""
 
 
 class _Parser(argparse.ArgumentParser):
