@@ -70,6 +70,8 @@ class Broker:
         self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
         env.fs.max_open_files = self.descriptors.files
         self.stepping = Stepping(env, self._bug)
+        self.is_serving = False
+        """Whether clients may come: from then on nothing long is done in one stretch."""
         self.connections = Connections(env, self.settings, self.descriptors.connections)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.disk = DiskHealth(env, self.settings.log_dirs)
@@ -100,6 +102,7 @@ class Broker:
             self._audit()
             self._resume()
             self.housekeeping = Housekeeping(self)
+            self.is_serving = True
         except BaseException:
             self.directory.abandon()
             raise

@@ -20,11 +20,14 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from storage.steps import Steps, run
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
 RETRY_MS = 100
+MARKERS_AT_ONCE = 50
+"""Markers of one transaction that are written in one stretch of the event loop, some 50 us each."""
 RETRIABLE = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
@@ -45,15 +48,24 @@ class Transport(Protocol):
 
 
 class LocalTransport:
-    """To this very broker: the same handler, without the bytes."""
+    """To this very broker: the same handler, without the bytes. Many markers are written in steps, so that others come in."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
-        from broker.handlers.write_txn_markers import write_markers
+        from broker.handlers.write_txn_markers import failed, write_markers
 
-        on_response(write_markers(self._broker, request))
+        def gave_up(error: Exception) -> None:
+            on_response(failed(request, 0, Code.UNKNOWN_SERVER_ERROR))
+            raise error
+
+        count = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
+        written = write_markers(self._broker, request)
+        if count <= MARKERS_AT_ONCE or not self._broker.is_serving:
+            on_response(run(written))
+        else:
+            self._broker.stepping.run(written, on_response, gave_up)
 
 
 class MarkerSender:
@@ -63,6 +75,8 @@ class MarkerSender:
         self._broker = broker
         self._transport = transport
         self._owed: dict[str, frozenset[TopicPartition]] = {}
+        # Ids whose many markers are on their way, and who waits for that.
+        self._sending: dict[str, list[Callable[[], None]]] = {}
 
     def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """Partitions whose marker is not written yet, of a prepared transaction; all partitions of another."""
@@ -71,6 +85,21 @@ class MarkerSender:
     def forget(self) -> None:
         """The ids are gone, with the topic that held them."""
         self._owed.clear()
+        sending, self._sending = self._sending, {}
+        for waiting in sending.values():
+            for then in waiting:
+                then()
+
+    def is_sending(self, transactional_id: str) -> bool:
+        """Whether so many markers are on their way that they are written in steps."""
+        return transactional_id in self._sending
+
+    def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
+        """Call back when the markers that are on their way have been answered, at once where there are none."""
+        if transactional_id in self._sending:
+            self._sending[transactional_id].append(then)
+        else:
+            then()
 
     def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Send the markers of a prepared transaction; completes it when all are written."""
@@ -78,11 +107,29 @@ class MarkerSender:
         self._send(shard, metadata, metadata.partitions)
 
     def _send(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
-        # Partitions of deleted topics owe no marker any more.
+        if len(partitions) <= MARKERS_AT_ONCE or not self._broker.is_serving:
+            self._send_to(shard, metadata, *self._addressed(shard, metadata, partitions))
+        else:
+            self._sending.setdefault(metadata.transactional_id, [])
+            self._broker.stepping.run(self._send_many(shard, metadata, partitions), lambda _: None, self._failed)
+
+    def _send_many(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> Steps[None]:
+        addressed: list[tuple[set[TopicPartition], WritableTxnMarker]] = []
+        yield lambda: addressed.append(self._addressed(shard, metadata, partitions))
+        if self._is_current(shard, metadata):
+            self._send_to(shard, metadata, *addressed[0])
+        else:
+            self._settle(shard, metadata, set())
+
+    @staticmethod
+    def _failed(error: Exception) -> None:
+        raise error
+
+    def _addressed(
+        self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
+    ) -> tuple[set[TopicPartition], WritableTxnMarker]:
+        """Partitions of deleted topics, which owe no marker any more, and the marker for the others."""
         deleted = {p for p in partitions if p[0] not in self._broker.cluster.state.topics}
-        if partitions == deleted:
-            self._written(shard, metadata, deleted)
-            return
         topics: dict[str, list[int]] = {}
         for topic, index in sorted(partitions - deleted):
             topics.setdefault(topic, []).append(index)
@@ -94,6 +141,14 @@ class MarkerSender:
             coordinator_epoch=shard.coordinator_epoch,
             transaction_version=metadata.client_version,
         )
+        return deleted, marker
+
+    def _send_to(
+        self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], marker: WritableTxnMarker
+    ) -> None:
+        if not marker.topics:
+            self._settle(shard, metadata, deleted)
+            return
         request = WriteTxnMarkersRequest([marker])
         self._transport.write_txn_markers(request, lambda response: self._answered(shard, metadata, deleted, response))
 
@@ -114,7 +169,13 @@ class MarkerSender:
         if again:
             partitions = frozenset(again)
             self._broker.env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
+        self._settle(shard, metadata, written)
+
+    def _settle(self, shard: TransactionShard, metadata: TxnMetadata, written: set[TopicPartition]) -> None:
+        waiting = self._sending.pop(metadata.transactional_id, [])
         self._written(shard, metadata, written)
+        for then in waiting:
+            then()
 
     def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
         """These owe nothing any more; the transaction is complete when none does."""

@@ -223,12 +223,23 @@ class Transactions:
         self.delayed -= 1
         self._complete(shard, metadata)
 
-    def when_ended(self, then: Callable[[bool], None]) -> None:
-        """Call back once what `end` began is on disk: the decision, and in a second round its markers.
+    def is_ending(self, transactional_id: str) -> bool:
+        """Whether a transaction of so many partitions was decided that its markers are still being written."""
+        return self._markers.is_sending(transactional_id)
+
+    def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
+        """Call back once what `end` began is done and on disk: the decision, and in a second round its markers.
 
         Whoever asks next then finds the transaction completed. Takes whether the disk has it all.
         """
-        self._broker.when_durable(lambda decided: self._broker.when_durable(then) if decided else then(False))
+
+        def decided(is_durable: bool) -> None:
+            if is_durable:
+                self._markers.when_sent(transactional_id, lambda: self._broker.when_durable(then))
+            else:
+                then(False)
+
+        self._broker.when_durable(decided)
 
     # time
 

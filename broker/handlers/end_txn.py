@@ -27,11 +27,12 @@ def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse | Later:
     except KafkaError as error:
         return failed(request, context.version, error.code)
     response = EndTxnResponse(0, 0, identity.producer_id, identity.epoch)
-    if context.broker.commit is None:
+    transactions = context.broker.transactions
+    if context.broker.commit is None and not transactions.is_ending(request.transactional_id):
         return response
     later = Later(is_durable=True)
     lost = failed(request, context.version, Code.COORDINATOR_NOT_AVAILABLE)
-    context.broker.transactions.when_ended(lambda durable: later.resolve(response if durable else lost))
+    transactions.when_ended(request.transactional_id, lambda durable: later.resolve(response if durable else lost))
     return later
 
 

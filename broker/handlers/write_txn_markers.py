@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from broker.api import Context, Declaration
-from broker.handlers.each import Handled, for_each
+from broker.handlers.each import Handled, each
 from coordinator.cluster import OFFSETS_TOPIC
 from protocol.errors import Code, KafkaError
 from protocol.messages.write_txn_markers import (
@@ -22,23 +22,22 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from protocol.records import EndTxnMarker
+from storage.steps import Steps, begun
+
+MARKER_WORK = 50
+"""What a marker takes, in the units of `storage.steps`."""
 
 if TYPE_CHECKING:
     from broker.broker import Broker
 
 
 def handle(context: Context, request: WriteTxnMarkersRequest) -> Handled[WriteTxnMarkersResponse]:
-    return for_each(
-        _partitions(request),
-        lambda asked: _write(context.broker, *asked),
-        lambda codes: _answer(request, codes),
-        work=150,
-    )
+    return begun(write_markers(context.broker, request))
 
 
-def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """All at once, for the coordinator of this very broker."""
-    return _answer(request, (_write(broker, *asked) for asked in _partitions(request)))
+def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
+    """For whoever asks, and for the coordinator of this very broker."""
+    return each(_partitions(request), lambda asked: _write(broker, *asked), lambda codes: _answer(request, codes), work=MARKER_WORK)
 
 
 def _partitions(request: WriteTxnMarkersRequest) -> Iterator[tuple[WritableTxnMarker, str, int]]:

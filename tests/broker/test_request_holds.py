@@ -25,11 +25,13 @@ from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeC
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
 from protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -132,6 +134,29 @@ def test_a_topic_of_many_partitions(broker: TimedBroker) -> None:
     assert [t.error_code for a in answers for t in a.responses] == [0] * 2 * ATTEMPTS
     assert longest_s < LOOP_HELD_S
     assert not len(broker.broker.partitions)
+
+
+def test_a_transaction_of_many_partitions(broker: TimedBroker) -> None:
+    count = 1_500
+    with broker.connect() as client:
+        client.call(CreateTopicsRequest([CreatableTopic("t", count, 1)]), 7)
+        client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
+        longest = []
+        for attempt in range(ATTEMPTS):
+            producer = client.call(InitProducerIdRequest("x", 60_000), 5)
+            assert producer.error_code == 0, "the transaction before is completed"
+            identity = (producer.producer_id, producer.producer_epoch)
+            topics = [AddPartitionsToTxnTopic("t", list(range(count)))]
+            added = client.call(AddPartitionsToTxnRequest([], "x", *identity, topics), 3)
+            assert {p.partition_error_code for p in added.results_by_topic_v3_and_below[0].results_by_partition} == {0}
+            broker.forget()
+            assert client.call(EndTxnRequest("x", *identity, bool(attempt)), 5).error_code == 0
+            longest.append(broker.longest_s)
+            ends = {broker.broker.partitions.get("t", index).log.last_stable_offset for index in range(count)}
+            assert ends == {attempt + 1}, "each has its marker by the time of the answer"
+        # A stop would write a snapshot for each.
+        client.call(DeleteTopicsRequest([DeleteTopicState("t")]), 6)
+    assert min(longest) < LOOP_HELD_S
 
 
 def test_a_fetch_session_of_many_unknown_partitions(broker: TimedBroker) -> None:
