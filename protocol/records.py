@@ -127,8 +127,13 @@ def batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         pos += header.size_bytes
 
 
-def check_produced(records: Buffer, *, zstd_allowed: bool = True) -> BatchHeader:
-    """The header of a client's batch after every check that needs no log.
+def produced_crc(records: Buffer) -> int:
+    """The CRC that a client's batch ought to have: a tenth of a millisecond's work a mebibyte, without Python's lock."""
+    return int(crc32c(memoryview(records)[CRC_START:]))
+
+
+def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | None = None) -> BatchHeader:
+    """The header of a client's batch after every check that needs no log. ``crc``: what `produced_crc` gave, if it was asked.
 
     Raises `KafkaError` as LogValidator and ProduceRequest.validateRecords do: INVALID_RECORD for anything but one
     well-formed v2 data batch, CORRUPT_MESSAGE for a wrong CRC, size or magic.
@@ -148,7 +153,7 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True) -> BatchHeader
     header = BatchHeader(*HEADER.unpack_from(records))
     if header.base_offset:
         raise KafkaError(Code.INVALID_RECORD, f"a base offset of {header.base_offset}, and clients begin with 0")
-    if crc32c(memoryview(records)[CRC_START:]) != header.crc:
+    if (produced_crc(records) if crc is None else crc) != header.crc:
         raise KafkaError(Code.CORRUPT_MESSAGE, "record batch with a wrong CRC")
     attributes = header.attributes
     if attributes & CONTROL_BIT:

@@ -30,6 +30,7 @@ from protocol.records import (
     BatchHeader,
     check_produced,
     correct_timestamps,
+    produced_crc,
     read_header,
 )
 from protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
@@ -42,6 +43,8 @@ IDS_FROM = 13
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
 """What a partition costs in `Pace`'s units: a fixed part, and one unit for each 256 bytes of its batch, inflated ones as well."""
+CRC_AT_ONCE_BYTES = 1 << 20
+"""The CRC of a larger batch is worked out beside the loop."""
 _WITHOUT_START = {
     Code.MESSAGE_TOO_LARGE,
     Code.RECORD_LIST_TOO_LARGE,
@@ -122,6 +125,8 @@ def _append_at_once(
     partition: Partition | None = None
     try:
         partition = _partition(context, topic, data.index)
+        if len(data.records or b"") > CRC_AT_ONCE_BYTES:
+            return None
         batch, header = _batch(context, data)
         rules = _rules(context, partition)
         # What the log will refuse for its size is not looked into, let alone inflated.
@@ -143,8 +148,11 @@ def _append_in_steps(
         while True:
             partition = _partition(context, topic, data.index)
             config, left_bytes = partition.log.config, allowance.left_bytes
-            batch, header = _batch(context, data)
-            max_timestamp_ms = yield from _check_aside(context, batch, header, _rules(context, partition), allowance)
+            batch, header = _batch(context, data, (yield from _crc_aside(data)))
+            max_timestamp_ms = header.max_timestamp_ms
+            # What the log will refuse for its size is not looked into, let alone inflated.
+            if partition.log.takes(len(batch)):
+                max_timestamp_ms = yield from _check_aside(context, batch, header, _rules(context, partition), allowance)
             partition = _partition(context, topic, data.index)
             if partition.log.config == config:
                 rules = _rules(context, partition)
@@ -155,14 +163,23 @@ def _append_in_steps(
         return _refused(data.index, error, partition)
 
 
-def _batch(context: Context, data: PartitionProduceData) -> tuple[memoryview, BatchHeader]:
+def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
+    """The CRC of a large batch, worked out beside the loop; None for another."""
+    records, crcs = data.records or b"", list[int]()
+    if len(records) <= CRC_AT_ONCE_BYTES:
+        return None
+    yield lambda: crcs.append(produced_crc(records))
+    return crcs[0]
+
+
+def _batch(context: Context, data: PartitionProduceData, crc: int | None = None) -> tuple[memoryview, BatchHeader]:
     """The batch and its header after every check that needs no record. Raises BeforeTheLog."""
     records = data.records
     if records is None:
         raise BeforeTheLog(Code.INVALID_RECORD, "no records")
     batch = records if type(records) is memoryview else memoryview(bytearray(records))
     try:
-        return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM)
+        return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM, crc=crc)
     except KafkaError as error:
         raise BeforeTheLog(error.code, error.message) from None
 

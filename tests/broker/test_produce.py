@@ -8,11 +8,13 @@ from functools import partial
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from msgspec import structs
 
 from broker.api import Context
 from broker.handlers import produce
 from broker.metrics.exposition import collect
+from protocol import records
 from protocol.errors import Code
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
@@ -107,6 +109,31 @@ def test_size_is_looked_at_before_anything_is_inflated(simulated: SimulatedBroke
     assert found.responses[0].partition_responses[0].error_code == Code.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.parametrize("max_bytes", [100_000_000, 1_000])
+def test_the_crc_of_a_large_batch_is_worked_out_once_and_aside(
+    simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, max_bytes: int
+) -> None:
+    make(simulated, "t", max_message_bytes=str(max_bytes))
+    sizes: list[int] = []
+
+    def counted(data: memoryview) -> int:
+        sizes.append(len(data))
+        return int(crc32c(data))
+
+    monkeypatch.setattr(records, "crc32c", counted)
+    raw = batch(record(value=bytes(3 * MIB)), timestamp_ms=simulated.now_ms())
+    for wrong in (False, True):
+        sizes.clear()
+        steps = handled(simulated, request("t", {0: raw[:-1] + b"x" if wrong else raw}))
+        aside = next(steps)
+        assert sizes == [] and callable(aside)
+        aside()
+        assert len(sizes) == 1
+        answer = run(steps).responses[0].partition_responses[0]
+        expected = Code.CORRUPT_MESSAGE if wrong else Code.NONE if max_bytes > len(raw) else Code.MESSAGE_TOO_LARGE
+        assert (answer.error_code, len(sizes)) == (expected, 1)
+
+
 class Spent:
     """What a request's steps took of the loop."""
 
@@ -124,6 +151,7 @@ class Spent:
             self.slowest_s = max(self.slowest_s, time.thread_time() - began)
             if step is not None:
                 self.aside += 1
+                assert callable(step)
                 step()
 
 
