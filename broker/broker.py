@@ -30,7 +30,7 @@ from broker.takeovers import Takeovers
 from broker.transactions import Transactions
 from storage.checkpoints import topic_id_text
 from storage.filesystem import Damaged
-from storage.identity import DirectoryError, Identity, read_identity, write_identity
+from storage.identity import NOT_OURS, DirectoryError, Identity, read_identity, write_identity
 from storage.log_dir import LogDirectory
 
 if TYPE_CHECKING:
@@ -188,6 +188,15 @@ class Broker:
     def disk_failed(self, error: BaseException) -> None:
         """A sync has failed: nobody knows what the disk has, so nothing more is taken and no later success told (fsyncgate)."""
         self.disk.failed(error)
+        self._refuse_writes()
+
+    def check_directory(self) -> None:
+        """Write nothing more once the lock file is gone: what is acknowledged would be lost, or overwrite another broker's."""
+        if not self.disk.has_failed and not self.directory.is_ours():
+            self.disk.lost(NOT_OURS)
+            self._refuse_writes()
+
+    def _refuse_writes(self) -> None:
         for storage in self.directory.logs.values():
             storage.is_failed = True
 

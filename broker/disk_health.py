@@ -84,13 +84,15 @@ class DiskHealth:
 
     def failed(self, error: BaseException) -> None:
         """A sync has failed."""
+        self._give_up("sync_failed", str(error), "nothing more is written; replace the disk or mend it, then start again")
+
+    def lost(self, reason: str) -> None:
+        """The directory is not the broker's any more."""
+        self._give_up("directory_lost", reason, "nothing more is written; put the directory back, then start again")
+
+    def _give_up(self, event: str, error: str, hint: str) -> None:
         if not self.has_failed:
-            log.error(
-                "sync_failed",
-                directory=self._directory,
-                error=str(error),
-                hint="nothing more is written; replace the disk or mend it, then start again",
-            )
+            log.error(event, directory=self._directory, error=error, hint=hint)
         self.has_failed = True
 
     def _is_back(self) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 GROUP_TICK_MS = 50
 TRASH_CHECK_MS = 1_000
+DIRECTORY_CHECK_MS = 1_000
+"""How often the broker looks whether the data directory is still where it was."""
 DELETED_TOPICS_MS = 5_000
 """How often the offsets of deleted topics are looked for that could not be removed with their topic."""
 LEFT_TOLD = 20
@@ -62,6 +64,7 @@ class Housekeeping:
         self._repeat("producer_expiry", lambda s: s.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._repeat("checkpoints", lambda s: s.log_flush_offset_checkpoint_interval_ms, self._checkpoint, waits_after_start=True)
         self._repeat("idle_connections", lambda _: IDLE_TICK_MS, broker.connections.close_idle)
+        self._repeat("directory", lambda _: DIRECTORY_CHECK_MS, broker.check_directory)
         self._repeat("trash", lambda _: TRASH_CHECK_MS, self._empty_trash)
 
     def stop(self) -> None:

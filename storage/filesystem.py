@@ -148,6 +148,10 @@ class Filesystem(Protocol):
         """An exclusive lock, held until `unlock` or the end of the process; None when another has it."""
         ...
 
+    def holds(self, lock: object, path: str) -> bool:
+        """Whether the file that a lock is on still stands at ``path``. Never raises; where nobody can tell, it does."""
+        ...
+
     def unlock(self, lock: object) -> None: ...
 
 

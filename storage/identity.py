@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from storage.filesystem import Filesystem, described
 
 META_FILE = "meta.properties"
+NOT_OURS = "something else has moved or removed the directory or its .lock"
+"""Why a directory is given up by the broker that has locked it."""
 
 
 class DirectoryError(Exception):

@@ -13,7 +13,7 @@ from storage.checkpoints import read_offsets, read_partition_metadata, write_off
 from storage.cleaning import Cleaned, Dirty, clean
 from storage.config import LogConfig
 from storage.filesystem import Filesystem, SyncFailed, described, sync_file
-from storage.identity import META_FILE, DirectoryError
+from storage.identity import META_FILE, NOT_OURS, DirectoryError
 from storage.log import Log
 from storage.recovery import Report, open_log
 from storage.steps import Pace, Steps, run
@@ -92,6 +92,10 @@ class LogDirectory:
         except OSError as error:
             self.fs.unlock(self._lock)
             raise DirectoryError(f"cannot use {self.path}: {described(error)}") from error
+
+    def is_ours(self) -> bool:
+        """Whether the lock still protects the directory: what is written else is lost, or written beside another broker."""
+        return self.fs.holds(self._lock, f"{self.path}/{LOCK_FILE}")
 
     def _read_checkpoints(self) -> None:
         clean = f"{self.path}/{CLEAN_FILE}"
@@ -390,9 +394,12 @@ class LogDirectory:
         """A stop; what could not be written, a line each.
 
         The clean-shutdown file is the very last that is written, and only where all else was: without it the next start
-        recovers as after a crash.
+        recovers as after a crash. Nothing is written where the directory is not ours any more.
         """
         unwritten: list[str] = []
+        if not self.is_ours():
+            self.abandon()
+            return [f"{self.path}: {NOT_OURS}"]
 
         def tried(work: Callable[[], None], name: str) -> bool:
             try:

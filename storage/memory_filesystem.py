@@ -176,6 +176,9 @@ class MemoryFilesystem:
         self._locks.add(path)
         return path
 
+    def holds(self, lock: object, path: str) -> bool:
+        return path in self._locks
+
     def unlock(self, lock: object) -> None:
         self._locks.discard(str(lock))
 

@@ -293,6 +293,15 @@ class RealFilesystem:
             return None
         return fd
 
+    def holds(self, lock: object, path: str) -> bool:
+        assert isinstance(lock, int)
+        try:
+            return os.path.samestat(os.fstat(lock), os.lstat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+
     def unlock(self, lock: object) -> None:
         if isinstance(lock, int):
             os.close(lock)

@@ -12,6 +12,8 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
+UNKNOWN_VOLUME_BYTES = -1
+
 
 def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     broker = context.broker
@@ -25,7 +27,11 @@ def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirs
         is_whole = is_whole and not log.is_offline
         if wanted is None or (log.topic, log.partition) in wanted:
             topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(log.partition, log.size_bytes, 0, False))
-    total, usable = broker.env.fs.space(broker.directory.path)
+    try:
+        total, usable = broker.env.fs.space(broker.directory.path)
+    except OSError:
+        is_whole = False
+        total = usable = UNKNOWN_VOLUME_BYTES
     found = [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()]
     # Kafka answers so for a directory that is offline, which one damaged log makes of it. One that refuses writes is as good
     # as that while it does.

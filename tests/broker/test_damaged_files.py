@@ -20,7 +20,7 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import build_batch
 from storage.identity import META_FILE, DirectoryError
-from storage.log_dir import CLEAN_FILE, RECOVERY_POINTS
+from storage.log_dir import CLEAN_FILE, LOCK_FILE, RECOVERY_POINTS
 from storage.real_filesystem import RealFilesystem
 from storage.steps import run
 from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
@@ -164,6 +164,29 @@ def test_health_tells_of_an_offline_partition(broker: SimulatedBroker, tmp_path:
         assert client.call(asked, 1).results[0].error_code == OFFLINE
         client.call(DeleteTopicsRequest(topic_names=["bad"], timeout_ms=1000), 5)
         assert client.call(asked, 1).results[0].error_code == 0
+
+
+@pytest.mark.parametrize(
+    "harm", [lambda path: (path / LOCK_FILE).unlink(), lambda path: path.rename(path.with_name("moved"))], ids=["lock", "directory"]
+)
+def test_a_directory_that_is_taken_away_is_not_written(
+    broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    """Another broker may have it, or nobody will look for it there: acknowledging would be a lie."""
+    harm(tmp_path)
+    with capture_logs() as lines:
+        broker.sleep(5_000)
+    assert [line["event"] for line in lines] == ["directory_lost"]
+    left = sorted(tmp_path.rglob("*"))
+    with broker.connect() as client:
+        assert produce(client, "good") == OFFLINE
+        assert client.call(CreateTopicsRequest([CreatableTopic("new", 1, 1)], 1000), 7).topics[0].error_code != 0
+        assert client.call(DescribeLogDirsRequest([]), 1).results[0].error_code == OFFLINE
+    with capture_logs() as lines:
+        broker.stop()
+    assert [line["event"] for line in lines] == ["not_written", "broker_stopped"]
+    assert sorted(tmp_path.rglob("*")) == left, "no checkpoint, no clean-shutdown file"
+    broker.start()
 
 
 def test_time_goes_on_with_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:

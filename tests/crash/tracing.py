@@ -125,6 +125,9 @@ class TracingFilesystem:
     def lock(self, path: str) -> object | None:
         return self.real.lock(path)
 
+    def holds(self, lock: object, path: str) -> bool:
+        return self.real.holds(lock, path)
+
     def unlock(self, lock: object) -> None:
         self.real.unlock(lock)
 
