@@ -17,7 +17,8 @@ from storage.checkpoints import LeaderEpochs, read_partition_metadata
 from storage.filesystem import Filesystem
 from storage.identity import DirectoryError, Identity, read_identity, write_identity
 from storage.log import Log
-from storage.log_dir import CLEAN_FILE, parse_directory_name
+from storage.log_dir import CLEAN_FILE
+from storage.names import parse_directory_name
 from storage.reading import records_of
 from storage.recovery import open_log
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX

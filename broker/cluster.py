@@ -26,7 +26,7 @@ from storage.config import LogConfig
 from storage.filesystem import described
 from storage.identity import DirectoryError
 from storage.log import Log
-from storage.log_dir import TopicPartition
+from storage.names import TopicPartition
 from storage.recovery import Report
 from storage.steps import Pace, Steps, begun
 from storage.transaction_history import TransactionHistory

@@ -20,7 +20,7 @@ from protocol.primitives import Buffer
 from protocol.records import BatchHeader, crc_is_valid
 from storage.filesystem import Filesystem
 from storage.identity import META_FILE, DirectoryError
-from storage.log_dir import parse_directory_name
+from storage.names import parse_directory_name
 from storage.producer_state import ProducerState
 from storage.reading import records_of
 from storage.segment import LOG_SUFFIX, Segment, parse_file_name

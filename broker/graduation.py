@@ -17,7 +17,7 @@ from protocol.errors import DecodeError
 from protocol.records import CONTROL_BIT, assign, batches, build_batch, crc_is_valid, with_attributes
 from storage.filesystem import Filesystem
 from storage.identity import DirectoryError, Identity, read_identity, write_identity
-from storage.log_dir import TopicPartition, parse_directory_name
+from storage.names import TopicPartition, parse_directory_name
 from storage.reading import records_of
 from storage.segment import LOG_SUFFIX, parse_file_name
 

@@ -14,7 +14,8 @@ from protocol.errors import Code, KafkaError
 from protocol.records import BatchHeader, EndTxnMarker
 from storage.filesystem import Damaged, described, is_damage
 from storage.log import Appended, Log
-from storage.log_dir import LogDirectory, TopicPartition
+from storage.log_dir import LogDirectory
+from storage.names import TopicPartition
 from storage.reading import Slice, read
 from storage.steps import Pace, Steps
 

@@ -210,7 +210,7 @@ def _quiet(directory: str) -> Iterator[None]:
 def _only_files(directory: str) -> None:
     """Raises `DirectoryError` where a log is no plain file: a pipe would never end, and a link may lead anywhere."""
     from storage.identity import DirectoryError
-    from storage.log_dir import parse_directory_name
+    from storage.names import parse_directory_name
     from storage.segment import LOG_SUFFIX
 
     for partition in Path(directory).iterdir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -15,6 +14,7 @@ from storage.config import LogConfig
 from storage.filesystem import Filesystem, SyncFailed, described, sync_file
 from storage.identity import META_FILE, NOT_OURS, DirectoryError
 from storage.log import Log
+from storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, TopicPartition, parse_directory_name
 from storage.recovery import Report, open_log
 from storage.steps import Pace, Steps, run
 
@@ -24,29 +24,9 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 FIRST_DIRTY = "cleaner-offset-checkpoint"
-DELETE_SUFFIX = "-delete"
-STRAY_SUFFIX = "-stray"
-
-MAX_PARTITION = 0x7FFFFFFF
-_PARTITION_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
-_DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]{32}" + DELETE_SUFFIX, re.ASCII)
-"""What `LogDirectory.delete` calls a directory that is to be removed, as Kafka does. Nothing else is removed at a start."""
 
 SEGMENTS_AT_ONCE = 20
 """That retention takes from a log in one step, at four files each."""
-
-TopicPartition = tuple[str, int]
-
-
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition a directory is named after; None for every name that this broker gives to no partition.
-
-    One partition has one name: ``t-00`` and ``t-99999999999`` are none.
-    """
-    parts = _PARTITION_NAME.fullmatch(name)
-    if parts is None or int(parts[2]) > MAX_PARTITION:
-        return None
-    return parts[1], int(parts[2])
 
 
 def _raised(_: Log, error: OSError) -> None:
@@ -108,7 +88,7 @@ class LogDirectory:
 
     def partitions_on_disk(self) -> Iterator[TopicPartition]:
         for name in self.fs.list_dir(self.path):
-            if _DELETED_NAME.fullmatch(name):
+            if DELETED_NAME.fullmatch(name):
                 # What cannot be removed now is tried again by the next start.
                 with suppress(OSError):
                     self.fs.remove_dir(f"{self.path}/{name}")

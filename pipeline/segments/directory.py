@@ -14,7 +14,8 @@ from protocol.records import BatchHeader, crc_is_valid, read_marker
 from storage import snapshot
 from storage.checkpoints import read_offsets
 from storage.filesystem import Damaged
-from storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS, parse_directory_name
+from storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
+from storage.names import parse_directory_name
 from storage.real_filesystem import RealFilesystem
 from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment, parse_file_name
 from storage.txn_index import AbortedTxn

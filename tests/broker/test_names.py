@@ -21,8 +21,8 @@ from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMa
 from protocol.records import build_batch
 from storage.checkpoints import write_partition_metadata
 from storage.identity import META_FILE
-from storage.log_dir import parse_directory_name
 from storage.memory_filesystem import MemoryFilesystem
+from storage.names import parse_directory_name
 from tests.simulated import DATA_DIR, START_MS, SimulatedBroker, SimulatedClient
 
 LOG = f"{DATA_DIR}/{METADATA_TOPIC}-0/00000000000000000000.log"

@@ -20,7 +20,7 @@ from coordinator.transaction.states import AT_REST
 from ottla.directories import audit as ottla_audit
 from protocol.errors import DecodeError
 from protocol.records import batches, crc_is_valid, read_marker, read_records
-from storage.log_dir import parse_directory_name
+from storage.names import parse_directory_name
 from tests.chaos.checker import Shown, Stored
 from tests.chaos.history import TopicPartition
 from tests.chaos.worker import client_named

@@ -20,7 +20,7 @@ from coordinator.transaction.metadata import TxnMetadata, from_record
 from coordinator.transaction.states import COMPLETED, PREPARED, TxnState
 from protocol.errors import DecodeError
 from protocol.records import HEADER_BYTES, read_header, read_marker, read_records
-from storage.log_dir import parse_directory_name
+from storage.names import parse_directory_name
 
 BEFORE, TORN, AFTER = "before", "torn", "after"
 

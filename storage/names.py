@@ -1,0 +1,26 @@
+"""What the directories of partitions are called."""
+
+from __future__ import annotations
+
+import re
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]{32}" + DELETE_SUFFIX, re.ASCII)
+"""What `LogDirectory.delete` calls a directory that is to be removed, as Kafka does. Nothing else is removed at a start."""
+
+MAX_PARTITION = 0x7FFFFFFF
+_PARTITION_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
+
+TopicPartition = tuple[str, int]
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition a directory is named after; None for every name that this broker gives to no partition.
+
+    One partition has one name: ``t-00`` and ``t-99999999999`` are none.
+    """
+    parts = _PARTITION_NAME.fullmatch(name)
+    if parts is None or int(parts[2]) > MAX_PARTITION:
+        return None
+    return parts[1], int(parts[2])
