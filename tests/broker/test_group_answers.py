@@ -21,6 +21,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.messages.list_config_resources import ListConfigResourcesRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -249,3 +250,10 @@ def test_refused_partitions_are_answered_first(client: SimulatedClient) -> None:
     deleted = [OffsetDeleteRequestTopic(n, [OffsetDeleteRequestPartition(i) for i in parts]) for n, parts in asked]
     answer = client.call(OffsetDeleteRequest("g", deleted), 0)
     assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == told
+
+
+def test_a_group_without_configs_is_no_config_resource(client: SimulatedClient) -> None:
+    """Kafka lists those that somebody has configured."""
+    assert commit(client, "g") == 0
+    assert client.call(ListConfigResourcesRequest([32]), 1).config_resources == []
+    assert {r.resource_type for r in client.call(ListConfigResourcesRequest(), 1).config_resources} == {2, 4, 8}

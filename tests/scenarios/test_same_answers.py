@@ -30,7 +30,14 @@ PREFIX = "same"
 OWN = {"throttle_time_ms", "error_message", "host", "port", "cluster_id", "node_id", "controller_id", "leader_id"}
 OWN |= {"replica_nodes", "isr_nodes", "configs", "producer_id", "rack", "broker_id", "transaction_start_time_ms", "log_dir"}
 OWN |= {"usable_bytes", "total_bytes", "batch_index_error_message"}
-UNORDERED = {"topic_results", "results_by_partition", "results_by_topic_v3_and_below", "groups", "config_resources"}
+UNORDERED = {
+    "topic_results",
+    "results_by_partition",
+    "results_by_topic_v3_and_below",
+    "groups",
+    "config_resources",
+    "transaction_states",
+}
 """Lists that Apache Kafka answers in the order of a hash map, or of its shards."""
 
 UNKNOWN_ISOLATION = "Apache Kafka fails on it with UNKNOWN_SERVER_ERROR, ottla refuses it with INVALID_REQUEST"
