@@ -98,10 +98,12 @@ MOST_DESCRIPTORS = 1 << 20
 
 
 class _MetricsServer:
-    """prometheus_client's own HTTP server, in its thread; each scrape looks at the broker on the loop."""
+    """Serves in a thread of its own; each scrape looks at the broker on the loop."""
 
     def __init__(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> None:
-        from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+        from prometheus_client import CollectorRegistry, ProcessCollector
+
+        from broker.metrics.server import serve
 
         self._loop = asyncio.get_running_loop()
         self._collect = collect
@@ -109,7 +111,7 @@ class _MetricsServer:
         # Not described beforehand: what there is to tell changes with every topic.
         registry.register(cast(Any, self))
         ProcessCollector(registry=registry)
-        self._server, self._thread = start_http_server(port, host, registry)
+        self._server = serve(host, port, registry)
         self.port: int = self._server.server_port
 
     def describe(self) -> list[Metric]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import struct
+import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -74,3 +79,29 @@ def test_transactions_are_counted(broker: Broker) -> None:
 def test_no_port_no_metrics() -> None:
     with Broker() as found:
         assert "metrics" not in found.ready
+
+
+def test_clients_that_ask_nothing_cost_a_few_descriptors_only(broker: Broker) -> None:
+    """Beyond a bound they are closed, and none of them shows a traceback."""
+    where = urlsplit(broker.ready["metrics"])
+    address = (str(where.hostname), int(where.port or 0))
+
+    def threads() -> int:
+        return len(list(Path(f"/proc/{broker.pid}/task").iterdir()))
+
+    before = threads()
+    clients = []
+    for _ in range(60):
+        clients.append(socket.create_connection(address, 5))
+        clients[-1].sendall(b"GET /met")
+        time.sleep(0.01)
+    assert threads() - before <= 16
+    for client in clients:
+        # The end comes as a reset.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+    deadline = time.monotonic() + 10
+    while threads() > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert scrape(broker)
+    assert not [line for line in broker.logs if "Traceback" in line]
