@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run pipeline serve test test-fast test-all conformance mutants kills chaos crash-nightly fuzz oracle lint generate benchmark clean
+.PHONY: run pipeline serve test test-fast test-all conformance mutants kills chaos crash-nightly fuzz oracle lint generate benchmark soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -72,6 +72,11 @@ generate: $(VENV)/.test
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compare
+
+# A broker under steady use; its memory must stay what it is.
+MINUTES ?= 30
+soak: $(VENV)/.test
+	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("ottla needs Python 3.11 or newer; name one by PYTHON=") if sys.version_info < (3, 11) else None'

@@ -59,14 +59,19 @@ def _wait_for_metadata(bootstrap: str) -> None:
 
 
 class Subject:
-    """One start of one broker on a fresh directory. ``launch_s`` is launch to the first answer."""
+    """One start of one broker on a fresh directory. ``launch_s`` is launch to the first answer.
+
+    ``kind`` is ottla, kafka, or the path of a Python that has another ottla installed.
+    """
 
     def __init__(self, kind: str, root: Path, settings: Mapping[str, str] | None = None) -> None:
         self.kind = kind
-        self._directory = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=root))
+        self._directory = Path(tempfile.mkdtemp(prefix=f"{Path(kind).name}-", dir=root))
         self._broker: Broker | ApacheKafka
-        if kind == "ottla":
+        if kind != "kafka":
             self._broker = Broker(data_dir=self._directory, settings=dict(settings or {}))
+            if kind != "ottla":
+                self._broker._python = kind
         else:
             self._broker = ApacheKafka(self._directory, settings=settings)
             self._broker.prepare()

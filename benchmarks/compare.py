@@ -1,5 +1,7 @@
 """ottla beside Apache Kafka, turn about: ``python -m benchmarks.compare [--pairs 5] [--scale 1.0] [--only PART | --durable]``.
 
+``--against PYTHON`` puts another ottla in Kafka's place, that of another checkout: whether a change costs anything.
+
 Each pair starts both brokers on fresh directories, one after the other; Kafka is warmed up before it is measured.
 The table gives the ratio pair by pair, its median and spread, and the broker's processor seconds beside it.
 """
@@ -33,11 +35,11 @@ from benchmarks.workloads import (
 )
 
 Part = Callable[[Subject, Size], Samples]
-KINDS = ("kafka", "ottla")
 IDLE_S = 2.0
 LOWER_IS_BETTER = ("(s)", "(ms)", "(MiB)")
 PARTS = {"throughput": throughput, "transactions": transactions}
-DURABLE = {"kafka": {"log.flush.interval.messages": "1"}, "ottla": {"ottla.durability": "power"}}
+DURABLE_KAFKA = {"log.flush.interval.messages": "1"}
+DURABLE_OTTLA = {"ottla.durability": "power"}
 """Settings for ``--durable``: what was acknowledged is on the disk."""
 
 
@@ -85,11 +87,12 @@ class Row:
         return " ".join(f"{r:.2f}" for r in self.ratios)
 
 
-def rows(pairs: list[dict[str, Samples]]) -> list[Row]:
+def rows(pairs: list[tuple[Samples, Samples]]) -> list[Row]:
+    """``pairs`` are the rival's samples and ottla's."""
     found = []
-    for name in pairs[0]["ottla"]:
-        theirs = [p["kafka"][name] for p in pairs]
-        ours = [p["ottla"][name] for p in pairs]
+    for name in pairs[0][1]:
+        theirs = [rival[name] for rival, _ in pairs]
+        ours = [ottla[name] for _, ottla in pairs]
         ratios = [o.value / t.value for o, t in zip(ours, theirs, strict=True)]
         cpu = ""
         if all(t.cpu_s > 0 for t in theirs):
@@ -102,12 +105,13 @@ def rows(pairs: list[dict[str, Samples]]) -> list[Row]:
     return found
 
 
-COLUMNS = ("what", "Kafka", "ottla", "ratio, median", "ratio, pair by pair", "broker CPU ratio")
+def columns(rival: str) -> tuple[str, ...]:
+    return ("what", rival, "ottla", "ratio, median", "ratio, pair by pair", "broker CPU ratio")
 
 
-def table_of(found: list[Row]) -> Table:
-    table = Table(title="ottla : Apache Kafka, turn about", title_justify="left")
-    for column in COLUMNS:
+def table_of(found: list[Row], rival: str) -> Table:
+    table = Table(title=f"ottla : {rival}, turn about", title_justify="left")
+    for column in columns(rival):
         table.add_column(column, justify="left" if column == "what" else "right")
     for row in found:
         colour = "green" if row.is_good else "red"
@@ -115,8 +119,8 @@ def table_of(found: list[Row]) -> Table:
     return table
 
 
-def markdown(found: list[Row]) -> str:
-    lines = [" | ".join(("", *COLUMNS, "")).strip(), "|---|--:|--:|--:|--:|--:|"]
+def markdown(found: list[Row], rival: str) -> str:
+    lines = [" | ".join(("", *columns(rival), "")).strip(), "|---|--:|--:|--:|--:|--:|"]
     lines += [f"| {r.name} | {r.theirs} | {r.ours} | {r.median:.2f} | {r.pair_by_pair} | {r.cpu} |" for r in found]
     return "\n".join(lines) + "\n"
 
@@ -131,29 +135,34 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", choices=sorted(PARTS), action="append")
     parser.add_argument("--durable", action="store_true", help="transactions alone, on the disk before they are acknowledged")
+    parser.add_argument("--against", metavar="PYTHON", help="measure against the ottla of this Python, not Apache Kafka")
     parser.add_argument("--json", type=Path, help="keep the raw figures here")
     parser.add_argument("--markdown", type=Path, help="write the table for the README here")
     options = parser.parse_args()
     console = Console(width=170)
     size = Size(options.scale)
     parts: list[Part] = [durable] if options.durable else [PARTS[name] for name in options.only or PARTS]
-    pairs: list[dict[str, Samples]] = []
+    rival_kind, rival = (options.against, "before") if options.against else ("kafka", "Kafka")
+    rival_settings = DURABLE_OTTLA if options.against else DURABLE_KAFKA
+    settings = {rival_kind: rival_settings, "ottla": DURABLE_OTTLA} if options.durable else {rival_kind: {}, "ottla": {}}
+    kinds = (rival_kind, "ottla")
+    pairs: list[tuple[Samples, Samples]] = []
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as root, Progress(console=console) as progress:
-        task = progress.add_task("measuring", total=options.pairs * len(KINDS))
+        task = progress.add_task("measuring", total=options.pairs * len(kinds))
         for number in range(options.pairs):
             found: dict[str, Samples] = {}
-            for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
+            for kind in kinds if number % 2 == 0 else kinds[::-1]:
                 progress.update(task, description=f"pair {number + 1}: {kind}")
-                found[kind] = measure(kind, Path(root), size, parts, DURABLE[kind] if options.durable else {})
+                found[kind] = measure(kind, Path(root), size, parts, settings[kind])
                 progress.advance(task)
-            pairs.append(found)
+            pairs.append((found[rival_kind], found["ottla"]))
             if options.json is not None:
-                raw = [{k: {n: [s.value, s.cpu_s] for n, s in v.items()} for k, v in pair.items()} for pair in pairs]
+                raw = [[{n: [s.value, s.cpu_s] for n, s in samples.items()} for samples in pair] for pair in pairs]
                 options.json.write_text(json.dumps(raw, indent=1) + "\n")
     found_rows = rows(pairs)
-    console.print(table_of(found_rows))
+    console.print(table_of(found_rows, rival))
     if options.markdown is not None:
-        options.markdown.write_text(markdown(found_rows))
+        options.markdown.write_text(markdown(found_rows, rival))
     return 0
 
 

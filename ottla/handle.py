@@ -41,6 +41,8 @@ class Broker:
 
     _module = "ottla"
     """What the process runs; a test may put faults around it."""
+    _python = sys.executable
+    """What runs it; a benchmark may name the Python of another checkout."""
     _start_timeout_s = START_TIMEOUT_S
 
     def __init__(
@@ -94,7 +96,7 @@ class Broker:
             return self
         if self._port == 0:
             self._port = _free_port(self._host)
-        command = [sys.executable, "-m", self._module, "serve"]
+        command = [self._python, "-m", self._module, "serve"]
         command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]

@@ -125,3 +125,11 @@ def test_the_benchmark_runs() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "commit p99" in done.stdout
+
+
+def test_the_soak_runs() -> None:
+    """One minute says nothing of a plateau: only that the uses of a broker go on without an error."""
+    command = [sys.executable, "-m", "benchmarks.soak", "--warm-up", "0", "--minutes", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "transactions" in done.stdout
