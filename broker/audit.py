@@ -7,6 +7,9 @@ A producer of transaction version 2 has an epoch for each transaction, so each d
 many transactions at one epoch: there a marker belongs to the decision between whose Prepare and Complete record it was written, and
 no marker to two of them. Those three times are the broker's own. Where the partition's leader and the coordinator had other
 clocks, which the epochs of version 2 tell, and where the clock was set back, markers are counted only.
+
+A partition *answers for* a decision when its marker would still be there: its log goes back far enough. A decision is
+*contradicted* by a partition that has the other outcome's marker in its place.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ T = TypeVar("T")
 DELETE_WORK = 20
 """What renaming a partition's directory takes, in the units of `storage.steps`."""
 MARKER_COUNTS_BYTES = 1 << 40
+"""Added to `Partition.appended_bytes` when a marker is written. It may make any amount of data visible to read_committed
+consumers, so every parked fetch must read again."""
 
 log = structlog.get_logger("partition")
 
@@ -100,7 +102,6 @@ class Partition:
             appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
         except OSError as error:
             raise self._disk_error(error, PROBE_MIN_BYTES) from error
-        # A marker may lay open any amount of data to a committed reader: whoever waits must look.
         self._grew(MARKER_COUNTS_BYTES)
         return appended
 

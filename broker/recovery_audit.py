@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.audit import Audit, Lost, PartitionView
 from broker.directory_audit import topics_born
-from broker.superseded import whole
+from broker.superseded import all_batches
 from coordinator.cluster import TRANSACTION_TOPIC
 from coordinator.transaction.metadata import TopicPartition
 from protocol.errors import KafkaError
@@ -25,7 +25,7 @@ def look(broker: Broker, read: dict[TopicPartition, TransactionHistory]) -> list
 
     Of a partition that is offline nothing is said: its files may be mended.
     """
-    born_ms = topics_born(whole(broker.cluster.metadata_log))
+    born_ms = topics_born(all_batches(broker.cluster.metadata_log))
     views: dict[TopicPartition, PartitionView] = {}
     for partition in broker.partitions:
         log = partition.log
@@ -42,7 +42,7 @@ def look(broker: Broker, read: dict[TopicPartition, TransactionHistory]) -> list
     for partition in broker.partitions:
         if partition.log.topic == TRANSACTION_TOPIC:
             try:
-                partition.look_up(lambda log: audit.read(whole(log)))
+                partition.look_up(lambda log: audit.read(all_batches(log)))
             except KafkaError:
                 is_known = False
     # Where a coordinator's log is offline nobody can say which open transactions it knows of.

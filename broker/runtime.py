@@ -10,7 +10,7 @@ import structlog
 from broker.env import Env
 from broker.partitions import Partition
 from broker.stepping import Stepping
-from broker.superseded import newest, whole
+from broker.superseded import all_batches, latest_batches
 from coordinator.result import LogRecord, Reply, Result
 from protocol.errors import Code, DecodeError, KafkaError
 from protocol.primitives import Buffer
@@ -133,10 +133,10 @@ class Runtime:
         def replayed(storage: Log) -> int:
             if start_over is not None:
                 try:
-                    return self._load(newest(storage, replaced), on_marker, is_strict=True)
+                    return self._load(latest_batches(storage, replaced), on_marker, is_strict=True)
                 except (DecodeError, KafkaError):
                     start_over()
-            return self._load(whole(storage), on_marker, is_strict=False)
+            return self._load(all_batches(storage), on_marker, is_strict=False)
 
         try:
             return self.partition.look_up(replayed)

@@ -1,5 +1,9 @@
 """Leaves out of a coordinator's log what a later record of the same key says anew, so that a start need not decode it.
 
+A coordinator's log holds many records of one key, and a start needs the last of them only. This is what compaction would leave of
+the log, and allowed for the same reason: the newest record of a key says everything. So a record is held back until one of the
+same key takes its place, and may come out later than records of other keys that were written after it.
+
 Coordinators write one record a batch, and neither compress it nor stamp it: then the key stands at a place that a few bytes of
 the batch tell. Every other batch (several records, compressed, of a transaction, a marker) comes out as it stands, and so does a
 tombstone, which also ends what transactions have pending; before each of them comes all that was held back. So a replay of what
@@ -25,25 +29,25 @@ _NULL = 1
 """A length of -1 in zigzag code: that of a tombstone's value."""
 
 
-def whole(log: Log) -> Iterator[tuple[BatchHeader, Buffer]]:
+def all_batches(log: Log) -> Iterator[tuple[BatchHeader, Buffer]]:
     """Every batch."""
     for segment in log.segments:
         for _, header, raw in segment.scan():
             yield header, raw
 
 
-def newest(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer]]:
+def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer]]:
     """The batches that a replay needs. ``kinds`` are the versions in the keys of records that replace the one before."""
     held: dict[bytes, bytes] = {}
     for segment in log.segments:
         for raw, is_plain in _batches(segment, kinds, held):
             if not is_plain:
-                yield from _given_up(held)
+                yield from _flush_held(held)
             yield read_header(raw), raw
-    yield from _given_up(held)
+    yield from _flush_held(held)
 
 
-def _given_up(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]]:
+def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]]:
     for raw in held.values():
         yield read_header(raw), raw
     held.clear()

@@ -56,7 +56,7 @@ class Transactions:
                     self._open(index)
 
     def resume(self) -> None:
-        """Drive what was decided before the last stop; nobody needs to ask (CRD-01)."""
+        """Drive what was decided before the last stop; nobody needs to ask (rule CRD-01 of tests/scenarios/transcripts)."""
         for shard, _ in list(self._shards.values()):
             for metadata in shard.prepared():
                 log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)

@@ -127,7 +127,8 @@ OWN = (
         type="LONG",
         default=str(1 << 30),
         rule="0..",
-        documentation="How many bytes the batches of one produce request may inflate to in all, to be looked at.",
+        documentation="How many bytes all compressed batches of one produce request may inflate to while they are validated; "
+        "a batch beyond is refused with MESSAGE_TOO_LARGE.",
     ),
     Definition(
         name="ottla.request.stall.ms",

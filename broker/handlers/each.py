@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 T = TypeVar("T")
 
 Handled: TypeAlias = Answer | Steps[Answer]
-"""What a handler gives whose answer may take steps."""
+"""What a handler returns: the answer, or the generator of steps that ends with it."""
 
 Work: TypeAlias = int | Callable[[Item], int]
 """Units of about two microseconds, as in `storage.steps`, that one item takes, or how to tell of each before it is done."""

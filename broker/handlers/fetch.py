@@ -35,7 +35,8 @@ PARTITIONS_AT_ONCE = 200
 PARTITION_WORK = 5
 """What reading a partition in which nothing is new takes, in the units of `storage.steps`."""
 SLICE_BYTES = 8 << 20
-"""The most that is read of one partition at once, whatever the client would take, unless it waits for more than that."""
+"""Upper bound in bytes of what one fetch reads of one partition. Where ``min_bytes`` is larger the bound is ``min_bytes``: such a
+fetch could never be answered before its time-out otherwise."""
 BYTES_PER_WORK = 10_000
 """Bytes of records that are read in the time of one unit of work."""
 
@@ -290,7 +291,7 @@ class Fetch:
             )
         except KafkaError as error:
             return None, _error(index, error.code, is_there=True), True
-        # Kafka does not park this one, while it does between the two (RDC-15).
+        # Kafka does not park this one, while it does between the two (rule RDC-15 of tests/scenarios/transcripts).
         is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
         aborted = None if piece.aborted is None else [AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted]
         data = PartitionData(

@@ -139,8 +139,16 @@ def _count(topics: list[OffsetFetchRequestTopics]) -> int:
 
 def _partition(index: int, offset: CommittedOffset | None, code: Code) -> OffsetFetchResponsePartitions:
     if offset is None:
-        return OffsetFetchResponsePartitions(index, -1, -1, "", code)
-    return OffsetFetchResponsePartitions(index, offset.offset, offset.leader_epoch, offset.metadata, code)
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+        error_code=code,
+    )
 
 
 def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetchResponse:

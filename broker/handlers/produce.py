@@ -201,7 +201,12 @@ def _append(
         verify(context, transactional_id, partition, header)
     appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
     log = partition.log
-    return PartitionProduceResponse(log.partition, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset)
+    return PartitionProduceResponse(
+        index=log.partition,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=log.log_start_offset,
+    )
 
 
 def _partition(context: Context, topic: TopicProduceData, index: int) -> Partition:
@@ -255,7 +260,8 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
 
 def verify(context: Context, transactional_id: str, partition: Partition, header: BatchHeader) -> None:
     """The partition must belong to the producer's transaction: added here (TV2) or by the client before (KIP-890)."""
-    # First of all: an id that has expired meanwhile must not turn a fenced producer into an unknown one (CRD-12).
+    # First of all: an id that has expired meanwhile must not turn a fenced producer into an unknown one (rule CRD-12
+    # of tests/scenarios/transcripts).
     partition.log.producers.check_epoch(header)
     state = partition.log.producers.entries.get(header.producer_id)
     if state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch:

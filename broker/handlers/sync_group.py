@@ -13,7 +13,14 @@ def handle(context: Context, request: SyncGroupRequest) -> SyncGroupResponse | L
     later = Later()
 
     def answered(answer: SyncAnswer) -> None:
-        later.resolve(SyncGroupResponse(0, answer.code, answer.protocol_type, answer.protocol, answer.assignment))
+        later.resolve(
+            SyncGroupResponse(
+                error_code=answer.code,
+                protocol_type=answer.protocol_type,
+                protocol_name=answer.protocol,
+                assignment=answer.assignment,
+            )
+        )
 
     try:
         if not request.group_id:

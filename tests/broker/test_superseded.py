@@ -12,7 +12,7 @@ from broker.disk_health import DiskHealth
 from broker.partitions import Partition
 from broker.runtime import Runtime
 from broker.stepping import Stepping
-from broker.superseded import newest, whole
+from broker.superseded import all_batches, latest_batches
 from coordinator.group.group import Group
 from coordinator.group.records import (
     OFFSET_KEY_VERSIONS,
@@ -148,8 +148,8 @@ def test_what_is_replaced_comes_once_however_the_log_is_read(piece: int, monkeyp
         record = to_record(metadata, flexible=True)
         log.append_own(build_batch([(record.key, record.value)], NOW_MS), NOW_MS)
     assert len(log.segments) > 3
-    assert len(list(whole(log))) == 1_000
-    assert sorted(header.base_offset for header, _ in newest(log, (TXN_KEY_VERSION,))) == list(range(993, 1_000))
+    assert len(list(all_batches(log))) == 1_000
+    assert sorted(header.base_offset for header, _ in latest_batches(log, (TXN_KEY_VERSION,))) == list(range(993, 1_000))
 
 
 def log_of(*batches: bytearray) -> Log:
