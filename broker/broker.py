@@ -185,6 +185,14 @@ class Broker:
                 return
         self.disk.refused(self.directory.path, error)
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether the log directory takes writes and none of its partitions is offline: what health and the metrics tell.
+
+        Kafka takes the whole directory offline for one damaged log.
+        """
+        return self.disk.is_sound and not any(partition.log.is_offline for partition in self.partitions)
+
     def disk_failed(self, error: BaseException) -> None:
         """A sync has failed: nobody knows what the disk has, so nothing more is taken and no later success told (fsyncgate)."""
         self.disk.failed(error)

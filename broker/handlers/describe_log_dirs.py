@@ -21,21 +21,19 @@ def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirs
     if request.topics is not None:
         wanted = {(t.topic, index) for t in request.topics for index in t.partitions}
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    is_whole = broker.disk.is_sound
     for partition in broker.partitions:
         log = partition.log
-        is_whole = is_whole and not log.is_offline
         if wanted is None or (log.topic, log.partition) in wanted:
             topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(log.partition, log.size_bytes, 0, False))
+    is_sound = broker.is_sound
     try:
         total, usable = broker.env.fs.space(broker.directory.path)
     except OSError:
-        is_whole = False
+        is_sound = False
         total = usable = UNKNOWN_VOLUME_BYTES
     found = [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()]
-    # Kafka answers so for a directory that is offline, which one damaged log makes of it. One that refuses writes is as good
-    # as that while it does.
-    code = Code.NONE if is_whole else Code.KAFKA_STORAGE_ERROR
+    # Kafka answers so for a directory that is offline. One that refuses writes is as good as that while it does.
+    code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(code, broker.directory.absolute_path, found, total, usable)])
 
 

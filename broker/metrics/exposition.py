@@ -161,8 +161,8 @@ def _own(broker: Broker) -> Iterator[Metric]:
     directory = {"logdirectory": broker.directory.absolute_path}
     manager = "kafka_log_logmanager"
     yield _gauge(f"{manager}_offlinelogdirectorycount", "Log directories that have failed", float(broker.disk.has_failed))
-    text = "1 for a log directory that takes no writes, since a sync failed or while the disk is full"
-    yield _gauge(f"{manager}_logdirectoryoffline", text, [(directory, float(not broker.disk.is_sound))])
+    text = "1 for a log directory that takes no writes, or one of whose partitions is offline"
+    yield _gauge(f"{manager}_logdirectoryoffline", text, [(directory, float(not broker.is_sound))])
     yield _counter("ottla_disk_refused_writes", "Writes that the disk has refused", broker.disk.refused_writes)
     yield _gauge("ottla_startup_seconds", "Time to load everything, in s", broker.startup_ms / 1000)
     yield _gauge("ottla_unexpected_errors", "Bugs met", broker.unexpected_errors)

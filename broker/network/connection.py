@@ -349,7 +349,9 @@ class Connection(asyncio.BufferedProtocol):
     def _fill_when_durable(self, slot: Slot, parts: list[Buffer]) -> None:
         commit = self._broker.commit
         if commit is not None and commit.is_pending:
-            commit.then(lambda durable: self._fill(slot, parts) if durable else self.close("the disk has failed"))
+            commit.then(
+                lambda durable: self._fill(slot, parts) if durable else self.close("what it was to be told is not on the disk")
+            )
         else:
             self._fill(slot, parts)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from broker.metrics.exposition import collect
 from protocol.errors import Code
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.create_topics import CreatableTopicConfig as Config
@@ -411,3 +412,17 @@ def test_a_compacted_log_that_cannot_be_read_is_left_alone(broker: SimulatedBrok
         run(broker.broker.housekeeping.compact())
         assert fetched(client, "c") == (OFFLINE, 0)
         assert produce(client, "good") == 0
+
+
+def test_health_and_the_metrics_tell_of_one_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
+    def told() -> tuple[int, float]:
+        with broker.connect() as client:
+            (directory,) = client.call(DescribeLogDirsRequest([]), 4).results
+        metrics = {m.name: m.samples[0].value for m in collect(broker.broker) if m.samples}
+        return directory.error_code, metrics["kafka_log_logmanager_logdirectoryoffline"]
+
+    assert told() == (0, 0.0)
+    cut(tmp_path / "bad-0" / FIRST)
+    with broker.connect() as client:
+        assert fetched(client, "bad", 20)[0] == OFFLINE
+    assert told() == (OFFLINE, 1.0)
