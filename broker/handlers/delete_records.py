@@ -27,7 +27,7 @@ def handle(context: Context, request: DeleteRecordsRequest) -> Handled[DeleteRec
         )
 
     asked = ((t.name, p) for t in request.topics for p in t.partitions)
-    return for_each(asked, lambda a: _delete(context, *a), answer, work=100)
+    return for_each(asked, lambda a: _delete(context, *a), answer, work=100, groups=len(request.topics))
 
 
 def _delete(context: Context, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

@@ -43,21 +43,32 @@ def made(make: Callable[[], T], count: int) -> Steps[T]:
 
 
 def for_each(
-    items: Iterable[Item], one: Callable[[Item], Result], answer: Callable[[Iterator[Result]], Answer], *, work: Work[Item]
+    items: Iterable[Item],
+    one: Callable[[Item], Result],
+    answer: Callable[[Iterator[Result]], Answer],
+    *,
+    work: Work[Item],
+    groups: int = 0,
 ) -> Handled[Answer]:
     """The answer made of the results of all items, or the steps that lead to it.
 
+    ``groups`` is how many topics, or the like, the answer has beside the items, which may have no items at all.
     ``answer`` gets the results in the items' order and must depend on nothing else that may change: after steps it is called
     beside the event loop.
     """
-    return begun(each(items, one, answer, work=work))
+    return begun(each(items, one, answer, work=work, groups=groups))
 
 
 def each(
-    items: Iterable[Item], one: Callable[[Item], Result], answer: Callable[[Iterator[Result]], Answer], *, work: Work[Item]
+    items: Iterable[Item],
+    one: Callable[[Item], Result],
+    answer: Callable[[Iterator[Result]], Answer],
+    *,
+    work: Work[Item],
+    groups: int = 0,
 ) -> Steps[Answer]:
     """The steps of `for_each`, for a handler that has others before them."""
-    pace, is_long = Pace(begun=True), False
+    pace, is_long = Pace(begun=True), groups > MADE_AT_ONCE
     results: list[Result] = []
     done = 0
     for item in items:

@@ -24,7 +24,7 @@ def handle(context: Context, request: OffsetForLeaderEpochRequest) -> Handled[Of
         return OffsetForLeaderEpochResponse(0, topics)
 
     asked = ((t.topic, p) for t in request.topics for p in t.partitions)
-    return for_each(asked, lambda a: _look_up(context, *a), answer, work=2)
+    return for_each(asked, lambda a: _look_up(context, *a), answer, work=2, groups=len(request.topics))
 
 
 def _look_up(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -37,7 +37,13 @@ def handle(context: Context, request: WriteTxnMarkersRequest) -> Handled[WriteTx
 
 def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
     """For whoever asks, and for the coordinator of this very broker."""
-    return each(_partitions(request), lambda asked: _write(broker, *asked), lambda codes: _answer(request, codes), work=MARKER_WORK)
+    return each(
+        _partitions(request),
+        lambda asked: _write(broker, *asked),
+        lambda codes: _answer(request, codes),
+        work=MARKER_WORK,
+        groups=len(request.markers) + sum(len(marker.topics) for marker in request.markers),
+    )
 
 
 def _partitions(request: WriteTxnMarkersRequest) -> Iterator[tuple[WritableTxnMarker, str, int]]:

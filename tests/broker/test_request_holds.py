@@ -46,6 +46,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
 
 MANY = 3_000
@@ -252,6 +253,10 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
     "DescribeConfigs of many keys": lambda n: (
         DescribeConfigsRequest([DescribeConfigsResource(4, "1", [f"k{i}" for i in range(60 * MANY)])]),
         4,
+    ),
+    "WriteTxnMarkers of no partitions": lambda n: (
+        WriteTxnMarkersRequest([WritableTxnMarker(1, 0, True, [], 0) for _ in range(20 * MANY)]),
+        1,
     ),
     "DeleteRecords": lambda n: (
         DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(i, 0) for i in range(10 * MANY)])]),
