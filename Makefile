@@ -25,7 +25,7 @@ test: $(VENV)/.test lint
 	$(PYTEST) -q -rs -m "not slow" -n 2 --dist worksteal
 
 test-fast: $(VENV)/.test
-	$(PYTEST) -q -m "not wire and not slow" -n 2 --dist worksteal
+	$(PYTEST) -q -m "not wire and not heavy and not slow" -n 2 --dist worksteal
 
 test-all: $(VENV)/.test
 	$(PYTEST) -q -rs -m "slow and not alone" -n 2 --dist worksteal

@@ -26,6 +26,8 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssig
 from tests.raw import api_key, newest
 from tests.simulated import SimulatedBroker
 
+pytestmark = pytest.mark.heavy
+
 LOOP_HELD_S = 0.020
 GROUPS = 10_000
 PARTITIONS = 10_000

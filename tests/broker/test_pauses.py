@@ -19,6 +19,8 @@ from storage.log_dir import LogDirectory
 from storage.real_filesystem import RealFilesystem
 from storage.steps import Steps, run
 
+pytestmark = pytest.mark.heavy
+
 LOOP_HELD_S = 0.010
 ATTEMPTS = 4
 """These machines are noisy: of a few attempts the best counts."""

@@ -49,6 +49,8 @@ from protocol.messages.txn_offset_commit import (
 from protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
 
+pytestmark = pytest.mark.heavy
+
 MANY = 3_000
 ATTEMPTS = 3
 """These machines are noisy: of a few attempts the best counts."""

@@ -15,6 +15,8 @@ from tests.crash.tracing import Disk, TracingFilesystem
 from tests.storage.logs import NOW_MS, end, state
 from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, committed, contents, write
 
+pytestmark = pytest.mark.heavy
+
 PASSES = 2
 AGAIN = 0.2
 """Share of the renames after which the start is interrupted as well."""

@@ -24,6 +24,8 @@ from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker
 from tests.storage.logs import stored
 
+pytestmark = pytest.mark.heavy
+
 STATES_A_BOUNDARY = 5
 STATES_IN_FAST = 50
 STATES_IN_CI = int(os.environ.get("CRASH_STATES", "2000"))

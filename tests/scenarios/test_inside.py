@@ -147,6 +147,7 @@ def test_a_stopping_broker_takes_nothing_more(broker: SimulatedBroker, world: Wo
     assert perform(world, "produce A t seq=0") == "NONE @0 stamped"
 
 
+@pytest.mark.heavy
 @pytest.mark.entry("IDM-20")
 def test_a_million_producers_expire_in_slices() -> None:
     state = ProducerState()
@@ -178,6 +179,7 @@ def test_forgetting_an_old_epoch_keeps_the_new_one() -> None:
     assert state.entries[7].epoch == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.entry("IDM-22")
 @pytest.mark.parametrize("age_ms", [10**10, -3_000_000])
 def test_a_producer_that_writes_of_another_time_is_as_old_as_its_last_batch(
@@ -206,6 +208,7 @@ def test_the_clock_may_jump(broker: SimulatedBroker, world: World, jump_ms: int)
     assert perform(world, "describe x").startswith("CompleteAbort"), "and it does not stay away"
 
 
+@pytest.mark.heavy
 @pytest.mark.entry("CRD-11")
 def test_many_ids_expire_in_batches_that_fit() -> None:
     shard = TransactionShard(0, TxnConfig(id_expiration_ms=1_000), 2)

@@ -23,6 +23,8 @@ from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC, visible
 from tests.scenarios.world import Actor, World
 from tests.simulated import SimulatedBroker
 
+pytestmark = pytest.mark.heavy
+
 TIMEOUT_MS = 60_000
 NAMES = st.sampled_from(["x", "y"])
 WHERE = st.sampled_from(["t", "u"])

@@ -17,6 +17,8 @@ from pipeline.segments import columns
 from pipeline.segments.columns import Malformed, Records
 from protocol.records import BatchHeader, read_header, renew_crc, stamp_append_time
 
+pytestmark = pytest.mark.heavy
+
 Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
 
 blob = st.none() | st.binary(max_size=300)

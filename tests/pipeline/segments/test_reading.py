@@ -23,7 +23,7 @@ from tests.storage.test_log import visible
 
 DESCRIPTORS = Path("/proc/self/fd")
 
-pytestmark = pytest.mark.entry("PIP-14", "PIP-15")
+pytestmark = [pytest.mark.heavy, pytest.mark.entry("PIP-14", "PIP-15")]
 
 
 @pytest.fixture
