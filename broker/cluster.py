@@ -164,6 +164,10 @@ class Cluster:
                 self._read[topic.name, index] = report.history
         else:
             storage = broker.directory.create(topic.name, index, config, topic.topic_id)
+            if broker.commit is not None and broker.directory.has_forgotten:
+                broker.directory.has_forgotten = False
+                for path in broker.directory.checkpoint_paths():
+                    broker.commit.wrote_file(path, broker.directory.path)
         storage.leader_epoch = topic.leader_epochs[index]
         # Where a sync has failed nothing more is taken, also where nothing was written yet.
         storage.is_failed |= broker.disk.has_failed

@@ -49,6 +49,9 @@ class LogDirectory:
         # Logs that were deleted in this life, and that the checkpoints may still name.
         self._deleted: set[TopicPartition] = set()
         # Directories that belong to no topic and could not be renamed.
+        self.has_forgotten = False
+        """Whether logs that are gone were taken out of the checkpoints, which are not synced yet: the answers of a new log of
+        such a name wait for it. Whoever sees to that sets it back."""
         self._in_the_way: set[TopicPartition] = set()
 
     @property
@@ -280,10 +283,14 @@ class LogDirectory:
         """
         run(self.checkpoint())
         self._write_first_dirty()
+        self.has_forgotten = True
         self._deleted.clear()
         for known in (self._recovery_points, self._log_starts, self._first_dirty):
             for key in known.keys() - self.logs.keys():
                 del known[key]
+
+    def checkpoint_paths(self) -> list[str]:
+        return [f"{self.path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY)]
 
     def _write_first_dirty(self) -> None:
         first_dirty = {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset}

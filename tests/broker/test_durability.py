@@ -8,7 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from storage.filesystem import Damaged
+from storage.log_dir import LOG_STARTS, RECOVERY_POINTS
 from storage.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -283,3 +286,16 @@ def test_what_is_remembered_of_a_log_goes_with_it(world: World) -> None:
     perform(world, "delete t")
     gc.collect()
     assert len(broker.commit._newest) == remembered - 1
+
+
+def test_a_new_topic_of_an_old_name_waits_for_checkpoints_that_have_forgotten_the_old_one(world: World, fs: Slow) -> None:
+    """A power cut would bring back the old log's start, and hide what the new one holds below it."""
+    for command in ("topic t", "A = init", "produce A t"):
+        perform(world, command)
+    with world.broker.connect() as client:  # type: ignore[attr-defined]
+        client.call(DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)])], 1_000))
+        client.call(DeleteTopicsRequest([DeleteTopicState("t")], [], 1_000))
+    fs.synced.clear()
+    perform(world, "topic t")
+    perform(world, "produce A t")
+    assert {f"/data/{name}" for name in (LOG_STARTS, RECOVERY_POINTS)} <= set(fs.synced)
