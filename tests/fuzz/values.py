@@ -12,9 +12,9 @@ from tests.fuzz.encoding import Tree, children, requests
 from tests.fuzz.vocabulary import BAD_NAMES, GROUPS, INTERNAL, TOPICS, TRANSACTIONAL_IDS, Cast, Vocabulary
 
 BITS = {"int8": 8, "int16": 16, "uint16": 17, "int32": 32, "uint32": 33, "int64": 64}
-MANY = (50, 200, 2_000) * 3 + (20_000,)
+MANY = (50, 200, 2_000, 20_000)
 """Elements of an array that is meant to be large."""
-MOST_ELEMENTS = (100,) * 80 + (4_000,) * 2 + (40_000,)
+MOST_ELEMENTS = (100,) * 40 + (4_000, 40_000)
 """Elements of all arrays of one request together, but for the first of each: few mostly, so that many requests are made."""
 CONFIGS = {
     "cleanup.policy": ("delete", "compact", "compact,delete", "", "none", "delete,delete"),
