@@ -16,6 +16,7 @@ from protocol.errors import Code, KafkaError
 from storage.cleaning import Interrupted, filthiest
 from storage.filesystem import SyncFailed
 from storage.log import Log
+from storage.settling import settle
 from storage.steps import Steps
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Housekeeping:
         yield from directory.checkpoint()
         self._broker.disk.accepted(directory.path)
         try:
-            yield from directory.settle(list(directory.logs.values()), partial(disk_refused, self._broker.disk))
+            yield from settle(list(directory.logs.values()), partial(disk_refused, self._broker.disk))
         except SyncFailed as error:
             self._broker.disk_failed(error)
 

@@ -43,12 +43,13 @@ def write_offsets(fs: Filesystem, path: str, offsets: dict[tuple[str, int], int]
 class LeaderEpochs:
     """Where each leader epoch starts (LeaderEpochFileCache); epochs and offsets both grow."""
 
-    __slots__ = ("_entries", "_fs", "_path")
+    __slots__ = ("_entries", "_fs", "_is_behind", "_path")
 
     def __init__(self, fs: Filesystem, directory: str) -> None:
         self._fs = fs
         self._path = f"{directory}/{LEADER_EPOCH_FILE}"
         self._entries: list[tuple[int, int]] = []
+        self._is_behind = False
 
     def load(self) -> None:
         """Take over the file; one that is damaged is made again from the batches."""
@@ -72,20 +73,22 @@ class LeaderEpochs:
             return
         self._replace([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
 
+    def restore(self, epoch: int, start_offset: int) -> None:
+        """A start has found a batch of ``epoch`` in the log. The file follows as soon as the disk takes it."""
+        self._believe([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
+
     def truncate_end(self, log_end_offset: int) -> None:
+        """Forget what begins at the end of the log. The file follows as soon as the disk takes it."""
         kept = [e for e in self._entries if e[1] < log_end_offset]
         if kept != self._entries:
-            self._replace(kept)
+            self._believe(kept)
 
     def truncate_start(self, log_start_offset: int) -> None:
         """Forget epochs that end before the log starts; the one that covers the start then starts there."""
         at = bisect_right([offset for _, offset in self._entries], log_start_offset) - 1
         if at > 0 or (at == 0 and self._entries[0][1] < log_start_offset):
             kept = [(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]]
-            # A full disk must not keep a log from giving room back. A start makes good what the file lacks.
-            with suppress(OSError):
-                self._replace(kept)
-            self._entries = kept
+            self._believe(kept)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Largest known epoch at or below ``epoch`` and where it ends; (-1, -1) where nothing is known."""
@@ -104,11 +107,22 @@ class LeaderEpochs:
         at = bisect_right([start for _, start in self._entries], offset) - 1
         return self._entries[at][0] if at >= 0 else -1
 
+    def flush(self) -> None:
+        """Write the file where the disk refused to take it. Raises OSError."""
+        if self._is_behind:
+            self._replace(self._entries)
+
+    def _believe(self, entries: list[tuple[int, int]]) -> None:
+        """A full disk must not keep a log out of service, nor from giving room back: `flush` makes good what the file lacks."""
+        self._entries, self._is_behind = entries, True
+        with suppress(OSError):
+            self._replace(entries)
+
     def _replace(self, entries: list[tuple[int, int]]) -> None:
         """Write the file, then believe it: a refused write leaves both as they were."""
         lines = ["0", str(len(entries)), *(f"{epoch} {offset}" for epoch, offset in entries)]
         self._fs.write_file(self._path, ("\n".join(lines) + "\n").encode())
-        self._entries = entries
+        self._entries, self._is_behind = entries, False
 
 
 def topic_id_text(topic_id: bytes) -> str:

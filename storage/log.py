@@ -268,9 +268,7 @@ class Log:
     def _start_at(self, offset: int) -> None:
         self.log_start_offset = offset
         self.producers.drop_open_before(offset)
-        # Epochs from before the start do no harm, and go with the next that can be written.
-        with suppress(OSError):
-            self.epochs.truncate_start(offset)
+        self.epochs.truncate_start(offset)
 
     def delete_old(self, now_ms: int, at_most: int) -> list[str]:
         """Apply retention by time, by size and by log start to some segments; the renamed files, to be unlinked later.
@@ -372,18 +370,27 @@ class Log:
     # end
 
     def settled(self) -> tuple[list[str], int]:
-        """Files that no append touches any more and that may not be on the disk yet, and the recovery point once they are."""
+        """Files that no append touches any more and that may not be on the disk yet, and the recovery point once they are.
+
+        Raises OSError where what a start has made anew cannot be written.
+        """
         at = self.segment_at(self.recovery_point)
         done = self.segments[at:-1]
         if not done:
             return [], self.recovery_point
+        for segment in done:
+            if segment.is_behind:
+                segment.flush_indexes()
         return [f.path for s in done for f in s.files() if f.size], self.active.base_offset
 
     def flush(self) -> None:
         """Bring every file up to date and to the disk; moves the recovery point."""
-        for segment in self.segments[self.segment_at(self.recovery_point) :]:
-            segment.flush_indexes()
-            segment.sync()
+        unsynced_from = self.segment_at(self.recovery_point)
+        for at, segment in enumerate(self.segments):
+            if at >= unsynced_from or segment.is_behind:
+                segment.flush_indexes()
+                segment.sync()
+        self.epochs.flush()
         self.recovery_point = self.log_end_offset
 
     def close(self) -> None:

@@ -11,11 +11,12 @@ from protocol.primitives import NO_UUID
 from storage.checkpoints import read_offsets, read_partition_metadata, write_offsets
 from storage.cleaning import Cleaned, Dirty, clean
 from storage.config import LogConfig
-from storage.filesystem import Filesystem, SyncFailed, described, sync_file
+from storage.filesystem import Filesystem, described
 from storage.identity import META_FILE, NOT_OURS, DirectoryError
 from storage.log import Log
 from storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, TopicPartition, parse_directory_name
 from storage.recovery import Report, open_log
+from storage.settling import settle
 from storage.steps import Pace, Steps, run
 
 LOCK_FILE = ".lock"
@@ -27,10 +28,6 @@ FIRST_DIRTY = "cleaner-offset-checkpoint"
 
 SEGMENTS_AT_ONCE = 20
 """That retention takes from a log in one step, at four files each."""
-
-
-def _raised(_: Log, error: OSError) -> None:
-    raise error
 
 
 class LogDirectory:
@@ -299,52 +296,11 @@ class LogDirectory:
     def _write_recovery_points(self) -> None:
         write_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}", self._written(lambda log: log.recovery_point))
 
-    def settle(self, logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised) -> Steps[None]:
-        """Sync the segments of ``logs`` that no append touches any more, and move their recovery points.
-
-        ``on_refused`` hears of a log whose files could not be opened: its recovery point stays, the others are synced all the
-        same. Raises `SyncFailed`.
-        """
-        settled, pace = [], Pace()
-        for log in logs:
-            files, point = log.settled()
-            if files and not log.is_failed and not log.is_offline:
-                settled.append((log, files, point))
-            if pace.is_over(1):
-                yield None
-        if not settled:
-            return
-
-        refused: dict[Log, OSError] = {}
-
-        def sync() -> None:
-            for log, files, _ in settled:
-                try:
-                    self._sync(files)
-                except SyncFailed:
-                    raise
-                except OSError as error:
-                    refused[log] = error
-
-        yield sync
-        for log, _, point in settled:
-            if log in refused:
-                if not log.is_deleted:
-                    on_refused(log, refused[log])
-            else:
-                log.recovery_point = max(log.recovery_point, point)
-
-    def _sync(self, files: list[str]) -> None:
-        for path in files:
-            # Retention may have taken it meanwhile.
-            with suppress(FileNotFoundError):
-                sync_file(self.fs, path)
-
     def clean(self, dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
         """Compact a log. Raises `Interrupted`, `SyncFailed` and other OSErrors, and `KafkaError` for one that cannot be read."""
         log = dirty.log
         # A start takes gaps above the recovery point for losses. So the recovery point moves past the segments first.
-        yield from self.settle([log])
+        yield from settle([log])
         self._write_recovery_points()
         try:
             done = yield from clean(dirty, now_ms, buffer_bytes)
@@ -375,6 +331,12 @@ class LogDirectory:
         """Give the directory up as it is: what a start that fails does."""
         for log in self.logs.values():
             log.abandon()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """From now on another broker may have the directory: a timer that still fires must write nothing into it."""
+        for log in self.logs.values():
+            log.is_failed = True
         self.fs.unlock(self._lock)
 
     def close(self) -> list[str]:
@@ -406,5 +368,5 @@ class LogDirectory:
         if is_whole:
             clean = f"{self.path}/{CLEAN_FILE}"
             tried(lambda: self.fs.write_file(clean, b'{"version":0,"brokerEpoch":0}'), CLEAN_FILE)
-        self.fs.unlock(self._lock)
+        self._let_go()
         return unwritten

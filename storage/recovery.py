@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from storage import snapshot
-from storage.filesystem import Filesystem
+from storage.filesystem import Filesystem, is_damage
 from storage.log import Log
 from storage.segment import (
     CLEANED_SUFFIX,
@@ -59,6 +59,7 @@ def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log
     log.epochs.truncate_end(log.log_end_offset)
     log.epochs.truncate_start(log.log_start_offset)
     report.history = _rebuild_producers(log, recovered)
+    _write_indexes(log)
     return report
 
 
@@ -125,7 +126,6 @@ def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int
             continue
         recovered.append(at)
         report.segments_recovered += 1
-        segment.txn_index.clear()
         next_offset, reason = segment.recover(log.config.index_interval_bytes)
         # Compaction leaves gaps, but only below a recovery point that it sets before; one of 0 may have got lost.
         may_have_gaps = below_point or (log.config.is_compacted and recovery_point == 0)
@@ -184,10 +184,25 @@ def _rebuild_producers(log: Log, recovered: list[int]) -> TransactionHistory:
             if header.last_offset < position:
                 continue
             if header.leader_epoch > log.epochs.latest:
-                log.epochs.assign(header.leader_epoch, header.base_offset)
+                log.epochs.restore(header.leader_epoch, header.base_offset)
             completed = history.apply(header, raw)
             if completed is not None and completed.is_aborted and at in remade:
                 lso = producers.last_stable_offset_after(completed)
-                segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
+                segment.txn_index.restore(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
     producers.drop_open_before(log.log_start_offset)
     return history
+
+
+def _write_indexes(log: Log) -> None:
+    """Bring the files to what was made anew, if the disk has room: a full one takes no log out of service. Raises `Damaged`.
+
+    What is not written now is written when the segment is settled, when the log is closed, or before the next abort.
+    """
+    try:
+        for segment in log.segments[:-1]:
+            if segment.is_behind:
+                segment.flush_indexes()
+        log.active.txn_index.flush()
+    except OSError as error:
+        if is_damage(error):
+            raise

@@ -54,6 +54,7 @@ class Segment:
         "base_offset",
         "created_ms",
         "first_timestamp_ms",
+        "is_behind",
         "log",
         "max_timestamp_ms",
         "max_timestamp_offset",
@@ -72,6 +73,8 @@ class Segment:
         self.max_timestamp_ms = -1
         self.max_timestamp_offset = base_offset
         self._bytes_since_index = 0
+        self.is_behind = False
+        """Whether a start has made the indexes anew and their files lack some of it."""
         self.log: File = fs.open(self.path(LOG_SUFFIX))
         self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX_SUFFIX), base_offset)
@@ -126,8 +129,11 @@ class Segment:
             file.cut_surplus()
         if self.log.size:
             self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
+        # A segment without time index entries is recovered by the next start, so they come last.
+        self.txn_index.flush()
         self.offset_index.flush()
         self.time_index.flush()
+        self.is_behind = False
 
     def sync(self) -> None:
         self.log.sync()
@@ -211,12 +217,15 @@ class Segment:
         return True
 
     def recover(self, index_interval_bytes: int) -> tuple[int, str | None]:
-        """Check every batch, cut the log at the first bad one, rebuild the indexes.
+        """Check every batch, cut the log at the first bad one, rebuild the indexes in memory; the one of transactions is empty.
 
         Returns the next offset and, where something was cut, what was wrong.
         """
-        self.offset_index.clear()
+        # The time index goes first: without it the next start does this again, wherever this one is killed.
         self.time_index.clear()
+        self.offset_index.clear()
+        self.txn_index.clear()
+        self.is_behind = True
         self.max_timestamp_ms, self.max_timestamp_offset = -1, self.base_offset
         self.first_timestamp_ms = -1
         self._bytes_since_index = 0

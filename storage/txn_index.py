@@ -24,6 +24,10 @@ class AbortedTxn(msgspec.Struct, gc=False, frozen=True):
     last_stable_offset: int
 
 
+def _packed(entry: AbortedTxn) -> bytes:
+    return _ENTRY.pack(0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
+
+
 class TxnIndex:
     """The file exists only where a transaction was aborted in the segment."""
 
@@ -63,8 +67,19 @@ class TxnIndex:
 
     def append(self, entry: AbortedTxn) -> None:
         """Write the entry at once: the LSO may pass the marker only when this is in the file."""
-        self._file.append(_ENTRY.pack(0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset))
+        self.flush()
+        self._file.append(_packed(entry))
         self._entries.append(entry)
+
+    def restore(self, entry: AbortedTxn) -> None:
+        """Add an entry that a start has found in the log; `flush` writes it, which a full disk may refuse for a while."""
+        self._entries.append(entry)
+
+    def flush(self) -> None:
+        """Write what is not in the file yet. Raises OSError, and may be called again."""
+        unwritten = self._entries[self.stored :]
+        if unwritten:
+            self._file.append(b"".join(map(_packed, unwritten)))
 
     def take_back(self) -> None:
         """Remove the last entry again: the marker that it belongs to was refused by the disk."""

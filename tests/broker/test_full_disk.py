@@ -83,6 +83,24 @@ def test_a_full_disk_refuses_and_housekeeping_goes_on(broker: SimulatedBroker, d
     assert perform(world, "delete_records t before=1").startswith("NONE")
 
 
+@pytest.mark.entry("STO-21", "RDC-08")
+def test_a_start_on_a_full_disk_serves_all_that_is_there(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+    for command in ("topic t", "A = init x", "produce A t", "abort A", "produce A t", "commit A", "produce A t"):
+        perform(world, command)
+    disk.refuse_everything()
+    perform(world, "kill")
+    assert not any(partition.log.is_offline for partition in broker.broker.partitions)
+    assert perform(world, "read t") == "a2"
+    assert perform(world, "produce A t once") == "KAFKA_STORAGE_ERROR"
+    assert directory_code(world) == 56
+    disk.refuse_nothing()
+    broker.sleep(5_000)
+    assert directory_code(world) == 0
+    assert perform(world, "abort A").startswith("NONE")
+    perform(world, "kill")
+    assert perform(world, "read t") == "a2"
+
+
 def test_one_line_says_that_it_is_full_and_one_that_it_is_not(
     broker: SimulatedBroker, disk: FaultyFilesystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

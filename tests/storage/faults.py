@@ -83,5 +83,6 @@ class FaultyFilesystem(MemoryFilesystem):
         super().unlink(path)
 
     def make_dir(self, path: str) -> None:
-        self.write("make_dir", path)
+        if self.is_dir(path) is None:
+            self.write("make_dir", path)
         super().make_dir(path)

@@ -13,6 +13,7 @@ from storage.checkpoints import LEADER_EPOCH_FILE, write_offsets
 from storage.log import Log
 from storage.log_dir import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS, RECOVERY_POINTS, LogDirectory
 from storage.memory_filesystem import MemoryFilesystem
+from storage.settling import settle
 from storage.steps import run
 from storage.txn_index import AbortedTxn
 from tests.storage.logs import NOW_MS, SMALL, end, put, state
@@ -77,7 +78,7 @@ def test_a_damaged_checkpoint_counts_as_none(fs: MemoryFilesystem, damage: Calla
     for _ in range(60):
         put(log)
     log.delete_records(5)
-    run(directory.settle([log]))
+    run(settle([log]))
     run(directory.checkpoint())
     before = state(log)
     for name in (RECOVERY_POINTS, LOG_STARTS):
