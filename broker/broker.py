@@ -294,6 +294,8 @@ class Broker:
         self.is_stopping = True
         self.housekeeping.stop()
         self.stepping.stop()
+        if self.commit is not None:
+            self.commit.stop()
         self._close_listeners()
         self.connections.close_all("the broker stops")
         self.disk.close()

@@ -70,6 +70,7 @@ class GroupCommit:
         self._waiting: list[Waiter] = []
         self._round: _Round | None = None
         self._is_scheduled = False
+        self._is_stopped = False
         self.has_failed = False
         self.rounds = 0
 
@@ -92,8 +93,18 @@ class GroupCommit:
         self._dirty[path] = 0
         self._new_directories.add(directory)
 
+    def stop(self) -> None:
+        """Begin no further round, and call back nobody: the directory is about to be closed, and may be another broker's then.
+
+        A round that is under way syncs files and changes nothing.
+        """
+        self._is_stopped = True
+        self._waiting.clear()
+
     def then(self, waiter: Waiter) -> None:
         """Call back when all that is written by now is on disk: at once where it is."""
+        if self._is_stopped:
+            return
         if self.has_failed:
             waiter(False)
         elif self._dirty:
@@ -112,7 +123,7 @@ class GroupCommit:
 
     def _begin(self) -> None:
         self._is_scheduled = False
-        if self._round is not None or not self._dirty:
+        if self._round is not None or not self._dirty or self._is_stopped:
             return
         this = self._round = _Round(self._dirty, self._new_directories, self._waiting)
         self._dirty, self._new_directories, self._waiting = {}, set(), []
@@ -138,6 +149,8 @@ class GroupCommit:
     def _synced(self, error: BaseException | None) -> None:
         this, self._round = self._round, None
         assert this is not None
+        if self._is_stopped:
+            return
         if isinstance(error, OSError) and is_shortage(error):
             self._try_again(this, error)
             return

@@ -11,9 +11,10 @@ import pytest
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from storage.filesystem import Damaged
-from storage.log_dir import LOG_STARTS, RECOVERY_POINTS
+from storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
 from storage.memory_filesystem import MemoryFilesystem
-from tests.scenarios.play import perform
+from tests.scenarios.play import cut_up, perform
+from tests.scenarios.verbs import VERBS
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker
 
@@ -100,9 +101,6 @@ def test_one_round_serves_all_that_wait(world: World) -> None:
     for name in "ABCDE":
         perform(world, f"{name} = init")
     clients = [world.connect() for _ in range(5)]
-    from tests.scenarios.play import cut_up
-    from tests.scenarios.verbs import VERBS
-
     before = rounds(world)
     sent = []
     env = world.broker.env  # type: ignore[attr-defined]
@@ -114,6 +112,30 @@ def test_one_round_serves_all_that_wait(world: World) -> None:
     env.settle()
     assert [ask.show(client.receive(what)) for client, ask, what in sent] == [f"NONE @{n}" for n in range(5)]  # type: ignore[union-attr]
     assert rounds(world) - before == 1
+
+
+@pytest.mark.entry("STO-18", "STO-05")
+@pytest.mark.parametrize("turns", range(6))
+def test_a_round_that_outlives_the_stop_brings_about_nothing(world: World, fs: Slow, turns: int) -> None:
+    """The directory is closed, and may be another broker's: no marker is written, no further round begins."""
+    for command in ("topic t", "A = init x", "produce A t"):
+        perform(world, command)
+    broker: SimulatedBroker = world.broker  # type: ignore[assignment]
+    env = broker.env
+    settle, env.settle = env.settle, lambda: None  # type: ignore[method-assign]
+    ask = VERBS["commit"](world, cut_up("commit A", {}))
+    world.client.send(ask.request, ask.version)  # type: ignore[union-attr]
+    for _ in range(turns):
+        if env._soon:
+            env._soon.popleft()()
+    broker.stop()
+    left, rounds_done = dict(fs.files), rounds(world)
+    assert CLEAN_FILE in {path.rpartition("/")[2] for path in left}
+    env.settle = settle  # type: ignore[method-assign]
+    env.advance(60_000)
+    assert dict(fs.files) == left
+    assert rounds(world) == rounds_done
+    broker.start()
 
 
 @pytest.mark.entry("STO-20")
@@ -152,9 +174,6 @@ def test_a_topic_may_be_deleted_while_it_is_synced(world: World, fs: Slow, monke
     for command in ("topic t", "topic u", "A = init"):
         perform(world, command)
     client = world.connect()
-    from tests.scenarios.play import cut_up
-    from tests.scenarios.verbs import VERBS
-
     ask = VERBS["produce"](world, cut_up("produce A t", {}))
     client.send(ask.request, ask.version)  # type: ignore[union-attr]
     world.broker.broker.cluster.delete_topic("t")  # type: ignore[attr-defined]
