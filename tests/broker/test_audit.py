@@ -68,6 +68,7 @@ histories = given(st.sampled_from(sorted(SET_UPS)), st.lists(steps, min_size=10,
 searching = settings(deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.heavy
 @settings(searching, max_examples=40)
 @histories
 def test_every_torn_transaction_is_named_and_no_whole_one(set_up: str, commands: list[Step], data: st.DataObject) -> None:

@@ -127,12 +127,14 @@ def of_groups(log: Log, *, everything: bool) -> object:
     return groups, {g: shard.offsets.of_group(g) for g in shard.offsets.groups}, shard.offsets.pending
 
 
+@pytest.mark.heavy
 @settings(deadline=None, max_examples=60)
 @given(logs(transactions()))
 def test_transactions_are_those_of_a_whole_replay(log: Log) -> None:
     assert of_transactions(log, everything=False) == of_transactions(log, everything=True)
 
 
+@pytest.mark.heavy
 @settings(deadline=None, max_examples=60)
 @given(logs(offsets()))
 def test_offsets_are_those_of_a_whole_replay(log: Log) -> None:

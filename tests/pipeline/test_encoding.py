@@ -31,6 +31,7 @@ def decoded(batches: list[Encoded]) -> list[Any]:
     return [(r.key, r.value, list(r.headers)) for batch in batches for r in DefaultRecordBatch(batch.data)]
 
 
+@pytest.mark.heavy
 @settings(deadline=None, max_examples=150)
 @given(st.lists(row, min_size=1, max_size=60), st.integers(0, 4), st.integers(100, 2_000), st.data())
 def test_what_is_written_is_read(rows: list[Any], codec: int, batch_bytes: int, data: Any) -> None:
@@ -59,6 +60,7 @@ def test_batches_are_as_large_as_they_may_be(size: int) -> None:
     assert [batch.records for batch in alone] == [1, 1, 1]
 
 
+@pytest.mark.heavy
 @given(st.lists(st.integers(-(1 << 62), 1 << 62), min_size=1))
 def test_varints(values: list[int]) -> None:
     assert varints(np.array(values, np.int64)).to_pylist() == [uvarint((v << 1) ^ (v >> 63)) for v in values]

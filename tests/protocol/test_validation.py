@@ -218,6 +218,7 @@ def costs(raw: bytes) -> tuple[float, int]:
     return min(longest), peak
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
 def test_a_bomb_costs_no_memory_and_does_not_hold_the_loop(codec: int) -> None:
     slowest, peak = costs(packed([record(value=bytes(40 * MIB))], codec))
