@@ -31,7 +31,7 @@ log = structlog.get_logger("partition")
 
 
 def storage_error(storage: Log, error: OSError) -> KafkaError:
-    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{storage.topic}-{storage.partition}: {described(error)}")
+    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{storage.name}: {described(error)}")
 
 
 def disk_refused(disk: DiskHealth, storage: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:

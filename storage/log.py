@@ -47,6 +47,7 @@ class Log:
     ) -> None:
         self.fs = fs
         self.directory = directory
+        self.name = f"{topic}-{partition}"
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
@@ -71,7 +72,7 @@ class Log:
         self._checked_ms = 0
 
     def __repr__(self) -> str:
-        return f"Log({self.topic}-{self.partition})"
+        return f"Log({self.name})"
 
     @property
     def is_offline(self) -> bool:
@@ -195,12 +196,13 @@ class Log:
     def check_online(self) -> None:
         """Raises KAFKA_STORAGE_ERROR."""
         if self.offline_reason is not None:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} is offline: {self.offline_reason}")
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {self.offline_reason}")
 
     def _check_sound(self) -> None:
-        self.check_online()
+        if self.offline_reason is not None:
+            self.check_online()
         if self.is_failed:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition} has failed")
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.name} has failed")
 
     def check_directory(self) -> None:
         """Raises `Damaged` where what is not a directory is in its place: files are never written behind a link."""

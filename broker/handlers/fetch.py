@@ -52,7 +52,7 @@ def handle(context: Context, request: FetchRequest) -> FetchResponse | Later | S
         count += len(topic.partitions)
         if count > PARTITIONS_AT_ONCE:
             return fetch.start()
-    session = fetch.known_session()
+    session = fetch.known_session() if request.session_id != NO_SESSION else None
     if session is not None and len(session.partitions) > PARTITIONS_AT_ONCE:
         return fetch.start()
     return run(fetch.start())
@@ -242,8 +242,9 @@ class Fetch:
 
     def _count_read(self, size_bytes: int) -> None:
         """What this fetch has read counts among the answers of all while others have their turn."""
-        self._responses.read(size_bytes - self._counted_bytes)
-        self._counted_bytes = size_bytes
+        if size_bytes != self._counted_bytes:
+            self._responses.read(size_bytes - self._counted_bytes)
+            self._counted_bytes = size_bytes
 
     def _read_all(self) -> Steps[bool]:
         """Read every partition; whether the answer should go out now."""

@@ -222,7 +222,7 @@ def _rules(context: Context, partition: Partition) -> Rules:
     log, now_ms = partition.log, context.broker.env.now_ms()
     config = log.config
     return Rules(
-        partition=f"{log.topic}-{log.partition}",
+        partition=log.name,
         keys_wanted=config.is_compacted,
         is_append_time=config.is_append_time,
         earliest_ms=now_ms - config.message_timestamp_before_max_ms,

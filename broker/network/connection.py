@@ -55,7 +55,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_open = False
         self._is_reading = True
         self._is_handling = False
-        self._holds = Hold(0)
+        self._holds = 0
         self._written_bytes = 0
         self._is_charged = False
         self._has_unsent = False
@@ -140,7 +140,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # holds
 
-    def _hold(self, reason: Hold) -> None:
+    def _hold(self, reason: int) -> None:
         self._holds |= reason
         if self._is_reading and self._is_open and self._transport is not None:
             self._is_reading = False
@@ -149,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
             # It is not the client's fault that nothing more of its request arrives.
             self._charge()
 
-    def _release(self, reason: Hold) -> None:
+    def _release(self, reason: int) -> None:
         """One reason is gone; where it was the last, requests are handled and read again."""
         if self._holds & reason:
             self._holds &= ~reason
@@ -181,6 +181,9 @@ class Connection(asyncio.BufferedProtocol):
     def _settle(self) -> None:
         """The requests handled so far are done with: keep what is unread in as little memory as it needs."""
         frames = self._frames
+        if not (frames.unread_bytes or frames.own_bytes or self._is_charged or len(self._answers)):
+            frames.settle()
+            return
         is_unfinished = bool(frames.unread_bytes and not self._holds)
         if is_unfinished:
             # The beginning of a frame. Its buffer grows with it, as far as there is memory.
@@ -210,9 +213,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while not self._holds and (frame := frames.next()) is not None:
                 self._request(frame)
-                if not self._is_open:
+                if not frames.unread_bytes or not self._is_open:
                     break
-                if frames.unread_bytes and not self._holds:
+                if not self._holds:
                     # Several requests came together: time and answers are watched after each.
                     began_ms = began_ms or self._broker.env.monotonic_ms()
                     self._make_way(began_ms)
@@ -400,7 +403,8 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(b"".join(out))
         else:
             transport.writelines(merged(out))
-        self._note_unsent()
+        if self._has_unsent or transport.get_write_buffer_size() > SMALL_BYTES:
+            self._note_unsent()
 
     def _note_unsent(self) -> None:
         """Count what the client has not taken, where it is worth counting."""

@@ -213,7 +213,7 @@ def test_inflating_waits_for_memory(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     memory = simulated.broker.inflating
     run(memory.take(memory.limit_bytes))
-    raw = bytes(build_batch([(b"k", b"v")] * 9_000, simulated.now_ms(), compression=ZSTD))
+    raw = bytes(build_batch([(b"k", b"v")] * 12_000, simulated.now_ms(), compression=ZSTD))
     waiting = [handled(simulated, request("t", {0: raw})) for _ in range(3)]
     pauses = [next(steps) for steps in waiting]
     assert all(isinstance(pause, Pause) for pause in pauses), "they cost nothing while they wait"
@@ -241,7 +241,7 @@ def test_a_bomb_among_the_coordinators_records_does_not_keep_the_broker_from_sta
 
 def test_what_is_inflated_is_a_metric(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
-    send(simulated, "t", bytes(build_batch([(b"k", b"v" * 1_000)] * 9_000, simulated.now_ms(), compression=ZSTD)))
+    send(simulated, "t", bytes(build_batch([(b"k", b"v" * 1_000)] * 12_000, simulated.now_ms(), compression=ZSTD)))
     samples = {s.name: s.value for metric in collect(simulated.broker) for s in metric.samples}
     assert samples["ottla_inflated_bytes_total"] > 9_000_000
     assert samples["ottla_inflating_memory_bytes"] == 0

@@ -14,7 +14,7 @@ from protocol.errors import Code, KafkaError
 from protocol.inflating import Allowance
 from protocol.record_stream import LARGE_RECORD_BYTES, RecordStream, zigzag
 from protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header
-from protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
+from protocol.validation import BLAMED_AT_ONCE, RecordsRefused, Rules, check_in_steps, check_records
 from storage.steps import run
 from tests.scenarios.batches import batch, record
 
@@ -185,6 +185,16 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_decode
     assert refused(check, packed([record()], count=2**31 - 1), rules()).code is Code.INVALID_RECORD
     assert refused(check, packed([record()], ZSTD, count=2**31 - 1), rules()).code is Code.MESSAGE_TOO_LARGE
     assert refused(check, packed([record()], ZSTD, count=2), rules()).code is Code.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+def test_many_records_with_a_fault_are_looked_at_again_in_steps(codec: int) -> None:
+    """Blame takes several times as long as praise; the first look counts for nothing."""
+    raw = packed([record(delta=i, key=None) for i in range(BLAMED_AT_ONCE + 1)], codec)
+    header, allowance = read_header(raw), Allowance(LIMIT_BYTES)
+    assert check_records(raw, header, rules(keys_wanted=True), allowance) is None
+    assert allowance.left_bytes == LIMIT_BYTES
+    assert check_records(raw, header, rules(), allowance) == NOW_MS
 
 
 def test_the_errors_of_a_batch_are_bounded() -> None:
