@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from broker.api import Context, Declaration
-from broker.handlers.each import Handled, made
+from broker.handlers.each import Handled, counted_by_name
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -24,15 +22,11 @@ def handle(context: Context, request: CreatePartitionsRequest) -> Handled[Create
 
 
 def _in_steps(context: Context, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
-    asked = request.topics
-    counts = yield from made(lambda: Counter(topic.name for topic in asked), len(asked))
-    topics = yield from made(lambda: {topic.name: topic for topic in asked}, len(asked))
-
     results, pace = [], Pace(begun=True)
-    for topic in topics.values():
+    for topic, times in (yield from counted_by_name(request.topics)):
         if pace.is_over(CREATE_WORK):
             yield None
-        if counts[topic.name] > 1:
+        if times > 1:
             # Refused once, and the topic stays as it is.
             results.append(CreatePartitionsTopicResult(topic.name, Code.INVALID_REQUEST, "Duplicate topic name."))
         else:

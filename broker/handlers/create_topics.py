@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from broker.api import Context, Declaration
 from broker.cluster import PARTITIONS_AT_ONCE
 from broker.config.definitions import ConfigError
 from broker.config.topics import validate_all
 from broker.handlers.config_changes import check_count
 from broker.handlers.configs import topic_entries
-from broker.handlers.each import Handled, made
+from broker.handlers.each import Handled, counted_by_name
 from protocol.errors import Code, KafkaError
 from protocol.messages.create_topics import (
     CreatableTopic,
@@ -31,16 +29,12 @@ def handle(context: Context, request: CreateTopicsRequest) -> Handled[CreateTopi
 
 
 def _in_steps(context: Context, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
-    asked = request.topics
-    counts = yield from made(lambda: Counter(topic.name for topic in asked), len(asked))
-    topics = yield from made(lambda: {topic.name: topic for topic in asked}, len(asked))
-
     results, pace = [], Pace(begun=True)
-    for topic in topics.values():
+    for topic, times in (yield from counted_by_name(request.topics)):
         if pace.is_over(CREATE_WORK):
             yield None
         try:
-            if counts[topic.name] > 1:
+            if times > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
             results.append((yield from _create(context, topic, request.validate_only)))
         except KafkaError as error:

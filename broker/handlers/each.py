@@ -6,8 +6,9 @@ requests run between two steps; each item finds things as they are then, as if i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from storage.steps import Pace, Steps, begun
 
@@ -40,6 +41,25 @@ def made(make: Callable[[], T], count: int) -> Steps[T]:
     results: list[T] = []
     yield lambda: results.append(make())
     return results[0]
+
+
+class Named(Protocol):
+    """What a request names."""
+
+    name: str
+
+
+NamedItem = TypeVar("NamedItem", bound=Named)
+
+
+def counted_by_name(asked: list[NamedItem]) -> Steps[list[tuple[NamedItem, int]]]:
+    """Each name's last entry, in the order of the first ones, and how often it is named: naming a topic twice is an error."""
+
+    def count() -> list[tuple[NamedItem, int]]:
+        times = Counter(item.name for item in asked)
+        return [(item, times[name]) for name, item in {item.name: item for item in asked}.items()]
+
+    return made(count, len(asked))
 
 
 def for_each(
