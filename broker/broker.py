@@ -111,7 +111,7 @@ class Broker:
                 await self._listen(endpoint)
             self._serve_metrics()
         except BaseException:
-            self._close_listeners()
+            self._end_work()
             if self._last_stop != "crash":
                 # All is loaded: the next start need not take a port that was in use for a crash.
                 self.directory.close()
@@ -291,12 +291,8 @@ class Broker:
         """Take no more requests, write everything down, mark the directory clean."""
         if self.is_stopping:
             return
-        self.is_stopping = True
         self.housekeeping.stop()
-        self.stepping.stop()
-        if self.commit is not None:
-            self.commit.stop()
-        self._close_listeners()
+        self._end_work()
         self.connections.close_all("the broker stops")
         self.disk.close()
         unwritten = self.directory.close()
@@ -305,6 +301,14 @@ class Broker:
         if len(unwritten) > UNWRITTEN_TOLD:
             log.error("more_not_written", count=len(unwritten))
         log.info("broker_stopped", unexpected_errors=self.unexpected_errors)
+
+    def _end_work(self) -> None:
+        """Take nothing new, and let nothing go on by itself: the directory is about to be closed."""
+        self.is_stopping = True
+        self.stepping.stop()
+        if self.commit is not None:
+            self.commit.stop()
+        self._close_listeners()
 
     def _close_listeners(self) -> None:
         for _, listening in self._listening:

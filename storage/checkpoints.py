@@ -43,16 +43,17 @@ def write_offsets(fs: Filesystem, path: str, offsets: dict[tuple[str, int], int]
 class LeaderEpochs:
     """Where each leader epoch starts (LeaderEpochFileCache); epochs and offsets both grow."""
 
-    __slots__ = ("_entries", "_fs", "_is_behind", "_path")
+    __slots__ = ("_entries", "_fs", "_is_unwritten", "_path")
 
     def __init__(self, fs: Filesystem, directory: str) -> None:
         self._fs = fs
         self._path = f"{directory}/{LEADER_EPOCH_FILE}"
         self._entries: list[tuple[int, int]] = []
-        self._is_behind = False
+        # Whether the disk has refused the file.
+        self._is_unwritten = False
 
     def load(self) -> None:
-        """Take over the file; one that is damaged is made again from the batches."""
+        """Take over the file; one that is damaged is made again from the batches that the start reads."""
         try:
             entries = [line.split(" ") for line in _lines(self._fs.read_file(self._path)) or []]
             self._entries = [(int(epoch), int(offset)) for epoch, offset in entries]
@@ -109,12 +110,12 @@ class LeaderEpochs:
 
     def flush(self) -> None:
         """Write the file where the disk refused to take it. Raises OSError."""
-        if self._is_behind:
+        if self._is_unwritten:
             self._replace(self._entries)
 
     def _believe(self, entries: list[tuple[int, int]]) -> None:
         """A full disk must not keep a log out of service, nor from giving room back: `flush` makes good what the file lacks."""
-        self._entries, self._is_behind = entries, True
+        self._entries, self._is_unwritten = entries, True
         with suppress(OSError):
             self._replace(entries)
 
@@ -122,7 +123,7 @@ class LeaderEpochs:
         """Write the file, then believe it: a refused write leaves both as they were."""
         lines = ["0", str(len(entries)), *(f"{epoch} {offset}" for epoch, offset in entries)]
         self._fs.write_file(self._path, ("\n".join(lines) + "\n").encode())
-        self._entries, self._is_behind = entries, False
+        self._entries, self._is_unwritten = entries, False
 
 
 def topic_id_text(topic_id: bytes) -> str:

@@ -21,9 +21,10 @@ _TIME_ENTRY = Struct(">qi")
 class OffsetIndex:
     """Relative offset -> file position, one entry about every ``index.interval.bytes``."""
 
-    __slots__ = ("_base", "_file", "_offsets", "_positions", "_written")
+    __slots__ = ("_base", "_file", "_fs", "_offsets", "_positions", "_written")
 
     def __init__(self, fs: Filesystem, path: str, base_offset: int) -> None:
+        self._fs = fs
         self._file: File = fs.open(path)
         self._base = base_offset
         self._offsets = array("i")
@@ -88,9 +89,11 @@ class OffsetIndex:
         return self._positions[at] if at >= 0 else 0
 
     def clear(self) -> None:
+        """Forget all entries. The file goes: Apache Kafka, and who reads the files of a broker at work, take it for sound."""
         self._offsets, self._positions, self._written = array("i"), array("i"), 0
-        if self._file.size:
-            self._file.truncate(0)
+        self._file.close()
+        self._fs.unlink(self._file.path)
+        self._file = self._fs.open(self._file.path)
 
     def flush(self) -> None:
         """Write what is not in the file yet; an empty index is an empty file, never none."""

@@ -20,7 +20,9 @@ from storage.checkpoints import LeaderEpochs, write_partition_metadata
 from storage.config import LogConfig
 from storage.filesystem import Damaged, Filesystem
 from storage.producer_state import ProducerState
+from storage.retention import expired_count
 from storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
+from storage.steps import Steps, run
 from storage.txn_index import AbortedTxn
 
 FILE_CHECK_MS = 1_000
@@ -285,7 +287,7 @@ class Log:
             return []
         gone = 0
         if "delete" in self.config.cleanup_policy:
-            gone = max(self._by_time(now_ms), self._by_size())
+            gone = expired_count(self.segments, self.config, self.high_watermark, self.log_end_offset, now_ms)
         while gone < len(self.segments) - 1 and self.segments[gone + 1].base_offset <= self.log_start_offset:
             gone += 1
         if gone == 0:
@@ -329,33 +331,6 @@ class Log:
         retired, self._retired = self._retired, []
         return retired
 
-    def _deletable(self) -> int:
-        """Segments whose every record lies below the high watermark."""
-        count = sum(1 for s in self.segments[1:] if s.base_offset <= self.high_watermark)
-        return count + (1 if self.log_end_offset <= self.high_watermark else 0)
-
-    def _by_time(self, now_ms: int) -> int:
-        if self.config.retention_ms < 0:
-            return 0
-        gone = 0
-        for segment in self.segments[: self._deletable()]:
-            largest = segment.max_timestamp_ms if segment.max_timestamp_ms >= 0 else segment.created_ms
-            if now_ms - largest <= self.config.retention_ms:
-                break
-            gone += 1
-        return gone
-
-    def _by_size(self) -> int:
-        if self.config.retention_bytes < 0:
-            return 0
-        surplus, gone = self.size_bytes - self.config.retention_bytes, 0
-        for segment in self.segments[: self._deletable()]:
-            if surplus < segment.size_bytes:
-                break
-            surplus -= segment.size_bytes
-            gone += 1
-        return gone
-
     def replace(self, old: list[Segment], cleaned: Segment) -> None:
         """Put a cleaned segment, which is on the disk, in the place of neighbours; `take_retired` gives their renamed files.
 
@@ -374,25 +349,38 @@ class Log:
     def settled(self) -> tuple[list[str], int]:
         """Files that no append touches any more and that may not be on the disk yet, and the recovery point once they are.
 
-        Raises OSError where what a start has made anew cannot be written.
+        `write_rebuilt` comes before: what is below the recovery point is trusted.
         """
         at = self.segment_at(self.recovery_point)
         done = self.segments[at:-1]
         if not done:
             return [], self.recovery_point
-        for segment in done:
-            if segment.is_behind:
-                segment.flush_indexes()
         return [f.path for s in done for f in s.files() if f.size], self.active.base_offset
+
+    def write_rebuilt(self) -> Steps[None]:
+        """Write what a start has made anew and the disk had no room for. Raises OSError, and may be called again.
+
+        The files of a segment below the recovery point are trusted as soon as it has a time index again. So its aborted
+        transactions are on the disk before.
+        """
+        self.epochs.flush()
+        for segment in [segment for segment in self.segments if segment.is_behind]:
+            if segment not in self.segments:
+                # Compaction or retention has taken it meanwhile.
+                continue
+            segment.txn_index.flush()
+            if segment is not self.active:
+                if segment.txn_index.stored:
+                    yield segment.sync_transactions
+                segment.flush_indexes()
+            yield None
 
     def flush(self) -> None:
         """Bring every file up to date and to the disk; moves the recovery point."""
-        unsynced_from = self.segment_at(self.recovery_point)
-        for at, segment in enumerate(self.segments):
-            if at >= unsynced_from or segment.is_behind:
-                segment.flush_indexes()
-                segment.sync()
-        self.epochs.flush()
+        run(self.write_rebuilt())
+        for segment in self.segments[self.segment_at(self.recovery_point) :]:
+            segment.flush_indexes()
+            segment.sync()
         self.recovery_point = self.log_end_offset
 
     def close(self) -> None:

@@ -334,7 +334,7 @@ class LogDirectory:
         self._let_go()
 
     def _let_go(self) -> None:
-        """From now on another broker may have the directory: a timer that still fires must write nothing into it."""
+        """From now on another broker may have the directory: a timer that still fires must append nothing to its logs."""
         for log in self.logs.values():
             log.is_failed = True
         self.fs.unlock(self._lock)

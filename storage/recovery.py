@@ -18,6 +18,7 @@ from storage.segment import (
     Segment,
     parse_file_name,
 )
+from storage.steps import run
 from storage.transaction_history import TransactionHistory
 from storage.txn_index import AbortedTxn
 
@@ -59,7 +60,7 @@ def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log
     log.epochs.truncate_end(log.log_end_offset)
     log.epochs.truncate_start(log.log_start_offset)
     report.history = _rebuild_producers(log, recovered)
-    _write_indexes(log)
+    _write_rebuilt(log)
     return report
 
 
@@ -126,26 +127,31 @@ def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int
             continue
         recovered.append(at)
         report.segments_recovered += 1
-        next_offset, reason = segment.recover(log.config.index_interval_bytes)
+        next_offset, size_bytes, reason = segment.recover(log.config.index_interval_bytes)
         # Compaction leaves gaps, but only below a recovery point that it sets before; one of 0 may have got lost.
         may_have_gaps = below_point or (log.config.is_compacted and recovery_point == 0)
         if reason is None and not is_last and not may_have_gaps and next_offset < log.segments[at + 1].base_offset:
             # A power cut took the end of this segment exactly between two batches.
             reason = f"{segment.path(LOG_SUFFIX)} ends at offset {next_offset}, before the next segment begins"
         if reason is not None:
-            _cut_after(log, at, next_offset, reason, report)
+            _cut_after(log, at, next_offset, size_bytes, reason, report)
             break
     return recovered
 
 
-def _cut_after(log: Log, at: int, next_offset: int, reason: str, report: Report) -> None:
-    """Nothing behind a bad batch can be trusted: later segments go (UnifiedLog.deleteProducerSnapshots, LogLoader.recoverLog)."""
+def _cut_after(log: Log, at: int, next_offset: int, size_bytes: int, reason: str, report: Report) -> None:
+    """Nothing behind a bad batch can be trusted: later segments go (UnifiedLog.deleteProducerSnapshots, LogLoader.recoverLog).
+
+    The bad batch itself goes last. Wherever this is interrupted, the next start finds it, cuts again and tells of it.
+    """
     doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
     report.losses.append(reason if not doomed else f"{reason}; {len(doomed)} later segments removed")
-    for segment in doomed:
+    for segment in reversed(doomed):
         for path in segment.mark_deleted():
             log.fs.unlink(path)
     _drop_snapshots(log, next_offset)
+    if size_bytes < log.segments[at].log.size:
+        log.segments[at].log.truncate(size_bytes)
 
 
 def _drop_snapshots(log: Log, behind: int) -> None:
@@ -193,16 +199,13 @@ def _rebuild_producers(log: Log, recovered: list[int]) -> TransactionHistory:
     return history
 
 
-def _write_indexes(log: Log) -> None:
-    """Bring the files to what was made anew, if the disk has room: a full one takes no log out of service. Raises `Damaged`.
+def _write_rebuilt(log: Log) -> None:
+    """Bring to the files what was made anew, if the disk has room: a full one takes no log out of service. Raises `Damaged`.
 
-    What is not written now is written when the segment is settled, when the log is closed, or before the next abort.
+    The rest is written before the log's segments are settled, and when it is closed.
     """
     try:
-        for segment in log.segments[:-1]:
-            if segment.is_behind:
-                segment.flush_indexes()
-        log.active.txn_index.flush()
+        run(log.write_rebuilt())
     except OSError as error:
         if is_damage(error):
             raise

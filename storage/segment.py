@@ -6,12 +6,13 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from protocol.primitives import Buffer
 from protocol.records import HEADER_BYTES, MIN_BATCH_LENGTH, BatchHeader, crc_is_valid, read_header
 from storage.checkpoints import MAX_OFFSET
 from storage.config import LogConfig
-from storage.filesystem import File, Filesystem
+from storage.filesystem import File, Filesystem, sync_dir, sync_file
 from storage.indexes import OffsetIndex, TimeIndex
 from storage.txn_index import TxnIndex
 
@@ -41,6 +42,14 @@ def parse_file_name(name: str, suffix: str) -> int | None:
     if parts is None or parts[2] != suffix or int(parts[1]) > MAX_OFFSET:
         return None
     return int(parts[1])
+
+
+class Recovered(NamedTuple):
+    """What is sound of a segment: up to which offset and byte, and what is wrong behind it, if anything is."""
+
+    next_offset: int
+    size_bytes: int
+    reason: str | None
 
 
 class Segment:
@@ -74,7 +83,7 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self._bytes_since_index = 0
         self.is_behind = False
-        """Whether a start has made the indexes anew and their files lack some of it."""
+        """Whether a start has made the indexes anew, and their files may lack some of it."""
         self.log: File = fs.open(self.path(LOG_SUFFIX))
         self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX_SUFFIX), base_offset)
@@ -134,6 +143,12 @@ class Segment:
         self.offset_index.flush()
         self.time_index.flush()
         self.is_behind = False
+
+    def sync_transactions(self) -> None:
+        """Bring the aborted-transaction index to the disk; it may run beside the event loop."""
+        with suppress(FileNotFoundError):
+            sync_file(self._fs, self.txn_index.file.path)
+            sync_dir(self._fs, self._directory)
 
     def sync(self) -> None:
         self.log.sync()
@@ -216,10 +231,10 @@ class Segment:
             return False
         return True
 
-    def recover(self, index_interval_bytes: int) -> tuple[int, str | None]:
-        """Check every batch, cut the log at the first bad one, rebuild the indexes in memory; the one of transactions is empty.
+    def recover(self, index_interval_bytes: int) -> Recovered:
+        """Check every batch up to the first bad one, rebuild the indexes in memory; the one of transactions is empty.
 
-        Returns the next offset and, where something was cut, what was wrong.
+        The log is left as it is: `cut` takes away what is bad.
         """
         # The time index goes first: without it the next start does this again, wherever this one is killed.
         self.time_index.clear()
@@ -241,8 +256,7 @@ class Segment:
             valid, next_offset = position + header.size_bytes, header.next_offset
         if valid < self.log.size:
             reason = f"{reason or 'no whole batch'} at byte {valid} of {self.log.path}"
-            self.log.truncate(valid)
-        return next_offset, reason
+        return Recovered(next_offset, valid, reason)
 
     def last_next_offset(self) -> int:
         """The offset after the last batch, found from the last index entry."""

@@ -31,11 +31,14 @@ def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised
     for log in logs:
         if not log.is_failed and not log.is_offline:
             try:
-                files, point = log.settled()
+                yield from log.write_rebuilt()
+            except SyncFailed:
+                raise
             except OSError as error:
                 on_refused(log, error)
             else:
-                if files:
+                files, point = log.settled()
+                if files and not log.is_failed and not log.is_offline:
                     settled.append((log, files, point))
         if pace.is_over(1):
             yield None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -14,6 +16,7 @@ from storage.memory_filesystem import MemoryFilesystem
 from storage.recovery import open_log
 from storage.settling import settle
 from storage.steps import run
+from storage.txn_index import AbortedTxn, TxnIndex
 from tests.storage.faults import FaultyFilesystem
 from tests.storage.logs import NOW_MS, Logs, end, put, state
 
@@ -80,6 +83,15 @@ def test_a_start_needs_no_room_and_a_clean_stop_brings_the_files_up_to_date(lost
     assert known(again) == ended
 
 
+def killed_at(fs: FaultyFilesystem, nth: int, start: Callable[[], object]) -> bool:
+    """Begin to ``start``, and be killed after ``nth`` operations; whether it came so far."""
+    last = fs.writes + nth
+    fs.refuses = lambda number, kind, path: number > last
+    with suppress(OSError):
+        start()
+    return fs.refused > 0
+
+
 @pytest.mark.entry("STO-06", "STO-01", "RDC-08")
 @pytest.mark.parametrize("broken", [".txnindex", ".timeindex", ".index", ""])
 @pytest.mark.parametrize("is_below_the_recovery_point", [True, False])
@@ -94,15 +106,102 @@ def test_a_start_that_is_killed_is_made_good_by_the_next(broken: str, is_below_t
         left.write_file(path, left.files[path] + b"\1")
     for nth in range(MOST_STEPS_OF_A_START):
         fs = on(left)
-        fs.refuse_the(nth)
-        with suppress(OSError):
-            opened(fs, recovery_point=point)
+        was_killed = killed_at(fs, nth, partial(opened, fs, recovery_point=point))
         killed = fs.copy()
+        assert not missing_aborts(killed, log), f"killed at step {nth}: Apache Kafka takes an index for whole"
         assert known(opened(killed, recovery_point=point)) == expected, f"killed at step {nth}"
-        if not fs.refused:
+        if not was_killed:
             break
     else:
         pytest.fail("a start without an end")
+
+
+def missing_aborts(fs: Filesystem, log: Log) -> set[tuple[int, int]]:
+    """What the files lack that Apache Kafka takes for sound: those beside an offset index (LogSegment.sanityCheck)."""
+    lacking: set[tuple[int, int]] = set()
+    for base, entries in _trusted(fs):
+        of_the_segment = next(list(s.txn_index) for s in log.segments if s.base_offset == base)
+        lacking |= {(e.producer_id, e.first_offset) for e in of_the_segment} - {(e.producer_id, e.first_offset) for e in entries}
+    return lacking
+
+
+def _trusted(fs: Filesystem) -> Iterator[tuple[int, list[AbortedTxn]]]:
+    names = fs.list_dir(DIRECTORY)
+    bases = [int(name.partition(".")[0]) for name in names if name.endswith(".log")]
+    for base in bases[:-1]:
+        if f"{base:020}.index" in names:
+            index = TxnIndex(fs, f"{DIRECTORY}/{base:020}.txnindex")
+            if index.load(base):
+                yield base, list(index)
+
+
+@pytest.mark.entry("STO-04", "STO-12")
+@pytest.mark.parametrize("is_compacted", [True, False])
+def test_a_cut_that_is_interrupted_is_made_and_told_of_again(is_compacted: bool) -> None:
+    config = LogConfig(segment_bytes=700, index_interval_bytes=100, cleanup_policy=("compact",) if is_compacted else ("delete",))
+    left = written()
+    path = sorted(path for path in left.files if path.endswith(".log"))[1]
+    left.write_file(path, left.files[path][:-1] + bytes([left.files[path][-1] ^ 1]))
+
+    def cut(fs: Filesystem) -> tuple[int, list[int], bool]:
+        log = Logs(fs, DIRECTORY).new(config)
+        report = open_log(log, NOW_MS, clean=False)
+        return log.log_end_offset, [segment.base_offset for segment in log.segments], bool(report.losses)
+
+    end_offset, bases, is_told = cut(on(left))
+    assert is_told
+    is_cut = False
+    for nth in range(4 * MOST_STEPS_OF_A_START):
+        fs = on(left)
+        was_killed = killed_at(fs, nth, partial(cut, fs))
+        is_cut = is_cut or len(fs.files[path]) < len(left.files[path])
+        assert cut(on(fs.copy())) == (end_offset, bases, not is_cut), f"killed at step {nth}"
+        if not was_killed:
+            break
+    else:
+        pytest.fail("a start without an end")
+    assert is_cut
+
+
+@pytest.mark.entry("STO-13")
+def test_the_recovery_point_moves_past_no_epoch_that_is_in_no_file() -> None:
+    fs = on(written())
+    expected = opened(on(written())).epochs.entries
+    fs.unlink(f"{DIRECTORY}/leader-epoch-checkpoint")
+    fs.refuse_everything()
+    log = opened(fs)
+    fs.refuse_nothing()
+    run(settle([log]))
+    assert log.recovery_point == log.active.base_offset
+    assert opened(on(fs.copy()), recovery_point=log.recovery_point).epochs.entries == expected
+
+
+@pytest.mark.entry("STO-18", "RDC-08")
+def test_aborted_transactions_are_on_the_disk_before_their_segment_is_trusted() -> None:
+    """A power cut may keep one new file and lose another."""
+    left = written()
+    log = opened(left)
+    expected, point = known(log), log.log_end_offset
+    log.close()
+    path = next(path for path in sorted(left.files) if path.endswith(".txnindex"))
+    left.write_file(path, left.files[path] + b"\1")
+
+    class Ordered(FaultyFilesystem):
+        def sync_file(self, path: str) -> None:
+            super().sync_file(path)
+            order.append(path)
+
+        def write(self, kind: str, path: str) -> None:
+            super().write(kind, path)
+            if kind == "append" and path.endswith(".timeindex"):
+                order.append(path)
+
+    order: list[str] = []
+    fs = Ordered()
+    for name, content in left.files.items():
+        fs.write_file(name, content)
+    assert known(opened(fs, recovery_point=point)) == expected
+    assert order[:2] == [path, path.replace(".txnindex", ".timeindex")]
 
 
 @pytest.mark.entry("STO-11", "RDC-08")
