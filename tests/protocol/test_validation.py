@@ -16,7 +16,7 @@ from protocol.record_stream import LARGE_RECORD_BYTES, RecordStream, zigzag
 from protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header
 from protocol.validation import BLAMED_AT_ONCE, RecordsRefused, Rules, check_in_steps, check_records
 from storage.steps import run
-from tests.scenarios.batches import batch, record
+from tests.scenarios.batches import batch, record, varint
 
 NOW_MS = 1_700_000_000_000
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -243,3 +243,13 @@ def test_tiny_records_cost_no_memory_and_do_not_hold_the_loop(codec: int) -> Non
     slowest, peak = costs(raw)
     assert slowest < STEP_S
     assert peak < 8 * MIB
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+@pytest.mark.parametrize(("count", "headers"), [(1, 500_000), (20, 25_000), (20_000, 25)])
+def test_records_that_are_all_headers_do_not_hold_the_loop(codec: int, count: int, headers: int) -> None:
+    """A header takes two bytes, and more time than any other two of a record."""
+    raw = packed([record(delta=i, headers=varint(headers) + b"\0\1" * headers) for i in range(count)], codec)
+    assert check_records(raw, read_header(raw), rules(), Allowance(LIMIT_BYTES)) is None
+    assert costs(raw)[0] < 2 * STEP_S
