@@ -12,7 +12,7 @@ import pytest
 
 from tests.mutants.mutants import MUTANTS, Mutant
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("protocol", "storage", "coordinator", "broker", "ottla", "tools", "tests")

@@ -18,7 +18,7 @@ from pipeline.wire import Cluster as Wire
 from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01")]
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java, pytest.mark.entry("PIP-01")]
 
 SHAPE = Shape(30_000, malformed_share=0.02)
 
