@@ -20,8 +20,9 @@ _COMMON = {
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "500",
 }
-_QUICK_RESTART = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
-"""After a kill the controller holds the old broker for alive until its session is over."""
+_QUICK_RESTART = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "200"}
+"""After a kill the controller holds the old broker for alive until its session is over. With one second a broker on a busy machine
+loses it while it starts: its partitions get another leader epoch, and a client's request is carried out twice."""
 _TWO_PHASE = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
 _SHORT_IDS = {
     "transactional.id.expiration.ms": "1500",
