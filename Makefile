@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: run pipeline serve test test-fast test-all conformance mutants kills chaos crash-nightly fuzz oracle lint generate benchmark soak clean
+.PHONY: run pipeline serve test test-fast test-all conformance mutants kills chaos crash-nightly search fuzz oracle lint generate benchmark soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -43,6 +43,10 @@ conformance: $(VENV)/.test
 # Many more crash states than CI has time for.
 crash-nightly: $(VENV)/.test
 	CRASH_STATES=50000 $(PYTEST) -q -m slow tests/crash
+
+# The property tests with examples that no run has seen before.
+search: $(VENV)/.test
+	$(PYTEST) -q -n 2 -m "not wire" --hypothesis-profile=searching tests/broker tests/pipeline tests/scenarios/test_model.py
 
 # Made-up requests against a broker in one process, or with OPTIONS=--sockets against one of its own; a seed does the same each time.
 fuzz: $(VENV)/.test

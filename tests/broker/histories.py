@@ -299,24 +299,28 @@ class Oracle:
             self.allowed.add(lost)
             if left is not None and left.is_whole:
                 self.required.add(lost)
+        # A decision that is still to be carried out: its markers may come once more, only records tell that something is behind it.
+        earlier = self._prepared.get(transaction.transactional_id)
+        is_behind = earlier is not None and transaction.began > earlier.began and where in earlier.partitions
         # Compaction may have taken the decision; that it was cut off is another thing.
         is_forgotten = transaction.decision >= self._left[transaction.home].next_offset
         if is_forgotten and self._is_left(where, marker):
             lost = ("ahead", pid, -1, where)
             self.allowed.add(lost)
             if self._pids.get(transaction.transactional_id) == pid and (transaction.commits or transaction.version == 2):
-                self.required.add(lost)
+                if not is_behind:
+                    self.required.add(lost)
                 # Of a marker in an older segment a start knows the epoch only.
                 if transaction.version == 1 and (marker or 0) < base_of(self._fs, where):
                     self._unread.add(lost)
-        # A decision that is still to be carried out, whose marker is there, and another transaction behind it.
-        earlier = self._prepared.get(transaction.transactional_id)
-        is_behind = earlier is not None and transaction.began > earlier.began and where in earlier.partitions
         if earlier is not None and is_behind and has_data and self._is_left(where, earlier.markers.get(where)):
-            self.allowed.add(("ahead", pid, -1, where))
+            lost = ("ahead", pid, -1, where)
+            self.allowed.add(lost)
             # Without the record before the decision nobody knows whose a marker of the same millisecond is.
             if self._is_left(earlier.home, earlier.ongoing):
-                self.required.add(("ahead", pid, -1, where))
+                self.required.add(lost)
+                if earlier.markers[where] < base_of(self._fs, where):
+                    self._unread.add(lost)
         is_open = bool(transaction.data.get(where)) and not self._is_left(where, marker)
         if is_open and (pid, where) not in self._known:
             # Where compaction has taken the records of what was aborted, a start knows by the producer snapshot that it is open.
