@@ -279,8 +279,12 @@ class Audit:
                     continue
                 producers = view.history.producers
                 entry = producers.entries.get(metadata.producer_id)
-                is_behind = entry is None or entry.epoch < metadata.producer_epoch
-                if is_behind and metadata.producer_id not in producers.open_txns:
+                # Its records bear the epoch before that of its end; what stands open at an older one is of an earlier transaction.
+                is_written = entry is not None and (
+                    entry.epoch >= metadata.producer_epoch
+                    or (entry.epoch == metadata.producer_epoch - 1 and metadata.producer_id in producers.open_txns)
+                )
+                if not is_written:
                     reason = f"it commits at epoch {metadata.producer_epoch}, and the partition has no record of it"
                     yield Lost(*where, metadata.producer_id, reason, metadata.transactional_id)
 

@@ -85,6 +85,19 @@ def test_a_coordinator_that_lost_its_decision_is_told_by_the_partitions(
     assert named(fs) == wanted
 
 
+def test_what_an_earlier_transaction_left_open_is_not_taken_for_records_of_the_one_that_commits() -> None:
+    fs = crashed("A = init whole", "produce A t", "commit A", "produce A t", "commit A")
+    cut(fs, "t-0", 3)
+    (coordinator,) = {p.split("/")[2] for p, raw in fs.files.items() if "__transaction_state" in p and p.endswith(".log") and raw}
+    cut(fs, coordinator, 1)
+    broker = SimulatedBroker({}, fs=fs).start()
+    assert [lost.reason for lost in broker.broker.torn] == [
+        "it was committed at epoch 1, and the partition has no marker of it",
+        "it commits at epoch 2, and the partition has no record of it",
+    ]
+    broker.close()
+
+
 def test_a_topic_that_was_made_again_lost_nothing() -> None:
     again = ("delete t", "wait 10", "topic t partitions=2", "N = init", "produce N t", "produce N t/1")
     assert named(crashed(*COMMITTED, *again)) == set()
