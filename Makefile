@@ -72,7 +72,7 @@ lint: $(VENV)/.test
 	$(BIN)/lint-imports --no-cache
 
 generate: $(VENV)/.test
-	$(BIN)/python -m protocol.codegen
+	$(BIN)/python -m ottla.protocol.codegen
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compare

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ottla import Broker
-from protocol.codec import decode_response_frame, request_frame
-from protocol.messages.metadata import MetadataRequest
+from ottla.protocol.codec import decode_response_frame, request_frame
+from ottla.protocol.messages.metadata import MetadataRequest
 from tools.kafka import ApacheKafka
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -20,13 +20,13 @@ from rich.progress import track
 from rich.table import Table
 
 from ottla import Broker
-from pipeline.generate import Shape, purchases
-from pipeline.jobs import shop
-from pipeline.jobs.export import ExportOptions, export
-from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
-from pipeline.session import session
-from pipeline.stream import Running, StreamOptions, read, source_options
-from pipeline.topics import create, fill
+from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.jobs import shop
+from ottla.pipeline.jobs.export import ExportOptions, export
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
+from ottla.pipeline.session import session
+from ottla.pipeline.stream import Running, StreamOptions, read, source_options
+from ottla.pipeline.topics import create, fill
 
 console = Console(stderr=True)
 

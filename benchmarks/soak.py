@@ -24,9 +24,9 @@ from rich.table import Table
 
 from benchmarks.brokers import cpu_s, memory_mib
 from ottla import Broker
-from protocol.codec import request_frame
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.metadata import MetadataRequest
+from ottla.protocol.codec import request_frame
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.metadata import MetadataRequest
 
 SAMPLE_S = 1.0
 TOLERANCE = 0.05

@@ -17,10 +17,10 @@ from rich.table import Table
 
 from benchmarks.brokers import memory_mib
 from ottla import Broker
-from protocol.errors import Code
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import build_batch
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
 from tests.raw import RawClient
 
 PARTITIONS_A_TOPIC = 100

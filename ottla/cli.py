@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from ottla import __version__, rooms
+from ottla import __version__
 from ottla.arguments import address, count, listener, port, seconds
 from ottla.process import INTERRUPTED_EXIT, end_on_sigterm, open_standard_streams
 
@@ -129,10 +129,9 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _serve(options: argparse.Namespace) -> int:
     end_on_sigterm()
-    rooms.enter()
-    from broker.config.definitions import ConfigError
-    from broker.config.sources import load, variable_near
-    from broker.main import run
+    from ottla.broker.config.definitions import ConfigError
+    from ottla.broker.config.sources import load, variable_near
+    from ottla.broker.main import run
 
     extra: dict[str, str] = {}
     if options.listen is not None:
@@ -159,7 +158,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _features(texts: list[str]) -> dict[str, int]:
-    from broker.cluster import SUPPORTED_FEATURES
+    from ottla.broker.cluster import SUPPORTED_FEATURES
 
     levels: dict[str, int] = {}
     for text in texts:
@@ -217,13 +216,12 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _pipeline(arguments: list[str]) -> int:
-    rooms.enter()
     try:
         if arguments[:1] == ["demo"]:
             from ottla.demo.pipeline import run
 
             return run(arguments[1:])
-        from pipeline.cli import main
+        from ottla.pipeline.cli import main
     except ModuleNotFoundError as missing:
         print(f"ottla pipeline needs {missing.name}: pip install 'ottla[pipeline]'", file=sys.stderr)
         return 1

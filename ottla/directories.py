@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from ottla import rooms
-
 BAR_WIDTH = 40
 NOT_WHOLE = 2
 
@@ -40,9 +38,9 @@ class Bar:
 
 def _carefully(work: Callable[[], int]) -> int:
     """Run it; what a person must mend becomes one line on stderr and the exit code 1."""
-    from protocol.errors import KafkaError
-    from storage.filesystem import described
-    from storage.identity import DirectoryError
+    from ottla.protocol.errors import KafkaError
+    from ottla.storage.filesystem import described
+    from ottla.storage.identity import DirectoryError
 
     try:
         return work()
@@ -56,9 +54,9 @@ def _carefully(work: Callable[[], int]) -> int:
 @contextlib.contextmanager
 def _held(directory: str) -> Iterator[None]:
     """Lock a directory against brokers, if it is one that brokers lock."""
-    from storage.identity import DirectoryError
-    from storage.log_dir import LOCK_FILE
-    from storage.real_filesystem import RealFilesystem
+    from ottla.storage.identity import DirectoryError
+    from ottla.storage.log_dir import LOCK_FILE
+    from ottla.storage.real_filesystem import RealFilesystem
 
     fs = RealFilesystem()
     if not fs.list_dir(directory):
@@ -75,9 +73,8 @@ def _held(directory: str) -> Iterator[None]:
 
 def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
-    rooms.enter()
-    from broker.graduation import carry_out, check, hand_over, plan
-    from storage.real_filesystem import RealFilesystem
+    from ottla.broker.graduation import carry_out, check, hand_over, plan
+    from ottla.storage.real_filesystem import RealFilesystem
 
     fs = RealFilesystem()
 
@@ -105,7 +102,7 @@ def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, 
 
 
 def _report(found: object, say: Callable[[str], None]) -> None:
-    from broker.graduation import Plan
+    from ottla.broker.graduation import Plan
 
     assert isinstance(found, Plan)
     topics = found.state.topics.values()
@@ -128,11 +125,10 @@ def _advise(node_id: int, directory: str, say: Callable[[str], None]) -> None:
 
 def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
-    rooms.enter()
-    from broker.adoption import carry_out, plan
-    from broker.env import RealEnv
-    from storage.checkpoints import topic_id_text
-    from storage.identity import Identity
+    from ottla.broker.adoption import carry_out, plan
+    from ottla.broker.env import RealEnv
+    from ottla.storage.checkpoints import topic_id_text
+    from ottla.storage.identity import Identity
 
     env = RealEnv()
 
@@ -154,10 +150,9 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
 
 def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when every transaction is whole, 2 when one is not or cannot be read, 1 when the directory cannot be."""
-    rooms.enter()
-    from broker.directory_audit import audit as look
-    from broker.directory_audit import size_bytes
-    from storage.real_filesystem import RealFilesystem
+    from ottla.broker.directory_audit import audit as look
+    from ottla.broker.directory_audit import size_bytes
+    from ottla.storage.real_filesystem import RealFilesystem
 
     fs = RealFilesystem(read_only=True)
 
@@ -188,8 +183,8 @@ def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
 @contextlib.contextmanager
 def _quiet(directory: str) -> Iterator[None]:
     """Nobody writes into the directory meanwhile: a broker has the lock for as long as it runs. Nothing is written here."""
-    from storage.identity import DirectoryError
-    from storage.log_dir import LOCK_FILE
+    from ottla.storage.identity import DirectoryError
+    from ottla.storage.log_dir import LOCK_FILE
 
     lock = Path(directory, LOCK_FILE)
     if not lock.exists():
@@ -209,9 +204,9 @@ def _quiet(directory: str) -> Iterator[None]:
 
 def _only_files(directory: str) -> None:
     """Raises `DirectoryError` where a log is no plain file: a pipe would never end, and a link may lead anywhere."""
-    from storage.identity import DirectoryError
-    from storage.names import parse_directory_name
-    from storage.segment import LOG_SUFFIX
+    from ottla.storage.identity import DirectoryError
+    from ottla.storage.names import parse_directory_name
+    from ottla.storage.segment import LOG_SUFFIX
 
     for partition in Path(directory).iterdir():
         if parse_directory_name(partition.name) is None:

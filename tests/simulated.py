@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
-from broker.broker import Broker
-from broker.config.settings import BrokerConfig
-from broker.network.connection import Connection
-from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from protocol.codec import decode_response_frame, request_frame
-from storage.filesystem import Filesystem
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.broker.broker import Broker
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.network.connection import Connection
+from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.codec import decode_response_frame, request_frame
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.raw import Closed, api_key, newest
 
 START_MS = 1_700_000_000_000

@@ -11,13 +11,15 @@ import pytest
 ROOT = Path(__file__).parent.parent
 OUTSIDE = {"time", "os", "socket", "random", "uuid", "secrets", "subprocess", "threading"}
 DOORS = {
-    "broker/env.py": {"time", "os", "socket", "uuid"},
-    "broker/metrics/server.py": {"socket", "threading"},
-    "storage/real_filesystem.py": {"os"},
+    "ottla/broker/env.py": {"time", "os", "socket", "uuid"},
+    "ottla/broker/metrics/server.py": {"socket", "threading"},
+    "ottla/storage/real_filesystem.py": {"os"},
 }
 """The only modules of the broker's rooms that may reach the outside world."""
 MAX_LINES = 420
-ROOMS = ("protocol", "storage", "coordinator", "broker")
+ROOMS = tuple(f"ottla/{name}" for name in ("protocol", "storage", "coordinator", "broker"))
+LINKS = ("broker", "coordinator", "pipeline", "protocol", "storage")
+"""Folders of the package that the top level names as well."""
 
 
 def sources(*rooms: str) -> list[Path]:
@@ -40,23 +42,34 @@ def test_the_world_comes_in_through_env(path: Path) -> None:
     assert imported(path) & OUTSIDE <= allowed
 
 
-@pytest.mark.parametrize("path", sources(*ROOMS, "ottla", "tools", "benchmarks"), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", sources("ottla", "tools", "benchmarks"), ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_file_can_be_held_in_mind(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MAX_LINES
 
 
+@pytest.mark.parametrize("name", LINKS)
+def test_the_top_level_names_the_folders_of_the_package(name: str) -> None:
+    assert (ROOT / name).readlink() == Path("ottla") / name
+
+
+@pytest.mark.parametrize("path", sources("ottla", "tests", "tools", "benchmarks"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_is_imported_through_the_links(path: Path) -> None:
+    """A module has one name, that in the package: under two there would be two of each class."""
+    assert not imported(path) & set(LINKS)
+
+
 def test_each_api_has_one_declaration_in_a_file_of_its_own() -> None:
-    from broker.api import SERVED, declaration
+    from ottla.broker.api import SERVED, declaration
 
     for key, module in SERVED.items():
         assert declaration(key).key == key
-        text = (ROOT / "broker" / "handlers" / f"{module}.py").read_text()
+        text = (ROOT / "ottla" / "broker" / "handlers" / f"{module}.py").read_text()
         assert text.count("Declaration(") == 1
         assert re.match(r'"""\w+, version', text), f"{module} does not say what it serves"
 
 
 def test_advertised_versions_are_those_of_apache_kafka() -> None:
-    from broker.api import offered_versions
+    from ottla.broker.api import offered_versions
 
     # Asked from Apache Kafka 4.3.1.
     kafka = {
@@ -70,7 +83,7 @@ def test_advertised_versions_are_those_of_apache_kafka() -> None:
 
 
 def test_every_honoured_setting_is_known_to_kafka() -> None:
-    from broker.config.definitions import broker_definitions
-    from broker.config.settings import HONOURED, OWN_DEFAULTS
+    from ottla.broker.config.definitions import broker_definitions
+    from ottla.broker.config.settings import HONOURED, OWN_DEFAULTS
 
     assert set(broker_definitions()) >= HONOURED | set(OWN_DEFAULTS)

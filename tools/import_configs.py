@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 
 from tools import kafka
 
-FOLDER = Path(__file__).parent.parent / "broker" / "config"
+FOLDER = Path(__file__).parent.parent / "ottla" / "broker" / "config"
 KEYS_HEAD = (
     f"# From Apache Kafka {kafka.KAFKA_VERSION}'s config definitions by tools/import_configs.py. Of each line:\n"
     "# scope name type default rule [synonyms]\n"

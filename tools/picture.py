@@ -19,7 +19,7 @@ def main(what: str) -> int:
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=False, color_system="truecolor")
     if what == "pipeline":
         from ottla.demo.pipeline import run as pipeline
-        from pipeline import cli
+        from ottla.pipeline import cli
 
         cli.console = cli.tables = console
         code = pipeline([])

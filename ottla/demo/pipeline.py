@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ottla.arguments import count
 from ottla.handle import Broker
-from pipeline.cli import main
-from pipeline.formats import FORMATS
+from ottla.pipeline.cli import main
+from ottla.pipeline.formats import FORMATS
 
 
 def run(arguments: list[str]) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
-from protocol.errors import Code
-from protocol.messages import alter_configs, incremental_alter_configs
-from protocol.messages.alter_configs import AlterConfigsRequest
-from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult
-from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.protocol.errors import Code
+from ottla.protocol.messages import alter_configs, incremental_alter_configs
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult
+from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 T, B = TOPIC_RESOURCE, BROKER_RESOURCE

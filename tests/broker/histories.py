@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from broker.audit import Lost
-from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinator.result import LogRecord
-from coordinator.transaction.metadata import from_record
-from coordinator.transaction.states import PREPARED, TxnState
-from protocol.records import BatchHeader, batches, read_marker, read_records
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.broker.audit import Lost
+from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.transaction.metadata import from_record
+from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.protocol.records import BatchHeader, batches, read_marker, read_records
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.simulated import DATA_DIR, SimulatedBroker

@@ -6,8 +6,8 @@ import random
 import time
 from collections.abc import Callable
 
-from broker.network.connection import Connection
-from storage.filesystem import Filesystem
+from ottla.broker.network.connection import Connection
+from ottla.storage.filesystem import Filesystem
 from tests.simulated import SimulatedBroker, SimulatedEnv
 
 LOOP_HELD_S = 0.020

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from broker.directory_audit import audit
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.broker.directory_audit import audit
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.broker.histories import PARTITIONS, SETTINGS, History, Oracle, active, cut, named
 from tests.simulated import DATA_DIR, SimulatedBroker
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.definitions import ConfigError
-from broker.config.settings import BrokerConfig
-from broker.config.sources import MAX_FILE_BYTES, from_environment, load, read_file, read_properties, variable_near
-from broker.config.topics import log_config, validate
-from broker.network.listener import client_endpoints, parse_endpoints
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.config.sources import MAX_FILE_BYTES, from_environment, load, read_file, read_properties, variable_near
+from ottla.broker.config.topics import log_config, validate
+from ottla.broker.network.listener import client_endpoints, parse_endpoints
 
 
 def test_properties_as_java_reads_them() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.api import Context
-from broker.handlers import describe_configs, incremental_alter_configs
-from protocol.errors import Code
-from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.messages.incremental_alter_configs import (
+from ottla.broker.api import Context
+from ottla.broker.handlers import describe_configs, incremental_alter_configs
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

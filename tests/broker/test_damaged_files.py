@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from broker.metrics.exposition import collect
-from protocol.errors import Code
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.create_topics import CreatableTopicConfig as Config
-from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.messages.offset_fetch import OffsetFetchRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import build_batch
-from storage.identity import META_FILE, DirectoryError
-from storage.log_dir import CLEAN_FILE, LOCK_FILE, RECOVERY_POINTS
-from storage.real_filesystem import RealFilesystem
-from storage.steps import run
+from ottla.broker.metrics.exposition import collect
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.create_topics import CreatableTopicConfig as Config
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
+from ottla.storage.identity import META_FILE, DirectoryError
+from ottla.storage.log_dir import CLEAN_FILE, LOCK_FILE, RECOVERY_POINTS
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.steps import run
 from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
 
 FIRST = "00000000000000000000.log"

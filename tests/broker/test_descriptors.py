@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.descriptors import RESERVE, share_out
-from storage.filesystem import Damaged
-from storage.real_filesystem import RealFilesystem
+from ottla.broker.descriptors import RESERVE, share_out
+from ottla.storage.filesystem import Damaged
+from ottla.storage.real_filesystem import RealFilesystem
 from tests.simulated import SimulatedBroker
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ottla.directories import NOT_WHOLE, audit, graduate
-from protocol.records import build_batch
-from storage.identity import DirectoryError
-from storage.log_dir import LogDirectory
-from storage.real_filesystem import RealFilesystem
+from ottla.protocol.records import build_batch
+from ottla.storage.identity import DirectoryError
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.real_filesystem import RealFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.groups import ForgottenTopic
-from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from protocol.errors import Code
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.broker.groups import ForgottenTopic
+from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from storage.filesystem import Damaged
-from storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.storage.filesystem import Damaged
+from ottla.storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import cut_up, perform
 from tests.scenarios.verbs import VERBS
 from tests.scenarios.world import World

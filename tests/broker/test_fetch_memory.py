@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.handlers.fetch import PARTITIONS_AT_ONCE, Fetch
-from broker.network.budgets import CHECK_MS, ResponseBudget
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import build_batch
+from ottla.broker.handlers.fetch import PARTITIONS_AT_ONCE, Fetch
+from ottla.broker.network.budgets import CHECK_MS, ResponseBudget
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
 from tests.raw import create
 from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
 

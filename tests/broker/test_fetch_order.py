@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from broker.fetch_sessions import Asked
-from broker.handlers.fetch import Fetch
-from protocol.errors import Code
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.primitives import NO_UUID
+from ottla.broker.fetch_sessions import Asked
+from ottla.broker.handlers.fetch import Fetch
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.primitives import NO_UUID
 from tests.raw import create
 from tests.simulated import SimulatedBroker, SimulatedClient
 

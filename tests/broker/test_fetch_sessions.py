@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from broker.fetch_sessions import Asked, FetchSessions
-from protocol.errors import Code, KafkaError
+from ottla.broker.fetch_sessions import Asked, FetchSessions
+from ottla.protocol.errors import Code, KafkaError
 
 A, B = (b"", "a", 0), (b"", "b", 0)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from broker import disk_health
-from broker.disk_health import DiskHealth
-from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.broker import disk_health
+from ottla.broker.disk_health import DiskHealth
+from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from protocol.errors import Code
-from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.incremental_alter_configs import (
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.primitives import Buffer
-from protocol.records import build_batch
-from storage.log_dir import CLEAN_FILE
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import build_batch
+from ottla.storage.log_dir import CLEAN_FILE
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.simulated import DATA_DIR, START_MS, SimulatedBroker, SimulatedClient
 
 BROKER, TOPIC = 4, 2

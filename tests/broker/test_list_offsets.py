@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from broker.api import Context
-from broker.handlers import list_offsets
-from protocol.errors import Code
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
-from protocol.records import LZ4, ZSTD, build_batch, compress, read_header, with_attributes
-from storage.log import Log
-from storage.steps import run
+from ottla.broker.api import Context
+from ottla.broker.handlers import list_offsets
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from ottla.protocol.records import LZ4, ZSTD, build_batch, compress, read_header, with_attributes
+from ottla.storage.log import Log
+from ottla.storage.steps import run
 from tests.raw import create
 from tests.scenarios.batches import batch, record
 from tests.simulated import SimulatedBroker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import io
 
-from broker.logs import Unfailing
+from ottla.broker.logs import Unfailing
 
 
 class Full(io.StringIO):

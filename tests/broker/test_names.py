@@ -6,23 +6,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.cluster import METADATA_TOPIC, ClusterState, Topic
-from coordinator.result import Result
-from protocol.errors import Code, KafkaError
-from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from protocol.records import build_batch
-from storage.checkpoints import write_partition_metadata
-from storage.identity import META_FILE
-from storage.memory_filesystem import MemoryFilesystem
-from storage.names import parse_directory_name
+from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState, Topic
+from ottla.coordinator.result import Result
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from ottla.protocol.records import build_batch
+from ottla.storage.checkpoints import write_partition_metadata
+from ottla.storage.identity import META_FILE
+from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.names import parse_directory_name
 from tests.simulated import DATA_DIR, START_MS, SimulatedBroker, SimulatedClient
 
 LOG = f"{DATA_DIR}/{METADATA_TOPIC}-0/00000000000000000000.log"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from broker.api import Context
-from broker.handlers import offset_fetch
-from coordinator.group.records import CommittedOffset
-from protocol.errors import Code
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.records import EndTxnMarker
+from ottla.broker.api import Context
+from ottla.broker.handlers import offset_fetch
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.protocol.records import EndTxnMarker
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker

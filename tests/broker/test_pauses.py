@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.groups import GROUPS_PER_STEP
-from coordinator.group.records import CommittedOffset, offset_record
-from coordinator.group.requests import GroupConfig
-from coordinator.group.shard import GroupShard
-from protocol.records import build_batch, check_produced
-from storage.cleaning import filthiest
-from storage.config import LogConfig
-from storage.log_dir import LogDirectory
-from storage.real_filesystem import RealFilesystem
-from storage.steps import Steps, run
+from ottla.broker.groups import GROUPS_PER_STEP
+from ottla.coordinator.group.records import CommittedOffset, offset_record
+from ottla.coordinator.group.requests import GroupConfig
+from ottla.coordinator.group.shard import GroupShard
+from ottla.protocol.records import build_batch, check_produced
+from ottla.storage.cleaning import filthiest
+from ottla.storage.config import LogConfig
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.steps import Steps, run
 
 pytestmark = pytest.mark.heavy
 

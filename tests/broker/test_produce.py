@@ -11,16 +11,16 @@ import pytest
 from crc32c import crc32c
 from msgspec import structs
 
-from broker.api import Context
-from broker.handlers import produce
-from broker.metrics.exposition import collect
-from protocol import records
-from protocol.errors import Code
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
-from protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header, renew_crc
-from storage.log import Log
-from storage.steps import Pause, Steps, run
+from ottla.broker.api import Context
+from ottla.broker.handlers import produce
+from ottla.broker.metrics.exposition import collect
+from ottla.protocol import records
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header, renew_crc
+from ottla.storage.log import Log
+from ottla.storage.steps import Pause, Steps, run
 from tests.raw import create
 from tests.scenarios.batches import batch, record
 from tests.simulated import SimulatedBroker

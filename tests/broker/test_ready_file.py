@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.definitions import ConfigError
-from broker.config.settings import BrokerConfig
-from broker.main import _serve
-from broker.ready_file import ReadyFile
-from storage.identity import DirectoryError
-from storage.log_dir import LOCK_FILE
-from storage.real_filesystem import RealFilesystem
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.main import _serve
+from ottla.broker.ready_file import ReadyFile
+from ottla.storage.identity import DirectoryError
+from ottla.storage.log_dir import LOCK_FILE
+from ottla.storage.real_filesystem import RealFilesystem
 
 READY = '{"event": "ready", "bootstrap": "127.0.0.1:9092"}\n'
 

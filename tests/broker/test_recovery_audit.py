@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.metrics.exposition import collect
-from protocol.records import batches
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.broker.metrics.exposition import collect
+from ottla.protocol.records import batches
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker
@@ -109,7 +109,7 @@ def test_a_clean_start_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
     broker = SimulatedBroker({}).start()
     broker.stop()
-    monkeypatch.setattr("broker.broker.look", fail)
+    monkeypatch.setattr("ottla.broker.broker.look", fail)
     broker.start()
     broker.close()
 

@@ -8,45 +8,45 @@ from typing import Any
 
 import pytest
 
-from broker.main import GC_THRESHOLDS
-from protocol.errors import Code
-from protocol.messages.add_partitions_to_txn import (
+from ottla.broker.main import GC_THRESHOLDS
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.messages.delete_groups import DeleteGroupsRequest
-from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.messages.describe_groups import DescribeGroupsRequest
-from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from protocol.messages.describe_transactions import DescribeTransactionsRequest
-from protocol.messages.end_txn import EndTxnRequest
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
-from protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
-from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.messages.offset_for_leader_epoch import (
+from ottla.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
+from ottla.protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.txn_offset_commit import (
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
+from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
 
 pytestmark = pytest.mark.heavy

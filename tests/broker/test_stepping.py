@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.stepping import ASIDE_AT_ONCE, TURN_MS, Stepping
-from storage.memory_filesystem import MemoryFilesystem
-from storage.steps import Steps
+from ottla.broker.stepping import ASIDE_AT_ONCE, TURN_MS, Stepping
+from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.steps import Steps
 from tests.simulated import START_MS, SimulatedEnv
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.disk_health import DiskHealth
-from broker.partitions import Partition
-from broker.runtime import Runtime
-from broker.stepping import Stepping
-from broker.superseded import all_batches, latest_batches
-from coordinator.group.group import Group
-from coordinator.group.records import (
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.partitions import Partition
+from ottla.broker.runtime import Runtime
+from ottla.broker.stepping import Stepping
+from ottla.broker.superseded import all_batches, latest_batches
+from ottla.coordinator.group.group import Group
+from ottla.coordinator.group.records import (
     OFFSET_KEY_VERSIONS,
     CommittedOffset,
     group_record,
@@ -22,16 +22,16 @@ from coordinator.group.records import (
     offset_record,
     offset_tombstone,
 )
-from coordinator.group.requests import GroupConfig
-from coordinator.group.shard import GroupShard
-from coordinator.result import LogRecord
-from coordinator.transaction.metadata import TXN_KEY_VERSION, TxnMetadata, to_record, tombstone
-from coordinator.transaction.shard import TransactionShard, TxnConfig
-from coordinator.transaction.states import TxnState
-from protocol.records import EndTxnMarker, build_batch, build_marker
-from storage.config import LogConfig
-from storage.log import Log
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.coordinator.group.requests import GroupConfig
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TxnMetadata, to_record, tombstone
+from ottla.coordinator.transaction.shard import TransactionShard, TxnConfig
+from ottla.coordinator.transaction.states import TxnState
+from ottla.protocol.records import EndTxnMarker, build_batch, build_marker
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.storage.logs import NOW_MS
 
 LOGGED = [s for s in TxnState if s not in (TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE)]
@@ -143,7 +143,7 @@ def test_offsets_are_those_of_a_whole_replay(log: Log) -> None:
 
 @pytest.mark.parametrize("piece", [68, 200, 1 << 20])
 def test_what_is_replaced_comes_once_however_the_log_is_read(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.superseded.SCAN_BYTES", piece)
+    monkeypatch.setattr("ottla.broker.superseded.SCAN_BYTES", piece)
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=20_000))
     for at in range(1_000):
         metadata = TxnMetadata(f"id-{at % 7}", 7, at, 1_000, TxnState.ONGOING, frozenset({("t", 0)}), NOW_MS, NOW_MS)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinator.group.group import GroupState
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.sync_group import SyncGroupRequest
+from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.coordinator.group.group import GroupState
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.sync_group import SyncGroupRequest
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker

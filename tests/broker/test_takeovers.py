@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker import takeovers
-from broker.takeovers import Takeovers
-from coordinator.transaction.shard import ProducerIdAndEpoch
-from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.broker import takeovers
+from ottla.broker.takeovers import Takeovers
+from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.raw import create
 from tests.simulated import SimulatedBroker
 

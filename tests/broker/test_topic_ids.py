@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.primitives import NO_UUID
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.primitives import NO_UUID
 from tests.raw import create
 from tests.simulated import SimulatedBroker, SimulatedClient
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from storage import real_filesystem
-from storage.real_filesystem import RealFile, RealFilesystem
+from ottla.storage import real_filesystem
+from ottla.storage.real_filesystem import RealFile, RealFilesystem
 from tests.chaos.points import (
     AFTER,
     BEFORE,

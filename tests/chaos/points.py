@@ -13,14 +13,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from broker.cluster import METADATA_TOPIC
-from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinator.result import LogRecord
-from coordinator.transaction.metadata import TxnMetadata, from_record
-from coordinator.transaction.states import COMPLETED, PREPARED, TxnState
-from protocol.errors import DecodeError
-from protocol.records import HEADER_BYTES, read_header, read_marker, read_records
-from storage.names import parse_directory_name
+from ottla.broker.cluster import METADATA_TOPIC
+from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
+from ottla.coordinator.transaction.states import COMPLETED, PREPARED, TxnState
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.records import HEADER_BYTES, read_header, read_marker, read_records
+from ottla.storage.names import parse_directory_name
 
 BEFORE, TORN, AFTER = "before", "torn", "after"
 

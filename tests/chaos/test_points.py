@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records import EndTxnMarker, build_marker
-from storage import real_filesystem
-from storage.real_filesystem import RealFile, RealFilesystem
+from ottla.protocol.records import EndTxnMarker, build_marker
+from ottla.storage import real_filesystem
+from ottla.storage.real_filesystem import RealFile, RealFilesystem
 from tests.chaos import broker as chaos
 from tests.chaos.points import AFTER, BEFORE, FULL, KILL, MARKER, PAUSE, TORN, Classifier, Fault, Strike, strikes
 from tests.crash.tracing import TracingFilesystem

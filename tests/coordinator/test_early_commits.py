@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.result import Result
-from coordinator.transaction.shard import Ended, ProducerIdAndEpoch
-from protocol.errors import Code, KafkaError
+from ottla.coordinator.result import Result
+from ottla.coordinator.transaction.shard import Ended, ProducerIdAndEpoch
+from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.test_transactions import ID, World, refused
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from coordinator.cluster import TOPIC_RESOURCE, ClusterState
-from coordinator.group.group import Group, GroupState
-from coordinator.group.records import CommittedOffset
-from coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
-from coordinator.group.shard import GroupShard
-from coordinator.result import LogRecord, Result
-from coordinator.transaction.shard import ProducerIdAndEpoch, TransactionShard, TxnConfig
-from coordinator.transaction.states import PREPARED
-from protocol.errors import Code, KafkaError
+from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.group.group import Group, GroupState
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.transaction.shard import ProducerIdAndEpoch, TransactionShard, TxnConfig
+from ottla.coordinator.transaction.states import PREPARED
+from ottla.protocol.errors import Code, KafkaError
 
 STEPS = 400
 GROUPS = ("g", "h", "i")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.group.group import GroupState
-from coordinator.group.requests import JoinAnswer, SyncAnswer
-from coordinator.group.shard import GroupShard
-from protocol.errors import Code
+from ottla.coordinator.group.group import GroupState
+from ottla.coordinator.group.requests import JoinAnswer, SyncAnswer
+from ottla.coordinator.group.shard import GroupShard
+from ottla.protocol.errors import Code
 from tests.coordinator.test_groups import GROUP, Client, World, stable
 
 

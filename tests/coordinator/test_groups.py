@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from coordinator.group.group import GroupState
-from coordinator.group.records import CommittedOffset
-from coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
-from coordinator.group.shard import GroupShard
-from coordinator.result import LogRecord, Result
-from protocol.errors import Code, KafkaError
+from ottla.coordinator.group.group import GroupState
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.errors import Code, KafkaError
 
 GROUP = "g"
 T0 = ("t", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.result import java_hash
+from ottla.coordinator.result import java_hash
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 511, 512, 1_000])

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coordinator.result import LogRecord, Result, partition_for
-from coordinator.transaction.metadata import TxnMetadata, from_record, to_record
-from coordinator.transaction.shard import Ended, ProducerIdAndEpoch, TransactionShard, TxnConfig
-from coordinator.transaction.states import VALID_PREVIOUS, IllegalTransition, TxnState, check_transition
-from protocol.errors import Code, KafkaError
+from ottla.coordinator.result import LogRecord, Result, partition_for
+from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, to_record
+from ottla.coordinator.transaction.shard import Ended, ProducerIdAndEpoch, TransactionShard, TxnConfig
+from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransition, TxnState, check_transition
+from ottla.protocol.errors import Code, KafkaError
 
 ID = "shop"
 P0, P1 = ("invoices", 0), ("shipments", 0)

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from storage.cleaning import filthiest
-from storage.log import Log
-from storage.log_dir import RECOVERY_POINTS, LogDirectory
-from storage.memory_filesystem import MemoryFilesystem
-from storage.steps import run
+from ottla.storage.cleaning import filthiest
+from ottla.storage.log import Log
+from ottla.storage.log_dir import RECOVERY_POINTS, LogDirectory
+from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.steps import run
 from tests.crash.tracing import Disk, TracingFilesystem
 from tests.storage.logs import NOW_MS, end, state
 from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, committed, contents, write

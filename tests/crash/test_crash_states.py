@@ -7,15 +7,15 @@ import random
 
 import pytest
 
-from coordinator.cluster import TRANSACTION_TOPIC
-from coordinator.result import LogRecord
-from coordinator.transaction.metadata import TxnMetadata, from_record
-from coordinator.transaction.states import PREPARED
-from protocol.records import batches, crc_is_valid, read_marker, read_records
-from storage.log import Log
-from storage.memory_filesystem import MemoryFilesystem
-from storage.reading import read
-from storage.recovery import open_log
+from ottla.coordinator.cluster import TRANSACTION_TOPIC
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
+from ottla.coordinator.transaction.states import PREPARED
+from ottla.protocol.records import batches, crc_is_valid, read_marker, read_records
+from ottla.storage.log import Log
+from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.reading import read
+from ottla.storage.recovery import open_log
 from tests.crash.load import IDS, SETTINGS, TIMEOUT_MS, TOPICS, Story, Transaction, tell
 from tests.crash.tracing import Disk
 from tests.scenarios.play import perform

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.crash.load import tell
 from tests.crash.test_compaction_states import compacted_trace, directory_on
 from tests.crash.test_crash_states import started

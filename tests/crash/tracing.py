@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from protocol.primitives import Buffer
-from storage.memory_filesystem import MemoryFile, MemoryFilesystem
+from ottla.protocol.primitives import Buffer
+from ottla.storage.memory_filesystem import MemoryFile, MemoryFilesystem
 
 SECTOR_BYTES = 512
 

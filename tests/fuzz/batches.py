@@ -7,7 +7,7 @@ import random
 
 import msgspec
 
-from protocol.records import GZIP, HEADER, HEADER_BYTES, build_batch, compress, pack_batch, read_header, renew_crc
+from ottla.protocol.records import GZIP, HEADER, HEADER_BYTES, build_batch, compress, pack_batch, read_header, renew_crc
 from tests.fuzz.vocabulary import Cast
 from tests.scenarios.batches import batch, record
 

@@ -11,10 +11,10 @@ from functools import cache
 from struct import calcsize, pack
 from typing import Any
 
-from broker.api import SERVED
-from protocol.codegen.__main__ import schemas
-from protocol.codegen.schema import FIXED, Field, Schema, Section
-from protocol.primitives import uvarint
+from ottla.broker.api import SERVED
+from ottla.protocol.codegen.__main__ import schemas
+from ottla.protocol.codegen.schema import FIXED, Field, Schema, Section
+from ottla.protocol.primitives import uvarint
 
 Tree = dict[str, Any]
 """One struct: the name of each field and its value."""

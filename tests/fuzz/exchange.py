@@ -6,10 +6,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from broker.api import SERVED, newest_version
-from protocol.codec import DECODE_FAILURES, api, decode_body, decode_response_frame, read_client_id
-from protocol.errors import Code, DecodeError
-from protocol.messages import APIS
+from ottla.broker.api import SERVED, newest_version
+from ottla.protocol.codec import DECODE_FAILURES, api, decode_body, decode_response_frame, read_client_id
+from ottla.protocol.errors import Code, DecodeError
+from ottla.protocol.messages import APIS
 from tests.fuzz import refusals
 
 

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import structlog
 
-from broker.api import SERVED, declaration
-from protocol.codec import api
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import build_batch
+from ottla.broker.api import SERVED, declaration
+from ottla.protocol.codec import api
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
 from tests.fuzz import parts, refusals, settings, state, stored
 from tests.fuzz.exchange import Conversation, Exchange, Failure, Held, is_unknown_error
 from tests.fuzz.settings import Given

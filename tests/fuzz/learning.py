@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.records import HEADER_BYTES, read_header
+from ottla.protocol.records import HEADER_BYTES, read_header
 from tests.fuzz.exchange import Exchange
 from tests.fuzz.vocabulary import Member, Producer, Vocabulary
 

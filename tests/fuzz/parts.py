@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from protocol.messages import APIS
+from ottla.protocol.messages import APIS
 from tests.fuzz.state import Key, State
 
 Told = Iterator[tuple[Key, int]]

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from protocol.errors import Code
-from protocol.messages import APIS
+from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.errors import Code
+from ottla.protocol.messages import APIS
 from tests.fuzz.state import METADATA, Key, State
 
 INTERNAL = (OFFSETS_TOPIC, TRANSACTION_TOPIC)

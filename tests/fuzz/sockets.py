@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Self
 
 from ottla import Broker, BrokerFailed
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.metadata import MetadataRequest
 from tests.fuzz import refusals
 from tests.fuzz.exchange import Conversation, Exchange, Failure, is_unknown_error
 from tests.fuzz.host import CLIENTS, EXPECTED_LINES, Action, Trace

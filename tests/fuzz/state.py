@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from broker.broker import Broker
-from coordinator.cluster import INTERNAL_TOPICS, TOPIC_RESOURCE, TRANSACTION_TOPIC, ClusterState
-from coordinator.group.group import Group, GroupState
-from coordinator.transaction.states import PREPARED
-from storage.log import Log
-from storage.producer_state import ProducerState
+from ottla.broker.broker import Broker
+from ottla.coordinator.cluster import INTERNAL_TOPICS, TOPIC_RESOURCE, TRANSACTION_TOPIC, ClusterState
+from ottla.coordinator.group.group import Group, GroupState
+from ottla.coordinator.transaction.states import PREPARED
+from ottla.storage.log import Log
+from ottla.storage.producer_state import ProducerState
 
 Key = tuple[Any, ...]
 State = dict[Key, Any]

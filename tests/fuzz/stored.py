@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.records import TRANSACTIONAL_BIT, crc_is_valid, read_marker, read_records
-from storage.log import Log
+from ottla.protocol.records import TRANSACTIONAL_BIT, crc_is_valid, read_marker, read_records
+from ottla.storage.log import Log
 
 
 def unreadable(log: Log) -> str | None:

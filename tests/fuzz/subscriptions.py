@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from protocol.codec import encode_record
-from protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
+from ottla.protocol.codec import encode_record
+from ottla.protocol.messages import consumer_protocol_assignment, consumer_protocol_subscription
 
 
 def subscription(rng: random.Random, topics: Sequence[str]) -> bytes:

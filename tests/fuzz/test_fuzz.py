@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 import structlog
 
-import broker.handlers.heartbeat
-import broker.handlers.list_groups
-from broker.api import SERVED, declaration
-from protocol.codec import api, decode_body
-from protocol.errors import Code
+from ottla.broker.api import SERVED, declaration
+from ottla.broker.handlers import heartbeat, list_groups
+from ottla.protocol.codec import api, decode_body
+from ottla.protocol.errors import Code
 from tests.fuzz import encoding
 from tests.fuzz.exchange import Failure
 from tests.fuzz.host import Host, warm_up
@@ -91,7 +90,7 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Patch]:
     """Put another handler in the place of an API's own."""
 
     def put(key: int, handle: Any) -> None:
-        module = import_module(f"broker.handlers.{SERVED[key]}")
+        module = import_module(f"ottla.broker.handlers.{SERVED[key]}")
         monkeypatch.setattr(module, "API", replace(module.API, handle=handle))
         declaration.cache_clear()
 
@@ -118,7 +117,7 @@ def test_a_held_loop_is_noticed(patch: Patch, host: Host) -> None:
         began = time.thread_time()
         while time.thread_time() - began < 0.03:
             pass
-        return broker.handlers.list_groups.handle(context, request)
+        return list_groups.handle(context, request)
 
     patch(16, handle)
     with pytest.raises(Failure, match="held for"):
@@ -128,7 +127,7 @@ def test_a_held_loop_is_noticed(patch: Patch, host: Host) -> None:
 def test_a_refusal_that_changes_something_is_noticed(patch: Patch, host: Host) -> None:
     def handle(context: Any, request: Any) -> Any:
         context.broker.cluster.create_topic("sly", 1, {})
-        return broker.handlers.heartbeat.failed(request, context.version, Code.UNKNOWN_MEMBER_ID)
+        return heartbeat.failed(request, context.version, Code.UNKNOWN_MEMBER_ID)
 
     patch(12, handle)
     with pytest.raises(Failure, match=r"has changed something:(\n.*)*sly"):
@@ -138,7 +137,7 @@ def test_a_refusal_that_changes_something_is_noticed(patch: Patch, host: Host) -
 def test_a_look_that_changes_something_is_noticed(patch: Patch, host: Host) -> None:
     def handle(context: Any, request: Any) -> Any:
         context.broker.cluster.create_topic("sly", 1, {})
-        return broker.handlers.list_groups.handle(context, request)
+        return list_groups.handle(context, request)
 
     patch(16, handle)
     with pytest.raises(Failure, match="has changed something"):

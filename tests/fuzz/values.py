@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from protocol.codegen.schema import Field, Section
-from protocol.primitives import NO_UUID
+from ottla.protocol.codegen.schema import Field, Section
+from ottla.protocol.primitives import NO_UUID
 from tests.fuzz import batches, subscriptions
 from tests.fuzz.encoding import Tree, children, requests
 from tests.fuzz.vocabulary import BAD_NAMES, GROUPS, INTERNAL, TOPICS, TRANSACTIONAL_IDS, Cast, Vocabulary

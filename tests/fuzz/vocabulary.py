@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from protocol.primitives import NO_UUID
+from ottla.protocol.primitives import NO_UUID
 
 TOPICS = ("t", "u", "compacted", "stamped", "small", "fresh-1", "fresh-2", "a.b", "a_b")
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state")

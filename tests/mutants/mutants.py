@@ -16,15 +16,15 @@ class Mutant:
     caught_by: str
 
 
-SHARD = "coordinator/transaction/shard.py"
-PRODUCERS = "storage/producer_state.py"
-PRODUCE = "broker/handlers/produce.py"
-COMPACTION = "storage/compaction.py"
+SHARD = "ottla/coordinator/transaction/shard.py"
+PRODUCERS = "ottla/storage/producer_state.py"
+PRODUCE = "ottla/broker/handlers/produce.py"
+COMPACTION = "ottla/storage/compaction.py"
 
 MUTANTS = [
     Mutant(
         "the last stable offset is the high watermark",
-        "storage/log.py",
+        "ottla/storage/log.py",
         "        unstable = self.producers.first_unstable_offset\n",
         "        unstable = None\n",
         "RDC-01 or RDC-02",
@@ -38,21 +38,21 @@ MUTANTS = [
     ),
     Mutant(
         "the marker of every partition but the first is forgotten",
-        "broker/handlers/write_txn_markers.py",
+        "ottla/broker/handlers/write_txn_markers.py",
         "    try:\n        if topic == OFFSETS_TOPIC:",
         "    if index:\n        return Code.NONE\n    try:\n        if topic == OFFSETS_TOPIC:",
         "CRD-03",
     ),
     Mutant(
         "the aborted list is dropped",
-        "storage/reading.py",
+        "ottla/storage/reading.py",
         "                found.aborted = _aborted(log, at, fetch_offset, position + size, bound)\n",
         "                found.aborted = []\n",
         "RDC-04 or RDC-12",
     ),
     Mutant(
         "EndTxn is answered before the Prepare record is in the log",
-        "broker/runtime.py",
+        "ottla/broker/runtime.py",
         "                base_offset = self.partition.append_own(batch).base_offset\n",
         "                base_offset = 0\n",
         "CRD-01 or END-08",
@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant("the window has six batches", PRODUCERS, "DUPLICATE_WINDOW_BATCHES = 5\n", "DUPLICATE_WINDOW_BATCHES = 6\n", "IDM-06"),
     Mutant(
         "pending offsets are shown at once",
-        "coordinator/group/offsets.py",
+        "ottla/coordinator/group/offsets.py",
         "        if producer_id >= 0:\n            keys = self._pending",
         "        if producer_id < -1:\n            keys = self._pending",
         "OFF-01 or OFF-03",
@@ -132,7 +132,7 @@ MUTANTS = [
     ),
     Mutant(
         "an epoch more is given out than there is",
-        "coordinator/transaction/metadata.py",
+        "ottla/coordinator/transaction/metadata.py",
         "EXHAUSTED_EPOCH = LAST_EPOCH - 1\n",
         "EXHAUSTED_EPOCH = LAST_EPOCH\n",
         "INI-15",
@@ -153,42 +153,42 @@ MUTANTS = [
     ),
     Mutant(
         "an aborted entry is not written",
-        "storage/log.py",
+        "ottla/storage/log.py",
         "            segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))\n",
         "            segment.txn_index.append(AbortedTxn(0, -1, -1, 0))\n",
         "RDC-05",
     ),
     Mutant(
         "aborted offsets are committed",
-        "coordinator/group/offsets.py",
+        "ottla/coordinator/group/offsets.py",
         "            if not commit:\n                self._forget_if_gone(key)\n                continue\n",
         "",
         "OFF-02",
     ),
     Mutant(
         "a later plain commit is overwritten by the marker",
-        "coordinator/group/offsets.py",
+        "ottla/coordinator/group/offsets.py",
         "            if current is None or current.record_offset < pending.record_offset:\n",
         "            if pending.offset >= 0:\n",
         "OFF-12",
     ),
     Mutant(
         "an old generation may commit offsets",
-        "coordinator/group/shard.py",
+        "ottla/coordinator/group/shard.py",
         "            if generation != group.generation:\n",
         "            if generation > group.generation:\n",
         "OFF-05",
     ),
     Mutant(
         "a committed look-up ends at the high watermark",
-        "broker/handlers/list_offsets.py",
+        "ottla/broker/handlers/list_offsets.py",
         "    bound = log.last_stable_offset if committed else log.high_watermark\n",
         "    bound = log.high_watermark\n",
         "RDC-09",
     ),
     Mutant(
         "decided transactions are not resumed by a start",
-        "broker/broker.py",
+        "ottla/broker/broker.py",
         "            self._resume()\n",
         "",
         "CRD-01",
@@ -209,7 +209,7 @@ MUTANTS = [
     ),
     Mutant(
         "producer ids are given out again after a kill",
-        "coordinator/cluster.py",
+        "ottla/coordinator/cluster.py",
         "        return Result((first, end), [_record(producer_ids_record, message)])\n",
         "        return Result((first, end), [_record(producer_ids_record, message)][1:])\n",
         "INI-21",
@@ -223,14 +223,14 @@ MUTANTS = [
     ),
     Mutant(
         "the coordinator is not asked for older clients",
-        "broker/verification.py",
+        "ottla/broker/verification.py",
         "            if code is not Code.NONE:\n",
         "            if code is Code.UNKNOWN_SERVER_ERROR:\n",
         "PRD-01",
     ),
     Mutant(
         "the cleaner passes the last stable offset",
-        "storage/cleaning.py",
+        "ottla/storage/cleaning.py",
         "log.segment_at(log.last_stable_offset)",
         "log.segment_at(log.log_end_offset)",
         "STO-16",

@@ -15,7 +15,7 @@ from tests.mutants.mutants import MUTANTS, Mutant
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("protocol", "storage", "coordinator", "broker", "ottla", "tools", "tests")
+FOLDERS = ("ottla", "tools", "tests")
 SOME_FAILED = 1
 
 
@@ -23,8 +23,8 @@ SOME_FAILED = 1
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project that may be broken."""
     found = tmp_path_factory.mktemp("mutants")
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, found / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, found / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", found)
     return found
 

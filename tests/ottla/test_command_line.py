@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla import rooms
 from ottla.cli import main
 from ottla.health import NotReady, listening_address
 
@@ -152,17 +151,17 @@ def signals() -> Iterator[None]:
 
 
 def test_sigterm_while_a_broker_is_being_loaded_ends_it_well(signals: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "enter", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr("ottla.broker.config.sources.load", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(SystemExit) as ended:
         main(["serve"])
     assert ended.value.code == 0
 
 
 def test_ctrl_c_while_a_broker_is_being_loaded_shows_no_traceback(signals: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rooms, "enter", interrupted)
+    monkeypatch.setattr("ottla.broker.config.sources.load", interrupted)
     assert main(["serve"]) == 130
 
 

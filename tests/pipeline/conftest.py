@@ -19,7 +19,7 @@ def java_home() -> str:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
-    from pipeline.session import session
+    from ottla.pipeline.session import session
 
     os.environ.setdefault("JAVA_HOME", java_home())
     # pyspark.testing brings pandas-on-Spark along, which warns without it.

@@ -11,10 +11,10 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.encoding import Encoded, Identity, encode, varints
-from pipeline.segments.columns import HEADERS
-from protocol.primitives import uvarint
-from protocol.records import crc_is_valid, read_header
+from ottla.pipeline.encoding import Encoded, Identity, encode, varints
+from ottla.pipeline.segments.columns import HEADERS
+from ottla.protocol.primitives import uvarint
+from ottla.protocol.records import crc_is_valid, read_header
 
 TIMESTAMP_MS = 1_700_000_000_000
 blob = st.none() | st.binary(max_size=200)

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from ottla import Broker
-from pipeline.driver import DriverTransaction, Row
-from pipeline.errors import Fenced, PipelineError, Refused
-from pipeline.exactly_once import ExactlyOnce, Tasks
-from pipeline.segments.reading import COLUMNS
-from pipeline.transaction import Mark, Producer, Transaction
-from pipeline.wire import Cluster
-from pipeline.writer import TaskWriter, Written
+from ottla.pipeline.driver import DriverTransaction, Row
+from ottla.pipeline.errors import Fenced, PipelineError, Refused
+from ottla.pipeline.exactly_once import ExactlyOnce, Tasks
+from ottla.pipeline.segments.reading import COLUMNS
+from ottla.pipeline.transaction import Mark, Producer, Transaction
+from ottla.pipeline.wire import Cluster
+from ottla.pipeline.writer import TaskWriter, Written
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World

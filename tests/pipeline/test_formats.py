@@ -11,8 +11,8 @@ from fastavro import schemaless_reader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.formats import AVRO, FORMATS, JSON, avro_schema
-from pipeline.schemas import INVOICE, PURCHASE, SHIPMENT, TOTAL
+from ottla.pipeline.formats import AVRO, FORMATS, JSON, avro_schema
+from ottla.pipeline.schemas import INVOICE, PURCHASE, SHIPMENT, TOTAL
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "LONG": st.integers(-(1 << 63), (1 << 63) - 1),

@@ -16,15 +16,15 @@ pytest.importorskip("pyspark")
 from pyspark.testing import assertDataFrameEqual
 
 from ottla import Broker
-from pipeline.errors import PipelineError
-from pipeline.exactly_once import Report
-from pipeline.formats import AVRO
-from pipeline.generate import Shape, purchases
-from pipeline.jobs import audit, shop, totals
-from pipeline.jobs.export import ExportOptions, Files, export, plans
-from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
-from pipeline.stream import Job, Progress, Running, StreamOptions, source_options
-from pipeline.topics import create, fill
+from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.exactly_once import Report
+from ottla.pipeline.formats import AVRO
+from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.jobs import audit, shop, totals
+from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
+from ottla.pipeline.stream import Job, Progress, Running, StreamOptions, source_options
+from ottla.pipeline.topics import create, fill
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-14")]
 

@@ -10,7 +10,7 @@ pytest.importorskip("numpy")
 
 from aiokafka.partitioner import murmur2 as reference
 
-from pipeline.partitioning import murmur2, partitions_for
+from ottla.pipeline.partitioning import murmur2, partitions_for
 
 
 def test_hashes_equal_the_reference() -> None:

@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ottla import Broker
-from pipeline.errors import PipelineError
-from pipeline.generate import Shape, purchases
-from pipeline.topics import create, fill
-from pipeline.wire import Cluster
+from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.topics import create, fill
+from ottla.pipeline.wire import Cluster
 
 pytestmark = pytest.mark.wire
 
@@ -30,6 +30,6 @@ def test_purchases_of_another_year_are_not_too_old(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.topics.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("ottla.pipeline.topics.TIMEOUT_S", 0.5)
     with pytest.raises(PipelineError, match=r"creating topics at 127\.0\.0\.1:1"):
         create("127.0.0.1:1", ("purchases",), 2)

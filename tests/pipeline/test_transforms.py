@@ -11,12 +11,12 @@ pytest.importorskip("pyspark")
 
 from pyspark.testing import assertDataFrameEqual
 
-from pipeline.errors import PipelineError
-from pipeline.formats import AVRO, FORMATS, JSON, Format
-from pipeline.generate import Shape, purchases
-from pipeline.jobs import shop, totals
-from pipeline.partitioning import partitions_for
-from pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, RECORD, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
+from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.formats import AVRO, FORMATS, JSON, Format
+from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.jobs import shop, totals
+from ottla.pipeline.partitioning import partitions_for
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, RECORD, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
@@ -108,7 +108,7 @@ def test_totals_are_by_the_hour_of_the_purchase(spark: Any) -> None:
 
 
 def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
-    from pipeline.placing import placed
+    from ottla.pipeline.placing import placed
 
     keys = [f"key-{n}".encode() for n in range(50)]
     rows = [(("a", "b")[n % 2], key, b"v", None) for n, key in enumerate(keys)]
@@ -121,7 +121,7 @@ def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
 
 
 def test_rows_of_another_shape_are_refused(spark: Any) -> None:
-    from pipeline.sink import check_schema
+    from ottla.pipeline.sink import check_schema
 
     good = records(spark, SOUND)
     check_schema(shop.transform(good, "r"))

@@ -20,7 +20,7 @@ def test_files_and_sockets_stay_as_they_are() -> None:
     assert (
         in_a_worker("""
 import os, socket, tempfile
-from pipeline.worker import prepare
+from ottla.pipeline.worker import prepare
 files = [tempfile.TemporaryFile() for _ in range(5)]
 listening = socket.create_server(("127.0.0.1", 0))
 there = socket.create_connection(listening.getsockname())
@@ -47,7 +47,7 @@ def test_garbage_of_tasks_is_collected_and_what_was_imported_is_left_alone() -> 
     assert (
         in_a_worker("""
 import gc, weakref
-from pipeline.worker import prepare
+from ottla.pipeline.worker import prepare
 class Thing: pass
 def task():
     prepare()
@@ -72,7 +72,7 @@ with zipfile.ZipFile(path, "w") as archive:
     archive.writestr("first.py", "X = 1")
     archive.writestr("second.py", "X = 2")
 sys.path.append(path)
-from pipeline.worker import prepare
+from ottla.pipeline.worker import prepare
 prepare()
 import first
 reads = []

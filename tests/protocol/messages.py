@@ -7,11 +7,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from protocol.codegen.schema import Field, Schema, Section
+from ottla.protocol.codegen.schema import Field, Schema, Section
 
 
 def module_of(schema: Schema) -> ModuleType:
-    return import_module(f"protocol.messages.{schema.module}")
+    return import_module(f"ottla.protocol.messages.{schema.module}")
 
 
 class MessageMaker:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-import protocol.messages
-from protocol.codec import api, decode_body
-from protocol.codegen.__main__ import schemas, sources
-from protocol.codegen.schema import Schema, Section
-from protocol.errors import Code, DecodeError, KafkaError
-from protocol.primitives import string, uvarint
+from ottla.protocol import messages
+from ottla.protocol.codec import api, decode_body
+from ottla.protocol.codegen.__main__ import schemas, sources
+from ottla.protocol.codegen.schema import Schema, Section
+from ottla.protocol.errors import Code, DecodeError, KafkaError
+from ottla.protocol.primitives import string, uvarint
 from tests.protocol.messages import MessageMaker, module_of
 
 SEEDS = range(4)
@@ -44,7 +44,7 @@ def encoded(encode: Any, message: Any, version: int) -> bytes:
 
 
 def test_generated_modules_are_up_to_date() -> None:
-    directory = Path(protocol.messages.__file__).parent
+    directory = Path(messages.__file__).parent
     on_disk = {path.name: path.read_text() for path in directory.glob("*.py")}
     assert on_disk == sources(), "run `make generate`"
 

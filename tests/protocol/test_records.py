@@ -7,8 +7,8 @@ from struct import pack_into
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from protocol.errors import Code, KafkaError
-from protocol.records import (
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import (
     CRC_START,
     EndTxnMarker,
     advance_sequence,

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from protocol.errors import Code, KafkaError
-from protocol.inflating import Allowance
-from protocol.record_stream import LARGE_RECORD_BYTES, RecordStream, zigzag
-from protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header
-from protocol.validation import BLAMED_AT_ONCE, RecordsRefused, Rules, check_in_steps, check_records
-from storage.steps import run
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.inflating import Allowance
+from ottla.protocol.record_stream import LARGE_RECORD_BYTES, RecordStream, zigzag
+from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header
+from ottla.protocol.validation import BLAMED_AT_ONCE, RecordsRefused, Rules, check_in_steps, check_records
+from ottla.storage.steps import run
 from tests.scenarios.batches import batch, record, varint
 
 NOW_MS = 1_700_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crc32c import crc32c
 
-from protocol.records import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD
+from ottla.protocol.records import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD
 
 
 def varint(value: int) -> bytes:

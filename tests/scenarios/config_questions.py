@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from protocol.messages import alter_configs as replacing
-from protocol.messages import incremental_alter_configs as changing
-from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.protocol.messages import alter_configs as replacing
+from ottla.protocol.messages import incremental_alter_configs as changing
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.scenarios.setting import Questions, Setting
 
 TOPIC, BROKER, LOGGER, METRICS = 2, 4, 8, 16

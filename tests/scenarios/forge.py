@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coordinator.result import partition_for
-from coordinator.transaction.metadata import TxnMetadata, to_record
-from coordinator.transaction.states import BY_LABEL
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import build_batch
+from ottla.coordinator.result import partition_for
+from ottla.coordinator.transaction.metadata import TxnMetadata, to_record
+from ottla.coordinator.transaction.states import BY_LABEL
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
 from tests.scenarios.verbs import verb
 from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC
 from tests.scenarios.world import Actor, Words, World, name_of

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.errors import Code
-from protocol.messages.delete_groups import DeleteGroupsRequest
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.messages.sync_group import SyncGroupRequest
-from protocol.messages.txn_offset_commit import (
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
@@ -129,7 +129,7 @@ def committed(world: World, words: Words) -> Ask:
             require_stable=words.has("stable"),
         )
     else:
-        from protocol.messages.offset_fetch import OffsetFetchRequestTopic
+        from ottla.protocol.messages.offset_fetch import OffsetFetchRequestTopic
 
         old = [OffsetFetchRequestTopic(t, [i]) for t, i in wanted]
         request = OffsetFetchRequest(group_id=group, topics=old, require_stable=words.has("stable"))

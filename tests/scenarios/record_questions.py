@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from protocol.messages.add_partitions_to_txn import (
+from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from protocol.messages.describe_producers import DescribeProducersRequest
-from protocol.messages.describe_producers import TopicRequest as ProducersTopic
-from protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
-from protocol.messages.describe_topic_partitions import TopicRequest as PartitionsTopic
-from protocol.messages.describe_transactions import DescribeTransactionsRequest
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.list_transactions import ListTransactionsRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from protocol.primitives import NO_UUID
-from protocol.records import build_batch
+from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest
+from ottla.protocol.messages.describe_producers import TopicRequest as ProducersTopic
+from ottla.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
+from ottla.protocol.messages.describe_topic_partitions import TopicRequest as PartitionsTopic
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from ottla.protocol.primitives import NO_UUID
+from ottla.protocol.records import build_batch
 from tests.scenarios.setting import NO_SUCH_ID, NO_SUCH_PRODUCER, NOW_MS, TIMEOUT_MS, Questions, Setting
 
 BAD_NAMES = ("a b", "", "..", "x" * 250)

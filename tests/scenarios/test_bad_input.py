@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from protocol.errors import Code
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import build_batch
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
 from tests.raw import RawClient, create
 from tests.waiting import logged
 
@@ -112,7 +112,7 @@ def test_a_bad_software_name_is_told(raw: RawClient) -> None:
 
 @pytest.mark.entry("NET-12")
 def test_requests_split_and_joined_anywhere(raw: RawClient) -> None:
-    from protocol.codec import request_frame
+    from ottla.protocol.codec import request_frame
 
     frames = b"".join(request_frame(3, 9, i, "c", MetadataRequest([])) for i in range(50))
     rng = random.Random(2)
@@ -129,7 +129,7 @@ def produce(client: RawClient, topic: str, records: bytes | None, *, acks: int =
 
 
 def end_offset(client: RawClient, topic: str) -> int:
-    from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+    from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
     answer = client.call(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, -1)])]))
     return int(answer.topics[0].partitions[0].offset)
@@ -170,7 +170,7 @@ def test_a_large_frame_arrives_whole(raw: RawClient, topic: str) -> None:
     request = ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])])
     for _ in range(3):
         assert raw.call(request, 9).responses[0].partition_responses[0].error_code == 0
-    from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+    from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     fetch = FetchRequest(
         max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic, partitions=[FetchPartition(0, -1, 0, partition_max_bytes=1)])]
@@ -181,7 +181,7 @@ def test_a_large_frame_arrives_whole(raw: RawClient, topic: str) -> None:
 
 @pytest.mark.entry("NET-12")
 def test_pipelined_answers_keep_their_order(raw: RawClient, topic: str) -> None:
-    from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+    from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     parked = FetchRequest(max_wait_ms=300, min_bytes=1, topics=[FetchTopic(topic, partitions=[FetchPartition(0, -1, 0)])])
     sent = [raw.send(parked, 11), raw.send(MetadataRequest([]), 9), raw.send(parked, 11), raw.send(MetadataRequest([]), 9)]
@@ -193,7 +193,7 @@ def test_pipelined_answers_keep_their_order(raw: RawClient, topic: str) -> None:
 def test_a_parked_fetch_wakes_when_data_comes(bootstrap: str, raw: RawClient, topic: str) -> None:
     import time
 
-    from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+    from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     asked = FetchTopic(topic, partitions=[FetchPartition(partition_max_bytes=1 << 20)])
     fetch = FetchRequest(max_wait_ms=9_000, min_bytes=1, topics=[asked])
@@ -286,7 +286,7 @@ def test_the_listener_goes_on_when_descriptors_are_there_again() -> None:
 
 @pytest.mark.entry("NET-12")
 def test_half_open_slow_and_cut_connections_bother_nobody(bootstrap: str, bystander: RawClient) -> None:
-    from protocol.codec import request_frame
+    from ottla.protocol.codec import request_frame
 
     whole = request_frame(3, 9, 1, "slow", MetadataRequest([]))
     with RawClient(bootstrap) as slow, RawClient(bootstrap) as cut, RawClient(bootstrap) as silent:

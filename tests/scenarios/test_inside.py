@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from broker.markers import LocalTransport
-from coordinator.transaction.metadata import TxnMetadata
-from coordinator.transaction.shard import ProducerIdAndEpoch, TransactionShard, TxnConfig
-from coordinator.transaction.states import TxnState
-from protocol.errors import Code, KafkaError
-from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from protocol.records import build_batch, read_header
-from storage.producer_state import ProducerEntry, ProducerState
-from storage.steps import Steps
+from ottla.broker.markers import LocalTransport
+from ottla.coordinator.transaction.metadata import TxnMetadata
+from ottla.coordinator.transaction.shard import ProducerIdAndEpoch, TransactionShard, TxnConfig
+from ottla.coordinator.transaction.states import TxnState
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from ottla.protocol.records import build_batch, read_header
+from ottla.storage.producer_state import ProducerEntry, ProducerState
+from ottla.storage.steps import Steps
 from tests.raw import Closed
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -62,7 +62,7 @@ class Transport:
         elif code is None:
             self._real.write_txn_markers(request, on_response)
         else:
-            from broker.handlers.write_txn_markers import failed
+            from ottla.broker.handlers.write_txn_markers import failed
 
             on_response(failed(request, 2, code))
 
@@ -260,7 +260,7 @@ def test_a_task_slower_than_its_interval_never_runs_twice_at_once(broker: Simula
 
 @pytest.mark.entry("CRD-24")
 def test_late_transactions_are_counted(broker: SimulatedBroker, world: World) -> None:
-    from broker.metrics.exposition import collect
+    from ottla.broker.metrics.exposition import collect
 
     def late() -> float:
         name = "kafka_server_replicamanager_partitionswithlatetransactionscount"
@@ -283,7 +283,7 @@ def test_a_fetch_over_many_aborted_transactions_is_quick(broker: SimulatedBroker
     for command in ("topic t", "A = init x"):
         perform(world, command)
     shard = broker.broker.partitions.get("inside-t", 0)
-    from protocol.records import EndTxnMarker
+    from ottla.protocol.records import EndTxnMarker
 
     for pid in range(20_000):
         batch = build_batch([(None, b"v")], 1, producer_id=pid, producer_epoch=0, base_sequence=0, transactional=True)
@@ -304,7 +304,7 @@ def test_nothing_comes_between_a_check_and_its_append(broker: SimulatedBroker, w
     for command in ("topic t", "A = init x", "add A t"):
         perform(world, command)
     client = broker.connect()
-    from protocol.messages.init_producer_id import InitProducerIdRequest
+    from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
     sent = [client.send(InitProducerIdRequest("inside-y", 60_000), 5) for _ in range(5)]
     answers = [client.receive(one) for one in sent]
@@ -327,7 +327,7 @@ def test_nothing_comes_between_a_check_and_its_append(broker: SimulatedBroker, w
 def test_what_a_client_is_told_when_the_coordinators_log_fails(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, failure: Code, code: Code
 ) -> None:
-    from broker.partitions import Partition
+    from ottla.broker.partitions import Partition
 
     for command in ("topic t", "A = init x"):
         perform(world, command)

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from coordinator.result import LogRecord, partition_for
-from coordinator.transaction.shard import TransactionShard
-from protocol.records import read_records
-from storage.log import Log
-from storage.recovery import open_log
+from ottla.coordinator.result import LogRecord, partition_for
+from ottla.coordinator.transaction.shard import TransactionShard
+from ottla.protocol.records import read_records
+from ottla.storage.log import Log
+from ottla.storage.recovery import open_log
 from tests.scenarios import play as player
 from tests.scenarios.brokers import Target
 from tests.scenarios.model import ABORTED, COMMITTED, Identity, Model

@@ -13,14 +13,14 @@ import msgspec
 import pytest
 
 from ottla import Broker
-from protocol.errors import Code, DecodeError
-from protocol.messages import APIS
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.primitives import NO_UUID
-from protocol.records import build_batch
+from ottla.protocol.errors import Code, DecodeError
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.primitives import NO_UUID
+from ottla.protocol.records import build_batch
 from tests.raw import Closed, RawClient, api_key, create, retry
 from tests.scenarios.questions import QUESTIONS
 from tests.scenarios.setting import NOW_MS, Setting

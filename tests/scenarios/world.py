@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.errors import Code
+from ottla.protocol.errors import Code
 from tests.raw import TIMEOUT_S, Closed, newest
 from tests.scenarios.brokers import Client, Target
 

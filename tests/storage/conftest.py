@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.real_filesystem import RealFilesystem
+from ottla.storage.real_filesystem import RealFilesystem
 from tests.storage.logs import Logs
 
 

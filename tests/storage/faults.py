@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from protocol.primitives import Buffer
-from storage.memory_filesystem import MemoryFile, MemoryFilesystem
+from ottla.protocol.primitives import Buffer
+from ottla.storage.memory_filesystem import MemoryFile, MemoryFilesystem
 
 
 class FaultyFile(MemoryFile):

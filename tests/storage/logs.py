@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from protocol.records import BatchHeader, EndTxnMarker, batches, build_batch, check_produced
-from storage.config import LogConfig
-from storage.filesystem import Filesystem
-from storage.log import Appended, Log
-from storage.recovery import Report, open_log
+from ottla.protocol.records import BatchHeader, EndTxnMarker, batches, build_batch, check_produced
+from ottla.storage.config import LogConfig
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.log import Appended, Log
+from ottla.storage.recovery import Report, open_log
 
 NOW_MS = 1_700_000_000_000
 SMALL = LogConfig(segment_bytes=1_000, index_interval_bytes=100)

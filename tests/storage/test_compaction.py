@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from protocol.errors import KafkaError
-from protocol.records import batches, build_batch, check_produced, read_header, read_records
-from protocol.rewriting import delete_horizon_ms
-from storage.cleaning import Interrupted, clean, filthiest, look_at
-from storage.config import LogConfig
-from storage.log import Appended, Log
-from storage.memory_filesystem import MemoryFilesystem
-from storage.reading import read
-from storage.steps import run
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.records import batches, build_batch, check_produced, read_header, read_records
+from ottla.protocol.rewriting import delete_horizon_ms
+from ottla.storage.cleaning import Interrupted, clean, filthiest, look_at
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Appended, Log
+from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.reading import read
+from ottla.storage.steps import run
 from tests.storage.logs import NOW_MS, Logs, end, state, stored
 
 COMPACTED = LogConfig(

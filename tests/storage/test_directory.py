@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.errors import KafkaError
-from protocol.primitives import NO_UUID, Buffer
-from storage import snapshot
-from storage.checkpoints import LEADER_EPOCH_FILE, write_offsets
-from storage.log import Log
-from storage.log_dir import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS, RECOVERY_POINTS, LogDirectory
-from storage.memory_filesystem import MemoryFilesystem
-from storage.settling import settle
-from storage.steps import run
-from storage.txn_index import AbortedTxn
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.primitives import NO_UUID, Buffer
+from ottla.storage import snapshot
+from ottla.storage.checkpoints import LEADER_EPOCH_FILE, write_offsets
+from ottla.storage.log import Log
+from ottla.storage.log_dir import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.settling import settle
+from ottla.storage.steps import run
+from ottla.storage.txn_index import AbortedTxn
 from tests.storage.logs import NOW_MS, SMALL, end, put, state
 
 

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from protocol.errors import Code, KafkaError
-from protocol.records import batches
-from storage.config import LogConfig
-from storage.reading import offset_for_timestamp, offset_of_max_timestamp, read
-from storage.steps import run
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import batches
+from ottla.storage.config import LogConfig
+from ottla.storage.reading import offset_for_timestamp, offset_of_max_timestamp, read
+from ottla.storage.steps import run
 from tests.storage.logs import NOW_MS, SMALL, Logs, end, put
 
 
@@ -91,7 +91,7 @@ def test_last_stable_offset_against_a_model(logs: Logs) -> None:
 
 def visible(log: object, start: int = 0) -> list[int]:
     """Offsets of data records that a consumer would deliver, filtered as the Java client does."""
-    from protocol.records import read_marker
+    from ottla.protocol.records import read_marker
 
     delivered: list[int] = []
     at = start

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.errors import Code, KafkaError
-from protocol.records import build_batch, read_header
-from storage.log_dir import LogDirectory
-from storage.memory_filesystem import MemoryFilesystem
-from storage.producer_state import MAX_UNVERIFIED, ProducerState
-from storage.steps import run
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import build_batch, read_header
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.producer_state import MAX_UNVERIFIED, ProducerState
+from ottla.storage.steps import run
 from tests.storage.logs import NOW_MS, SMALL, Logs, end, put
 
 

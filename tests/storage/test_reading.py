@@ -6,9 +6,9 @@ import tracemalloc
 
 import pytest
 
-from protocol.errors import Code, KafkaError
-from protocol.records import ZSTD, build_batch, compress, read_header, read_records
-from storage.reading import records_of
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import ZSTD, build_batch, compress, read_header, read_records
+from ottla.storage.reading import records_of
 from tests.scenarios.batches import batch, record
 from tests.storage.logs import NOW_MS
 

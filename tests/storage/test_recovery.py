@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from storage import snapshot
-from storage.config import LogConfig
-from storage.identity import DirectoryError
-from storage.log import Log
-from storage.log_dir import LogDirectory
-from storage.real_filesystem import RealFile, RealFilesystem
+from ottla.storage import snapshot
+from ottla.storage.config import LogConfig
+from ottla.storage.identity import DirectoryError
+from ottla.storage.log import Log
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.real_filesystem import RealFile, RealFilesystem
 from tests.storage.logs import NOW_MS, SMALL, Logs, end, put, state
 
 

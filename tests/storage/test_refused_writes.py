@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-import storage.real_filesystem as real
-from storage.cleaning import clean, look_at
-from storage.config import LogConfig
-from storage.filesystem import Damaged, SyncFailed, sync_dir, sync_file
-from storage.log import Log
-from storage.log_dir import LogDirectory
-from storage.real_filesystem import RealFilesystem
-from storage.recovery import open_log
-from storage.steps import run
+import ottla.storage.real_filesystem as real
+from ottla.storage.cleaning import clean, look_at
+from ottla.storage.config import LogConfig
+from ottla.storage.filesystem import Damaged, SyncFailed, sync_dir, sync_file
+from ottla.storage.log import Log
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.recovery import open_log
+from ottla.storage.steps import run
 from tests.storage.faults import FaultyFilesystem
 from tests.storage.logs import NOW_MS, Logs, end, put, state
 

@@ -8,15 +8,15 @@ from functools import partial
 
 import pytest
 
-from storage.config import LogConfig
-from storage.filesystem import Filesystem
-from storage.log import Log
-from storage.log_dir import LogDirectory
-from storage.memory_filesystem import MemoryFilesystem
-from storage.recovery import open_log
-from storage.settling import settle
-from storage.steps import run
-from storage.txn_index import AbortedTxn, TxnIndex
+from ottla.storage.config import LogConfig
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.log import Log
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.recovery import open_log
+from ottla.storage.settling import settle
+from ottla.storage.steps import run
+from ottla.storage.txn_index import AbortedTxn, TxnIndex
 from tests.storage.faults import FaultyFilesystem
 from tests.storage.logs import NOW_MS, Logs, end, put, state
 

@@ -6,16 +6,16 @@ import errno
 
 import pytest
 
-from protocol.errors import Code, KafkaError
-from protocol.records import build_batch, check_produced
-from storage.cleaning import Interrupted, clean, filthiest
-from storage.config import LogConfig
-from storage.filesystem import SyncFailed
-from storage.log import Log
-from storage.log_dir import LogDirectory
-from storage.memory_filesystem import MemoryFilesystem
-from storage.reading import TimestampedOffset, offset_for_timestamp
-from storage.steps import Steps, run
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import build_batch, check_produced
+from ottla.storage.cleaning import Interrupted, clean, filthiest
+from ottla.storage.config import LogConfig
+from ottla.storage.filesystem import SyncFailed
+from ottla.storage.log import Log
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.reading import TimestampedOffset, offset_for_timestamp
+from ottla.storage.steps import Steps, run
 from tests.storage.logs import NOW_MS, put
 
 COMPACTED = LogConfig(
@@ -133,7 +133,7 @@ def test_cleaning_tells_a_failed_sync_from_a_refused_write(fs: Faulty, directory
 @pytest.fixture
 def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step after every unit of work."""
-    monkeypatch.setattr("storage.steps.WORK_A_STEP", 1)
+    monkeypatch.setattr("ottla.storage.steps.WORK_A_STEP", 1)
 
 
 def looked_up(log: Log, timestamp_ms: int) -> Steps[TimestampedOffset | None]:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
 from ottla.directories import NOT_WHOLE, audit
-from protocol.records import batches
+from ottla.protocol.records import batches
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World

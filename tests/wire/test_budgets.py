@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from protocol.codec import request_frame
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import build_batch
+from ottla.protocol.codec import request_frame
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
 from tests.raw import RawClient, create
 from tests.waiting import logged
 

@@ -16,8 +16,8 @@ import pytest
 
 from ottla import Broker, BrokerFailed
 from ottla.health import answers
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.raw import RawClient
 
 pytestmark = pytest.mark.wire
@@ -129,10 +129,10 @@ def test_the_handle_tells_why_a_broker_does_not_start() -> None:
 
 
 USER_TEST = """
-import storage, broker
+import broker, coordinator, pipeline, protocol, storage
 
 def test_own_packages_are_met(ottla, ottla_topic, ottla_group):
-    assert (storage.WHOSE, broker.WHOSE) == ("the user's", "the user's")
+    assert {room.WHOSE for room in (broker, coordinator, pipeline, protocol, storage)} == {"the user's"}
     from kafka import KafkaConsumer, KafkaProducer
     producer = KafkaProducer(bootstrap_servers=ottla.bootstrap)
     producer.send(ottla_topic, b"hello").get(10)
@@ -153,7 +153,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_installed_wheel_beside_packages_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
-    """A user's project has its own ``storage`` and ``broker``; the plugin starts the broker all the same."""
+    """A user's project has packages named as our folders are; the plugin starts the broker all the same."""
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
     python = tmp_path / "venv" / "bin" / "python"
     site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
@@ -165,7 +165,7 @@ def test_an_installed_wheel_beside_packages_of_the_same_names(wheel: Path, tmp_p
         if "ottla" not in entry.name.lower() and not (site / entry.name).exists():
             (site / entry.name).symlink_to(entry)
     project = tmp_path / "project"
-    for name in ("storage", "broker"):
+    for name in ("broker", "coordinator", "pipeline", "protocol", "storage"):
         (project / name).mkdir(parents=True)
         (project / name / "__init__.py").write_text('WHOSE = "the user\'s"\n')
     (project / "test_user.py").write_text(USER_TEST)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import Code
-from protocol.messages.describe_configs import DescribeConfigsRequest
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest
 from tests.broker.config_cases import APPEND, CASES, DELETE, SET, STARTED_WITH, B, Case, T, case_id, describe, one, request, shown
 from tests.raw import RawClient, create, retry
 from tools import kafka

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import build_batch
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
 from tests.raw import RawClient, create
 from tools.kafka import free_port
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from protocol.errors import Code
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.records import batches, crc_is_valid
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.records import batches, crc_is_valid
 from tests.raw import RawClient
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform

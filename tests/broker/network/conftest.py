@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.metrics.counters import Counters
-from broker.network.connection import Connection
-from broker.network.listener import Connections
-from broker.stepping import Stepping
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.broker.metrics.counters import Counters
+from ottla.broker.network.connection import Connection
+from ottla.broker.network.listener import Connections
+from ottla.broker.stepping import Stepping
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.broker.network.connected import Transport, limits
 from tests.simulated import START_MS, SimulatedEnv
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.api import Declaration
-from broker.network.connection import Connection
-from protocol.codec import request_frame
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.broker.api import Declaration
+from ottla.broker.network.connection import Connection
+from ottla.protocol.codec import request_frame
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 HEARTBEAT = 12
 
@@ -88,7 +88,7 @@ def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
 
 def serve(monkeypatch: pytest.MonkeyPatch, handle: Any, key: int = HEARTBEAT) -> None:
     declared = Declaration(key, handle, lambda request, version, code: HeartbeatResponse(0, code))
-    monkeypatch.setattr("broker.network.dispatch.declaration", lambda _: declared)
+    monkeypatch.setattr("ottla.broker.network.dispatch.declaration", lambda _: declared)
 
 
 def beats(count: int) -> bytes:

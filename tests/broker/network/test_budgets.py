@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.network.budgets import CHECK_MS, FIRST_MS, RequestBudget, ResponseBudget
-from storage.memory_filesystem import MemoryFilesystem
+from ottla.broker.network.budgets import CHECK_MS, FIRST_MS, RequestBudget, ResponseBudget
+from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.simulated import START_MS, SimulatedEnv
 
 LIMIT_BYTES = 1_000_000

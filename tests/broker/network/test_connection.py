@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from broker import api
-from broker.api import Later
-from broker.network.connection import Connection
-from broker.network.framing import RECEIVE_BYTES
-from broker.network.listener import CLOSING_TICKS, Connections
-from protocol.codec import decode_response_frame, request_frame
-from protocol.errors import Code
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.broker import api
+from ottla.broker.api import Later
+from ottla.broker.network.connection import Connection
+from ottla.broker.network.framing import RECEIVE_BYTES
+from ottla.broker.network.listener import CLOSING_TICKS, Connections
+from ottla.protocol.codec import decode_response_frame, request_frame
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.network.connected import HEARTBEAT, Transport, beats, feed, limits, serve
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from broker.api import Declaration, Later
-from broker.network.connection import MAX_WAITING_ANSWERS, Connection
-from broker.network.dispatch import ELEMENTS_AT_ONCE
-from protocol.codec import request_frame
-from protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.broker.api import Declaration, Later
+from ottla.broker.network.connection import MAX_WAITING_ANSWERS, Connection
+from ottla.broker.network.dispatch import ELEMENTS_AT_ONCE
+from ottla.protocol.codec import request_frame
+from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.network.connected import HEARTBEAT, Transport, beats, feed, serve
 
 
@@ -32,7 +32,7 @@ def test_who_takes_no_answers_is_not_served_further(
         return answer
 
     monkeypatch.setattr(
-        "broker.network.dispatch.declaration", lambda _: Declaration(1, handle, lambda *_: FetchResponse(), is_bulky=True)
+        "ottla.broker.network.dispatch.declaration", lambda _: Declaration(1, handle, lambda *_: FetchResponse(), is_bulky=True)
     )
     feed(connection, b"".join(request_frame(1, 11, i, "c", FetchRequest()) for i in range(100)), iter(lambda: 1 << 16, None))
     assert len(seen) <= 2
@@ -50,7 +50,7 @@ def test_large_answers_wait_for_the_memory_of_all(
     connection, transport = connected
     seen: list[int] = []
     monkeypatch.setattr(
-        "broker.network.dispatch.declaration",
+        "ottla.broker.network.dispatch.declaration",
         lambda key: Declaration(
             key, lambda context, request: seen.append(key) or HeartbeatResponse(), lambda *_: HeartbeatResponse(), key == HEARTBEAT
         ),
@@ -78,7 +78,7 @@ def test_requests_of_many_elements_are_decoded_aside(
         return MetadataResponse()
 
     monkeypatch.setattr(
-        "broker.network.dispatch.declaration", lambda _: Declaration(3, handle, lambda *_: MetadataResponse(), is_bulky=True)
+        "ottla.broker.network.dispatch.declaration", lambda _: Declaration(3, handle, lambda *_: MetadataResponse(), is_bulky=True)
     )
     many = [MetadataRequestTopic(name=f"t{n}") for n in range(ELEMENTS_AT_ONCE + 1)]
     frames = [request_frame(3, 12, 1, "c", MetadataRequest(topics)) for topics in (many, many[:3])]
@@ -167,7 +167,7 @@ def test_a_request_that_waits_after_its_steps_counts(
         return later
 
     monkeypatch.setattr(
-        "broker.network.dispatch.declaration",
+        "ottla.broker.network.dispatch.declaration",
         lambda _: Declaration(3, lambda context, request: in_steps(request), lambda *_: MetadataResponse()),
     )
     topics = [MetadataRequestTopic(name=str(n)) for n in range(2 * ELEMENTS_AT_ONCE)]

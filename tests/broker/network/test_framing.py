@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.network.framing import GROWTH, OWN_START_BYTES, SPARES_BYTES, Frames, FrameSizeError, ReceiveBuffers
+from ottla.broker.network.framing import GROWTH, OWN_START_BYTES, SPARES_BYTES, Frames, FrameSizeError, ReceiveBuffers
 
 MAX_FRAME_BYTES = 4 << 20
 OVERWRITTEN = b"\xff" * (4 * OWN_START_BYTES)

@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pipeline.jobs import shop
-from pipeline.schemas import INVOICES
-from pipeline.session import session
-from pipeline.sink import ExactlyOnceSink
-from pipeline.stream import Running, StreamOptions, read
-from pipeline.transaction import Transaction
-from pipeline.wire import Cluster
+from ottla.pipeline.jobs import shop
+from ottla.pipeline.schemas import INVOICES
+from ottla.pipeline.session import session
+from ottla.pipeline.sink import ExactlyOnceSink
+from ottla.pipeline.stream import Running, StreamOptions, read
+from ottla.pipeline.transaction import Transaction
+from ottla.pipeline.wire import Cluster
 from tools import kafka
 
 POINTS = ("before the tasks", "in the middle of a task", "before the mark", "before EndTxn", "after EndTxn")

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from pipeline.generate import Shape, purchases
-from pipeline.ledger import ledger
-from pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
-from pipeline.topics import create, fill
-from pipeline.wire import Cluster
+from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.ledger import ledger
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
+from ottla.pipeline.topics import create, fill
+from ottla.pipeline.wire import Cluster
 from tests.pipeline.conftest import java_home
 from tests.pipeline.kills.driver import STARTED
 

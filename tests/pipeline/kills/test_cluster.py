@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from ottla import Broker
-from pipeline.generate import Shape
-from pipeline.schemas import INVOICES
-from pipeline.wire import Cluster as Wire
+from ottla.pipeline.generate import Shape
+from ottla.pipeline.schemas import INVOICES
+from ottla.pipeline.wire import Cluster as Wire
 from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
 

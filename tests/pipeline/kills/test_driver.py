@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from ottla import Broker
-from pipeline.generate import Shape
+from ottla.pipeline.generate import Shape
 from tests.pipeline.kills.driver import POINTS
 from tests.pipeline.kills.shopping import Shopping, moments
 from tools.kafka import ApacheKafka, Unavailable

@@ -13,9 +13,9 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.segments import columns
-from pipeline.segments.columns import Malformed, Records
-from protocol.records import BatchHeader, read_header, renew_crc, stamp_append_time
+from ottla.pipeline.segments import columns
+from ottla.pipeline.segments.columns import Malformed, Records
+from ottla.protocol.records import BatchHeader, read_header, renew_crc, stamp_append_time
 
 pytestmark = pytest.mark.heavy
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_decompressed() -> None:
 
 def test_a_batch_inflates_to_so_much_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
     _, raw = built(0, 3, [(1, b"k", b"v" * 100_000, [])])
-    monkeypatch.setattr("pipeline.segments.columns.MAX_PAYLOAD_BYTES", 99_000)
+    monkeypatch.setattr("ottla.pipeline.segments.columns.MAX_PAYLOAD_BYTES", 99_000)
     with pytest.raises(Malformed, match="inflates to more than is allowed"):
         Records([(read_header(raw), memoryview(bytes(raw)))])
 

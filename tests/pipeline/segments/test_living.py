@@ -12,7 +12,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPart
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
-from pipeline.segments.reading import COLUMNS, Wanted, plan, read
+from ottla.pipeline.segments.reading import COLUMNS, Wanted, plan, read
 from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-14", "PIP-15")]

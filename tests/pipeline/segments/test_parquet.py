@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.segments import parquet
-from pipeline.segments.reading import COLUMNS, Wanted, plan, read
-from storage.real_filesystem import RealFilesystem
+from ottla.pipeline.segments import parquet
+from ottla.pipeline.segments.reading import COLUMNS, Wanted, plan, read
+from ottla.storage.real_filesystem import RealFilesystem
 from tests.pipeline.segments.test_reading import history
 from tests.storage.logs import Logs
 
@@ -18,7 +18,7 @@ from tests.storage.logs import Logs
 @pytest.mark.parametrize("row_group_bytes", [1, 1 << 30])
 def test_files_hold_what_the_splits_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_bytes: int) -> None:
     monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", row_group_bytes)
-    monkeypatch.setattr("pipeline.segments.reading.BATCH_BYTES", 500)
+    monkeypatch.setattr("ottla.pipeline.segments.reading.BATCH_BYTES", 500)
     log = Logs(RealFilesystem(), str(tmp_path / "data" / "t-0")).new()
     for _ in history(log, random.Random(4), 120):
         pass

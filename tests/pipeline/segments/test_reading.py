@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import PipelineError
-from pipeline.segments.reading import COLUMNS, Wanted, plan, read
-from storage.checkpoints import write_offsets
-from storage.config import LogConfig
-from storage.log import Log
-from storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
-from storage.real_filesystem import RealFilesystem
-from storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX
+from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.segments.reading import COLUMNS, Wanted, plan, read
+from ottla.storage.checkpoints import write_offsets
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+from ottla.storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX
 from tests.storage.logs import NOW_MS, Logs, end, put
 from tests.storage.test_compaction import compact
 from tests.storage.test_log import visible
@@ -193,7 +193,7 @@ def test_cleaned_segments(root: Path, logs: Logs) -> None:
 
 
 def visible_records(log: Log) -> list[int]:
-    from protocol.records import batches, read_records
+    from ottla.protocol.records import batches, read_records
 
     found = []
     for segment in log.segments:

@@ -1,0 +1,370 @@
+"""Which transactions are torn: the coordinator's decisions held against the markers of their partitions.
+
+A power cut under ``durability=process`` can take the end of one file and leave another; Apache Kafka says nothing then.
+`broker.directory_audit` reads a whole directory for this, `broker.recovery_audit` what a start after a crash has read anyway.
+
+A producer of transaction version 2 has an epoch for each transaction, so each decision is looked for by its epoch. All others end
+many transactions at one epoch: there a marker belongs to the decision between whose Prepare and Complete record it was written, and
+no marker to two of them. Those three times are the broker's own. Where the partition's leader and the coordinator had other
+clocks, which the epochs of version 2 tell, and where the clock was set back, markers are counted only.
+
+A partition *answers for* a decision when its marker would still be there: its log goes back far enough. A decision is
+*contradicted* by a partition that has the other outcome's marker in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata, from_record, state_of
+from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.protocol.errors import DecodeError, KafkaError
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import BatchHeader, Record
+from ottla.storage.producer_state import TV2
+from ottla.storage.reading import records_of
+from ottla.storage.transaction_history import TransactionHistory, has_data, unpack
+
+MAX_FINDINGS = 10_000
+"""Torn parts that are kept one by one; what is beyond is counted."""
+ANY_TIME = (-1, 1 << 62)
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A partition that lacks its part of a transaction. ``transactional_id`` is None where no coordinator knows of it."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    reason: str
+    transactional_id: str | None = None
+
+    def __str__(self) -> str:
+        who = "an unknown id" if self.transactional_id is None else self.transactional_id
+        return f"{self.topic}-{self.partition}: a transaction of {who} (producer {self.producer_id}): {self.reason}"
+
+
+class _Cursor(msgspec.Struct):
+    """How many of a producer's markers decisions have been given; those of the labels in ``exhausted`` are all given."""
+
+    at: int = 0
+    exhausted: set[tuple[int, bool]] = msgspec.field(default_factory=set)
+
+    def take(self, markers: Sequence[int], epoch: int, window: tuple[int, int], *, commits: bool) -> int:
+        """Index of the next marker that fits, -1 without one. What lies before it is passed for good."""
+        if (epoch, commits) in self.exhausted:
+            return -1
+        is_before = True
+        for at in range(self.at, len(markers)):
+            written_ms, marker_epoch, marker_commits = unpack(markers[at])
+            if marker_epoch > epoch or (marker_epoch == epoch and written_ms > window[1]):
+                return -1
+            if marker_epoch == epoch and written_ms >= window[0]:
+                is_before = False
+                if marker_commits is commits:
+                    self.at = at + 1
+                    return at
+            elif is_before:
+                self.at = at + 1
+        if window == ANY_TIME:
+            self.exhausted.add((epoch, commits))
+        return -1
+
+
+@dataclass(slots=True)
+class PartitionView:
+    """One partition. ``born_ms`` is when its topic was made, None where that is not known.
+
+    ``timed`` and ``counted`` are cursors by producer: markers given to decisions by their times, and in order only.
+    """
+
+    history: TransactionHistory
+    born_ms: int | None = None
+    timed: dict[int, _Cursor] = field(default_factory=dict)
+    counted: dict[int, _Cursor] = field(default_factory=dict)
+    has_other_clock: bool = False
+
+    def answers_for(self, decision: Decision) -> bool:
+        """Whether a marker of the decision, had it been written, must be among those that were read.
+
+        Otherwise it may lie before them, or retention, compaction or the deletion of a topic of that name may have taken it.
+        """
+        history, metadata = self.history, decision.metadata
+        settled = history.settled(metadata.producer_id)
+        if settled is not None:
+            if metadata.producer_epoch < settled.epoch:
+                return False
+            if metadata.producer_epoch == settled.epoch and (decision.has_own_epoch or decision.prepared_ms <= settled.last_ms):
+                return False
+        is_later = history.first_marker_ms is not None and history.first_marker_ms < decision.prepared_ms
+        if not history.is_contiguous:
+            return is_later
+        if settled is not None or is_later:
+            return True
+        born_ms = self.born_ms if self.born_ms is not None else history.first_batch_ms
+        return born_ms is None or born_ms <= decision.prepared_ms
+
+
+class Decision(msgspec.Struct, gc=False, frozen=True):
+    """A Prepare record that an outcome followed, and when the two were written."""
+
+    metadata: TxnMetadata
+    prepared_ms: int
+    ended_ms: int
+
+    @property
+    def commits(self) -> bool:
+        return self.metadata.state is TxnState.PREPARE_COMMIT
+
+    @property
+    def has_own_epoch(self) -> bool:
+        return self.metadata.client_version >= TV2
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """When its markers were written; any time where the clock was set back meanwhile."""
+        if self.has_own_epoch or self.ended_ms < self.prepared_ms:
+            return ANY_TIME
+        return self.prepared_ms, self.ended_ms
+
+
+class Newest(msgspec.Struct, gc=False, frozen=True):
+    """What the coordinator knows last of an id. ``latest_ms`` is the largest time of the id's records.
+
+    ``previous_ms`` is when the record before was written, None without one.
+    """
+
+    metadata: TxnMetadata
+    written_ms: int
+    latest_ms: int
+    previous_ms: int | None
+
+
+class _Last(msgspec.Struct, gc=False, frozen=True):
+    """The newest record of an id as it stands in the log: most are never looked into."""
+
+    value: bytes
+    state: TxnState
+    written_ms: int
+    latest_ms: int
+    previous_ms: int | None
+
+
+class _Missing(msgspec.Struct):
+    """Decisions of one id, epoch and outcome without a marker in one partition: by the times, and by counting only."""
+
+    timed: int = 0
+    counted: int = 0
+    is_contradicted: bool = False
+
+
+class Audit:
+    """Takes the coordinator's partitions one after the other; then `findings` tells."""
+
+    def __init__(self, view_of: Callable[[TopicPartition], PartitionView | None], forgotten_ms: int = -1) -> None:
+        """``view_of`` gives None for what is no partition any more; none of them answers for decisions up to ``forgotten_ms``."""
+        self._view_of = view_of
+        self._forgotten_ms = forgotten_ms
+        self._newest: dict[int, Newest] = {}
+        self._open: set[tuple[int, TopicPartition]] = set()
+        self._missing: dict[tuple[str, int, int, bool, TopicPartition], _Missing] = {}
+        self.decided = 0
+        self.open = 0
+        self.omitted = 0
+
+    def read(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
+        """One partition of ``__transaction_state``, from its start."""
+        last: dict[bytes, _Last] = {}
+        for header, raw in batches:
+            written_ms = header.max_timestamp_ms
+            for record in () if header.is_control else _readable(header, raw):
+                state = None if record.value is None else state_of(record.value)
+                if record.key is None or (state is None and record.value is not None):
+                    continue
+                before = last.get(record.key)
+                if before is not None and before.state in PREPARED and state not in PREPARED:
+                    self._end(record.key, before, written_ms)
+                if record.value is None or state is None:
+                    last.pop(record.key, None)
+                    continue
+                latest_ms = written_ms if before is None else max(before.latest_ms, written_ms)
+                previous_ms = None if before is None else before.written_ms
+                last[record.key] = _Last(
+                    value=record.value, state=state, written_ms=written_ms, latest_ms=latest_ms, previous_ms=previous_ms
+                )
+        for key, known in last.items():
+            metadata = _decoded(key, known)
+            if metadata is None:
+                continue
+            self._newest[metadata.producer_id] = Newest(
+                metadata=metadata, written_ms=known.written_ms, latest_ms=known.latest_ms, previous_ms=known.previous_ms
+            )
+            if metadata.state is TxnState.ONGOING or metadata.state in PREPARED:
+                self.open += 1
+                self._open |= {(metadata.producer_id, where) for where in metadata.partitions}
+
+    def _end(self, key: bytes, prepared: _Last, ended_ms: int) -> None:
+        metadata = _decoded(key, prepared)
+        if metadata is not None:
+            self.decided += 1
+            self._hold(Decision(metadata, prepared.written_ms, ended_ms))
+
+    def _hold(self, decision: Decision) -> None:
+        """A decision that was carried out has its marker in every partition."""
+        metadata = decision.metadata
+        for where in sorted(metadata.partitions):
+            view = self._view_of(where)
+            if view is None:
+                continue
+            answers = decision.prepared_ms > self._forgotten_ms and view.answers_for(decision)
+            if not answers and not view.history.markers(metadata.producer_id):
+                continue
+            timed, is_contradicted = _by_time(view, decision)
+            if not answers:
+                continue
+            counted = _in_order(view, decision)
+            if timed and counted and not is_contradicted:
+                continue
+            key = (metadata.transactional_id, metadata.producer_id, metadata.producer_epoch, decision.commits, where)
+            missing = self._missing.get(key)
+            if missing is None:
+                if len(self._missing) >= MAX_FINDINGS:
+                    self.omitted += 1
+                    continue
+                missing = self._missing[key] = _Missing()
+            missing.timed += not timed
+            missing.counted += not counted
+            missing.is_contradicted |= is_contradicted
+
+    def findings(self, partitions: Iterable[tuple[TopicPartition, PartitionView]]) -> list[Lost]:
+        """Every part that is torn; all coordinators' partitions are read."""
+        torn = [*self._unmarked(), *self._unwritten()]
+        for where, view in partitions:
+            torn += self._ahead(where, view)
+            torn += self._hanging(where, view)
+        self.omitted += max(0, len(torn) - MAX_FINDINGS)
+        return torn[:MAX_FINDINGS]
+
+    def _unmarked(self) -> Iterator[Lost]:
+        for (transactional_id, producer_id, epoch, commits, where), missing in self._missing.items():
+            view = self._view_of(where)
+            count = missing.timed
+            if view is not None and view.has_other_clock:
+                # Markers from before the coordinator's oldest record would be taken for those that are missing.
+                count = missing.counted if view.history.is_contiguous else 0
+            if not count and not missing.is_contradicted:
+                continue
+            reason = f"it was {'committed' if commits else 'aborted'} at epoch {epoch}, and the "
+            if missing.is_contradicted:
+                reason += "partition's marker says otherwise"
+            else:
+                reason += "partition has no marker of it" + (f", {count} times" if count > 1 else "")
+            yield Lost(*where, producer_id, reason, transactional_id)
+
+    def _unwritten(self) -> Iterator[Lost]:
+        """Decisions that are still to be carried out. By transaction version 1 a partition may belong to one without a record."""
+        for known in self._newest.values():
+            metadata = known.metadata
+            decision = Decision(metadata, known.written_ms, known.written_ms)
+            if metadata.state is not TxnState.PREPARE_COMMIT or not decision.has_own_epoch:
+                continue
+            for where in sorted(metadata.partitions):
+                view = self._view_of(where)
+                if view is None or not view.history.is_contiguous or not view.answers_for(decision):
+                    continue
+                producers = view.history.producers
+                entry = producers.entries.get(metadata.producer_id)
+                # Its records bear the epoch before that of its end; what stands open at an older one is of an earlier transaction.
+                is_written = entry is not None and (
+                    entry.epoch >= metadata.producer_epoch
+                    or (entry.epoch == metadata.producer_epoch - 1 and metadata.producer_id in producers.open_txns)
+                )
+                if not is_written:
+                    reason = f"it commits at epoch {metadata.producer_epoch}, and the partition has no record of it"
+                    yield Lost(*where, metadata.producer_id, reason, metadata.transactional_id)
+
+    def _ahead(self, where: TopicPartition, view: PartitionView) -> Iterator[Lost]:
+        """What a partition knows and the coordinator, which decides, does not: its own log has lost it."""
+        for producer_id, entry in view.history.producers.entries.items():
+            known = self._newest.get(producer_id)
+            if known is None:
+                continue
+            metadata = known.metadata
+            if entry.epoch > metadata.producer_epoch:
+                reason = f"the partition has seen epoch {entry.epoch}, and the coordinator only {metadata.producer_epoch}"
+                yield Lost(*where, producer_id, reason, metadata.transactional_id)
+                continue
+            # Where the clock was set back, times say nothing until it has caught up.
+            is_set_back = view.has_other_clock or known.written_ms < known.latest_ms
+            if not is_set_back and entry.epoch == metadata.producer_epoch and _goes_on(known, where, view):
+                reason = f"the partition has what was written at epoch {entry.epoch} after the last that the coordinator knows"
+                yield Lost(*where, producer_id, reason, metadata.transactional_id)
+
+    def _hanging(self, where: TopicPartition, view: PartitionView) -> Iterator[Lost]:
+        """Open transactions that no coordinator knows of: their decision is there without a marker, or is not there at all."""
+        for producer_id, offset in view.history.producers.open_txns.items():
+            if (producer_id, where) not in self._open:
+                yield Lost(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows of it")
+
+
+def _goes_on(known: Newest, where: TopicPartition, view: PartitionView) -> bool:
+    """Whether a partition has more of a producer than the coordinator knows, at the same epoch."""
+    metadata = known.metadata
+    markers = view.history.markers(metadata.producer_id)
+    if metadata.state not in PREPARED or where not in metadata.partitions:
+        for written_ms, epoch, commits in map(unpack, reversed(markers)):
+            if written_ms <= known.latest_ms:
+                break
+            # An admin client may have written the marker of an abort.
+            if commits and epoch == metadata.producer_epoch:
+                return True
+        return False
+    if known.previous_ms is None or known.previous_ms >= known.written_ms:
+        # A marker of this millisecond may be that of the transaction before.
+        return False
+    # Behind the marker of what is being decided there is nothing but that marker once more.
+    since = [packed for packed in markers if unpack(packed)[0] >= known.written_ms]
+    is_open = metadata.producer_id in view.history.producers.open_txns
+    return bool(since) and (is_open or any(map(has_data, since[1:])))
+
+
+def _readable(header: BatchHeader, raw: Buffer) -> Iterator[Record]:
+    """The records of a batch; of one that cannot be decoded, which a start passes over too, those before that."""
+    with suppress(KafkaError):
+        yield from records_of(raw, header)
+
+
+def _decoded(key: bytes, last: _Last) -> TxnMetadata | None:
+    try:
+        return from_record(LogRecord(key, last.value))[1]
+    except DecodeError:
+        return None
+
+
+def _by_time(view: PartitionView, decision: Decision) -> tuple[bool, bool]:
+    """Give a decision its marker: whether there is one, and whether one has the other outcome."""
+    metadata = decision.metadata
+    producer_id, epoch = metadata.producer_id, metadata.producer_epoch
+    markers = view.history.markers(producer_id)
+    cursor = view.timed.setdefault(producer_id, _Cursor())
+    before = cursor.at
+    at = cursor.take(markers, epoch, decision.window, commits=decision.commits)
+    if not decision.has_own_epoch:
+        return at >= 0, False
+    other = _Cursor(before).take(markers, epoch, ANY_TIME, commits=not decision.commits)
+    if at >= 0 and decision.prepared_ms <= decision.ended_ms:
+        view.has_other_clock |= not decision.prepared_ms <= unpack(markers[at])[0] <= decision.ended_ms
+    # Beside the marker of a commit that of an abort may be an admin client's.
+    return at >= 0, other >= 0 and (at < 0 or not decision.commits)
+
+
+def _in_order(view: PartitionView, decision: Decision) -> bool:
+    metadata = decision.metadata
+    cursor = view.counted.setdefault(metadata.producer_id, _Cursor())
+    markers = view.history.markers(metadata.producer_id)
+    return cursor.take(markers, metadata.producer_epoch, ANY_TIME, commits=decision.commits) >= 0

@@ -1,0 +1,317 @@
+"""One broker: everything it owns, how it starts and how it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import structlog
+from msgspec import to_builtins
+
+from ottla.broker.audit import Lost
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import POWER, BrokerConfig
+from ottla.broker.descriptors import share_out
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.durability import GroupCommit, Waiter
+from ottla.broker.env import Env, Listening, why_not_bound
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.groups import Groups
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.inflating import InflatingMemory
+from ottla.broker.metrics.counters import Counters
+from ottla.broker.network.connection import Connection
+from ottla.broker.network.listener import Connections, Endpoint, client_endpoints, parse_endpoints
+from ottla.broker.partitions import Partitions, disk_refused
+from ottla.broker.recovery_audit import look
+from ottla.broker.stepping import Stepping
+from ottla.broker.takeovers import Takeovers
+from ottla.broker.transactions import Transactions
+from ottla.storage.checkpoints import topic_id_text
+from ottla.storage.filesystem import Damaged
+from ottla.storage.identity import NOT_OURS, DirectoryError, Identity, read_identity, write_identity
+from ottla.storage.log_dir import LogDirectory
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+UNWRITTEN_TOLD = 20
+"""Files that a stop could not write, and that are logged one by one."""
+TORN_TOLD = 100
+"""Torn transactions that are logged one by one."""
+
+log = structlog.get_logger("broker")
+
+
+class Broker:
+    """Owns all state; the event loop that runs it is the only one that touches it."""
+
+    def __init__(self, env: Env, config: BrokerConfig, features: Mapping[str, int] | None = None) -> None:
+        self.env = env
+        self.config = config
+        self.settings = config.settings
+        self._features = dict(features or {})
+        self._endpoints = client_endpoints(self.settings)
+        self._listening: list[tuple[Endpoint, Listening]] = []
+        self._metrics: Listening | None = None
+        self.is_stopping = False
+        # How the directory was left: none for a new one, clean or crash.
+        self._last_stop = "none"
+        self.unexpected_errors = 0
+        self.counters = Counters()
+        self.inflating = InflatingMemory(self.settings.ottla_inflating_memory_bytes)
+        self.startup_ms = 0.0
+        self.takeovers = Takeovers()
+        # What the last crash has torn.
+        self.torn: list[Lost] = []
+        self.cluster_id = ""
+        self._advertised: dict[str, tuple[str, int]] = {}
+        self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
+        env.fs.max_open_files = self.descriptors.files
+        self.stepping = Stepping(env, self._bug)
+        self.is_serving = False
+        """Whether clients may come: from then on nothing long is done in one stretch."""
+        self.connections = Connections(env, self.settings, self.descriptors.connections)
+        self.directory = LogDirectory(env.fs, self.settings.log_dirs)
+        self.disk = DiskHealth(env, self.settings.log_dirs)
+        # Only where answers must wait for the disk.
+        is_awaited = self.settings.ottla_durability == POWER
+        self.commit = GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused) if is_awaited else None
+        self.partitions = Partitions(env, self.directory, self.commit, self.disk)
+        self.fetch_sessions = FetchSessions(
+            self.settings.max_incremental_fetch_session_cache_slots,
+            self.settings.ottla_fetch_session_max_partitions,
+            lambda: int.from_bytes(env.random_uuid()[:4], "big") & 0x7FFFFFFF,
+        )
+
+    # start
+
+    async def start(self) -> None:
+        """Load everything, then listen. Raises `DirectoryError`, `ConfigError` or OSError for what a person must mend."""
+        self.directory.acquire()
+        try:
+            self._identify()
+            started_ms = self.env.monotonic_ms()
+            self.cluster = Cluster(self)
+            self.groups = Groups(self)
+            self.transactions = Transactions(self)
+            self.cluster.load(self._features)
+            self.groups.load()
+            self.transactions.load()
+            self._audit()
+            self._resume()
+            self.housekeeping = Housekeeping(self)
+            self.is_serving = True
+        except BaseException:
+            self.directory.abandon()
+            raise
+        try:
+            for endpoint in self._endpoints:
+                await self._listen(endpoint)
+            self._serve_metrics()
+        except BaseException:
+            self._end_work()
+            if self._last_stop != "crash":
+                # All is loaded: the next start need not take a port that was in use for a crash.
+                self.directory.close()
+            else:
+                self.directory.abandon()
+            raise
+        self.startup_ms = self.env.monotonic_ms() - started_ms
+        self.housekeeping.start()
+        for name in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
+            if int(self.config.text(name) or 1) > 1:
+                log.info("replication_factor_lowered", setting=name, given=self.config.text(name), used=1)
+        log.info(
+            "broker_started",
+            bootstrap=self.bootstrap,
+            data_dir=self.directory.path,
+            last_stop=self._last_stop,
+            load_ms=round(self.startup_ms),
+            metrics=self.metrics_url,
+        )
+
+    def _bug(self) -> None:
+        """Called in an ``except`` block."""
+        log.exception("work_failed")
+        self.unexpected_errors += 1
+
+    def _audit(self) -> None:
+        read = self.cluster.take_read()
+        if self.directory.was_clean and not self.cluster.has_lost:
+            return
+        self.torn = look(self, read)
+        for lost in self.torn[:TORN_TOLD]:
+            log.warning("transaction_torn", **to_builtins(lost))
+        if len(self.torn) > TORN_TOLD:
+            log.warning("transactions_torn", count=len(self.torn), hint="ottla audit names all")
+
+    def _resume(self) -> None:
+        """Carry out what was decided before; with ``durability=power`` once the decisions are on disk."""
+        if self.commit is not None:
+            for partition in self.partitions:
+                if partition.log.segments and partition.log.recovery_point < partition.log.log_end_offset:
+                    self.commit.wrote(partition.log)
+        self.once_durable(self.transactions.resume)
+
+    def when_durable(self, then: Waiter) -> None:
+        """Call back when all that is written by now is as durable as was promised: at once, or when the disk has it."""
+        if self.commit is None:
+            then(True)
+        else:
+            self.commit.then(then)
+
+    def once_durable(self, then: Callable[[], None]) -> None:
+        """Go on when the disk has all that is written by now, and never where it has failed.
+
+        A round with a damaged file has synced all others, so whoever waits asks again. Where the file is the waiting
+        coordinator's own, its partition is offline by then.
+        """
+
+        def told(durable: bool) -> None:
+            if durable:
+                then()
+            elif self.commit is not None and not self.commit.has_failed:
+                self.once_durable(then)
+
+        self.when_durable(told)
+
+    def _sync_refused(self, path: str, error: OSError) -> None:
+        """A file or a directory could not be opened to be synced. Where it is damaged its partition goes offline, and no other."""
+        for storage in self.directory.logs.values():
+            if isinstance(error, Damaged) and (path == storage.directory or path.startswith(f"{storage.directory}/")):
+                disk_refused(self.disk, storage, error)
+                return
+        self.disk.refused(self.directory.path, error)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the log directory takes writes and none of its partitions is offline: what health and the metrics tell.
+
+        Kafka takes the whole directory offline for one damaged log.
+        """
+        return self.disk.is_sound and not any(partition.log.is_offline for partition in self.partitions)
+
+    def disk_failed(self, error: BaseException) -> None:
+        """A sync has failed: nobody knows what the disk has, so nothing more is taken and no later success told (fsyncgate)."""
+        self.disk.failed(error)
+        self._refuse_writes()
+
+    def check_directory(self) -> None:
+        """Write nothing more once the lock file is gone: what is acknowledged would be lost, or overwrite another broker's."""
+        if not self.disk.has_failed and not self.directory.is_ours():
+            self.disk.lost(NOT_OURS)
+            self._refuse_writes()
+
+    def _refuse_writes(self) -> None:
+        for storage in self.directory.logs.values():
+            storage.is_failed = True
+
+    def _identify(self) -> None:
+        identity = read_identity(self.env.fs, self.directory.path)
+        self._last_stop = "clean" if self.directory.was_clean else "crash"
+        if identity is None:
+            cluster_id, directory_id = (topic_id_text(self.env.random_uuid()) for _ in range(2))
+            identity = Identity(cluster_id, self.settings.node_id, directory_id)
+            self._last_stop = "none"
+            write_identity(self.env.fs, self.directory.path, identity)
+        elif identity.node_id != self.settings.node_id:
+            raise DirectoryError(
+                f"{self.directory.path} belongs to node {identity.node_id}, and node.id is {self.settings.node_id}"
+            )
+        self.cluster_id = identity.cluster_id
+
+    async def _listen(self, endpoint: Endpoint) -> None:
+        name = endpoint.name
+        try:
+            listening = await self.env.listen(endpoint.host, endpoint.port, lambda: Connection(self, name))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot listen on {endpoint}: {why_not_bound(error)}") from error
+        self._listening.append((endpoint, listening))
+
+    def _serve_metrics(self) -> None:
+        settings = self.settings
+        if settings.ottla_metrics_port is None:
+            return
+        where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)
+        try:
+            self._metrics = self.env.serve_metrics(where.host, where.port, self._collect)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot serve metrics on {where}: {why_not_bound(error)}") from error
+
+    def reconfigure(self) -> None:
+        """Dynamic configs were loaded or changed: live by them from here on."""
+        self.config, refused = self.config.with_usable(self.cluster.dynamic_broker_configs)
+        for reason in refused:
+            log.error("dynamic_config_ignored", reason=reason)
+        self.settings = self.config.settings
+        self.connections.set_limits(self.settings)
+
+    def _collect(self) -> list[Metric]:
+        from ottla.broker.metrics.exposition import collect
+
+        return collect(self)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus finds the metrics, if they are served."""
+        return None if self._metrics is None else f"http://{self.settings.ottla_metrics_host}:{self._metrics.port}/metrics"
+
+    # addresses
+
+    def advertised(self, listener: str) -> tuple[str, int]:
+        """Host and port that clients of a listener are told."""
+        known = self._advertised.get(listener)
+        if known is None:
+            known = self._advertised[listener] = self._resolve_advertised(listener)
+        return known
+
+    def _resolve_advertised(self, listener: str) -> tuple[str, int]:
+        endpoint, listening = next((e, at) for e, at in self._listening if e.name == listener)
+        for given in parse_endpoints(self.settings.advertised_listeners or (), "advertised.listeners"):
+            if given.name == listener:
+                return given.host or self.env.host_name(), given.port or listening.port
+        host = self.env.host_name() if endpoint.host in ("", "0.0.0.0", "::") else endpoint.host
+        return host, listening.port
+
+    @property
+    def listening(self) -> dict[str, str]:
+        """``host:port`` that each listener is bound to, by its name; the ports are those that a 0 has become."""
+        return {e.name: str(Endpoint(e.name, e.host, at.port)) for e, at in self._listening}
+
+    @property
+    def bootstrap(self) -> str:
+        host, port = self.advertised(self._endpoints[0].name)
+        return f"{host}:{port}"
+
+    # end
+
+    async def stop(self) -> None:
+        """Take no more requests, write everything down, mark the directory clean."""
+        if self.is_stopping:
+            return
+        self.housekeeping.stop()
+        self._end_work()
+        self.connections.close_all("the broker stops")
+        self.disk.close()
+        unwritten = self.directory.close()
+        for line in unwritten[:UNWRITTEN_TOLD]:
+            log.error("not_written", reason=line)
+        if len(unwritten) > UNWRITTEN_TOLD:
+            log.error("more_not_written", count=len(unwritten))
+        log.info("broker_stopped", unexpected_errors=self.unexpected_errors)
+
+    def _end_work(self) -> None:
+        """Take nothing new, and let nothing go on by itself: the directory is about to be closed."""
+        self.is_stopping = True
+        self.stepping.stop()
+        if self.commit is not None:
+            self.commit.stop()
+        self._close_listeners()
+
+    def _close_listeners(self) -> None:
+        for _, listening in self._listening:
+            listening.close()
+        if self._metrics is not None:
+            self._metrics.close()

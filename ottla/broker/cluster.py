@@ -1,0 +1,324 @@
+"""Cluster metadata at work: the log behind it, topics made and removed, producer ids handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import structlog
+
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.config.topics import log_config
+from ottla.broker.partitions import Partition, tell_offline
+from ottla.broker.runtime import Runtime
+from ottla.coordinator.cluster import (
+    BROKER_RESOURCE,
+    METADATA_TOPIC,
+    OFFSETS_TOPIC,
+    TOPIC_RESOURCE,
+    TRANSACTION_TOPIC,
+    ClusterState,
+    Topic,
+)
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.errors import KafkaError
+from ottla.storage.config import LogConfig
+from ottla.storage.filesystem import described
+from ottla.storage.identity import DirectoryError
+from ottla.storage.log import Log
+from ottla.storage.names import TopicPartition
+from ottla.storage.recovery import Report
+from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.transaction_history import TransactionHistory
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+METADATA_CONFIG = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
+"""The metadata log is never cut, rolled by time or refused for its size."""
+
+DEFAULT_FEATURES = {
+    "eligible.leader.replicas.version": 1,
+    "group.version": 0,
+    "kraft.version": 1,
+    "metadata.version": 30,
+    "share.version": 0,
+    "streams.version": 0,
+    "transaction.version": 2,
+}
+"""Levels of a fresh directory; group.version is 0 because only the classic protocol is served."""
+
+SUPPORTED_FEATURES = {
+    "eligible.leader.replicas.version": (0, 1),
+    "group.version": (0, 0),
+    "kraft.version": (0, 1),
+    "metadata.version": (7, 30),
+    "share.version": (0, 0),
+    "streams.version": (0, 0),
+    "transaction.version": (0, 2),
+}
+
+PARTITIONS_AT_ONCE = 100
+OPEN_WORK = 15
+"""What putting a new partition into service takes, in the units of `storage.steps`."""
+LOG_CONFIGS_KEPT = 1_000
+
+log = structlog.get_logger("cluster")
+
+
+class Cluster:
+    """The metadata shard, its log, and the partitions that follow from it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        # Whether a log lost its end, though the directory may be marked clean.
+        self.has_lost = False
+        self.state = ClusterState(broker.settings.node_id, ignores_case=broker.directory.ignores_case())
+        storage, report = broker.directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, broker.env.now_ms())
+        self._tell(storage.directory, report)
+        if storage.offline_reason is not None:
+            raise DirectoryError(f"cannot start without the cluster's metadata: {storage.offline_reason}")
+        # Not among the partitions that clients can name.
+        self._runtime = Runtime(
+            broker.env, Partition(broker.env, storage, broker.commit, broker.disk), self._replay, broker.stepping
+        )
+        self._producer_ids = (0, 0)
+        broker.partitions.open_missing = self.open_missing
+        self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
+        # What opening each partition has read of it, until the start has looked for torn transactions in it.
+        self._read: dict[TopicPartition, TransactionHistory] = {}
+
+    @property
+    def metadata_log(self) -> Log:
+        return self._runtime.partition.log
+
+    def take_read(self) -> dict[TopicPartition, TransactionHistory]:
+        """What opening each partition has read of it; it is not kept any longer."""
+        read, self._read = self._read, {}
+        return read
+
+    def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
+        self.state.replay(record)
+
+    def load(self, features: Mapping[str, int]) -> None:
+        """Replay the metadata, set feature levels of a fresh directory, open every partition."""
+        try:
+            fresh = self._runtime.load() == 0
+        except KafkaError as error:
+            raise DirectoryError(f"cannot start without the cluster's metadata: {error.message}") from error
+        levels = {**DEFAULT_FEATURES, **features} if fresh else dict(features)
+        self._runtime.execute(self.state.set_features(levels))
+        self._broker.reconfigure()
+        self._drop_metadata_topic()
+        on_disk = set()
+        for name, index in list(self._broker.directory.partitions_on_disk()):
+            if self._belongs(name, index):
+                on_disk.add((name, index))
+            elif (name, index) != (METADATA_TOPIC, 0):
+                self._set_aside(name, index)
+        for topic in self.state.topics.values():
+            config = self.log_config(topic.name)
+            for index in range(topic.partition_count):
+                exists = (topic.name, index) in on_disk or self._broker.directory.was_written(topic.name, index)
+                self._open(topic, index, config, exists=exists)
+
+    def _drop_metadata_topic(self) -> None:
+        """Earlier versions let a client create a topic of the metadata log's own name, which wrote into that very log.
+
+        Its batches are skipped when the log is replayed. Here the topic goes, and the log stays.
+        """
+        if METADATA_TOPIC in self.state.topics:
+            self._runtime.execute(self.state.delete_topic(METADATA_TOPIC))
+            log.warning("topic_over_the_metadata_removed", topic=METADATA_TOPIC, hint="what clients wrote to it is not served")
+
+    def _set_aside(self, name: str, index: int) -> None:
+        directory = self._broker.directory
+        if not directory.fs.is_dir(directory.directory_of(name, index)):
+            return
+        try:
+            renamed = directory.set_aside(name, index, self._broker.env.random_uuid().hex())
+        except OSError as error:
+            log.warning("stray_directory_in_the_way", directory=directory.directory_of(name, index), error=described(error))
+        else:
+            log.warning("stray_directory_set_aside", directory=renamed)
+
+    def _belongs(self, name: str, index: int) -> bool:
+        """Whether a directory is the topic's own, and not that of one deleted before under the same name."""
+        topic = self.state.topics.get(name)
+        if topic is None or index >= topic.partition_count:
+            return False
+        try:
+            return self._broker.directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
+        except OSError:
+            # Nobody can say. It is opened, which takes it offline.
+            return True
+
+    def _open(self, topic: Topic, index: int, config: LogConfig, *, exists: bool) -> Partition:
+        broker = self._broker
+        if exists:
+            storage, report = broker.directory.open(topic.name, index, config, broker.env.now_ms(), topic.topic_id)
+            self._tell(storage.directory, report)
+            if storage.offline_reason is not None:
+                tell_offline(storage)
+            elif report.history is not None:
+                self._read[topic.name, index] = report.history
+        else:
+            storage = broker.directory.create(topic.name, index, config, topic.topic_id)
+            if broker.commit is not None and broker.directory.has_forgotten:
+                broker.directory.has_forgotten = False
+                for path in broker.directory.checkpoint_paths():
+                    broker.commit.wrote_file(path, broker.directory.path)
+        storage.leader_epoch = topic.leader_epochs[index]
+        # Where a sync has failed nothing more is taken, also where nothing was written yet.
+        storage.is_failed |= broker.disk.has_failed
+        return broker.partitions.add(storage)
+
+    def _tell(self, directory: str, report: Report) -> None:
+        self.has_lost |= bool(report.losses)
+        for loss in report.losses:
+            log.warning("log_cut", directory=directory, reason=loss)
+
+    def log_config(self, topic: str) -> LogConfig:
+        """Many topics have the same configs of their own, most have none."""
+        own = self.state.config_of(TOPIC_RESOURCE, topic)
+        key = (self._broker.config, frozenset(own.items()))
+        known = self._log_configs.get(key)
+        if known is None:
+            if len(self._log_configs) >= LOG_CONFIGS_KEPT:
+                self._log_configs.clear()
+            known = self._log_configs[key] = log_config(own, self._broker.config)
+        return known
+
+    # topics
+
+    def create_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
+        """Raises `KafkaError`, with nothing changed."""
+        topic_id = self._broker.env.random_uuid()
+        self._runtime.execute(self.state.create_topic(name, topic_id, partition_count, configs))
+        return self._created(name, partition_count)
+
+    def create_large_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Steps[Topic]:
+        """`create_topic` of thousands of partitions. Raises `KafkaError`, with nothing changed."""
+        topic_id = self._broker.env.random_uuid()
+        yield from self._runtime.execute_large(lambda: self.state.create_topic(name, topic_id, partition_count, configs))
+        return self._created(name, partition_count)
+
+    def _created(self, name: str, partition_count: int) -> Topic:
+        topic = self.state.topics[name]
+        self._open_new(topic, 0)
+        log.info("topic_created", topic=name, partitions=partition_count)
+        return topic
+
+    def ensure_internal(self, name: str) -> Topic:
+        """The coordinators' topics come into being when they are first needed."""
+        found = self.state.topics.get(name)
+        if found is not None:
+            return found
+        settings = self._broker.settings
+        if name == OFFSETS_TOPIC:
+            count, segment_bytes = settings.offsets_topic_num_partitions, settings.offsets_topic_segment_bytes
+            compression = "producer"
+        else:
+            count, segment_bytes = settings.transaction_state_log_num_partitions, settings.transaction_state_log_segment_bytes
+            compression = "uncompressed"
+        configs = {"cleanup.policy": "compact", "compression.type": compression, "segment.bytes": str(segment_bytes)}
+        if name == TRANSACTION_TOPIC:
+            configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+        return self.create_topic(name, count, configs)
+
+    def create_partitions(self, name: str, count: int) -> Steps[None]:
+        """Raises `KafkaError`, with nothing changed."""
+        added = count - self.state.topic(name).partition_count
+        if added <= PARTITIONS_AT_ONCE:
+            self._runtime.execute(self.state.create_partitions(name, count))
+        else:
+            yield from self._runtime.execute_large(lambda: self.state.create_partitions(name, count))
+        self._open_new(self.state.topics[name], count - max(added, 0))
+
+    def _open_new(self, topic: Topic, first: int) -> None:
+        """Put new partitions into service. Of many most follow in the background, or as soon as somebody asks for them."""
+        config = self.log_config(topic.name)
+        at_once = min(topic.partition_count, first + PARTITIONS_AT_ONCE)
+        for index in range(first, at_once):
+            self._open(topic, index, config, exists=False)
+        if at_once < topic.partition_count:
+            self._broker.stepping.run(self._open_rest(topic, at_once), lambda _: None, self._step_failed)
+
+    def _open_rest(self, topic: Topic, first: int) -> Steps[None]:
+        pace = Pace()
+        for index in range(first, topic.partition_count):
+            self.open_missing(topic.name, index, topic)
+            if pace.is_over(OPEN_WORK):
+                yield None
+
+    def open_missing(self, name: str, index: int, topic: Topic | None = None) -> Partition | None:
+        """A partition that is not in service yet, None where there is none. ``topic``: of no other than this one."""
+        current = self.state.topics.get(name)
+        if current is None or (topic is not None and current is not topic) or not 0 <= index < current.partition_count:
+            return None
+        partition = self._broker.partitions.known(name, index)
+        return self._open(current, index, self.log_config(name), exists=False) if partition is None else partition
+
+    @staticmethod
+    def _step_failed(error: Exception) -> None:
+        raise error
+
+    def delete_topic(self, name: str) -> None:
+        topic = self._runtime.execute(self.state.delete_topic(name))
+        left = begun(self._broker.partitions.remove(name, range(topic.partition_count)))
+        if left is not None:
+            self._broker.stepping.run(left, lambda _: None, self._step_failed)
+        if topic.is_internal:
+            self._broker.groups.unload(name)
+            self._broker.transactions.unload(name)
+        self._broker.groups.topics_deleted({name})
+        log.info("topic_deleted", topic=name)
+
+    def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
+        """Raises `KafkaError`, with nothing changed."""
+        self._runtime.execute(self.state.set_configs(resource_type, name, changes))
+        if resource_type == BROKER_RESOURCE:
+            self._broker.reconfigure()
+            for topic in self.state.topics:
+                self._set_log_config(topic, self.log_config(topic))
+        elif name in self.state.topics:
+            self._set_log_config(name, self.log_config(name))
+
+    def _set_log_config(self, name: str, config: LogConfig) -> None:
+        for index in range(self.state.topics[name].partition_count):
+            partition = self._broker.partitions.known(name, index)
+            if partition is not None:
+                partition.log.config = config
+
+    @property
+    def dynamic_broker_configs(self) -> dict[str, str]:
+        """What was set for all brokers, and over it what was set for this one."""
+        state = self.state
+        return {**state.config_of(BROKER_RESOURCE, ""), **state.config_of(BROKER_RESOURCE, str(state.node_id))}
+
+    # features and ids
+
+    @property
+    def features_epoch(self) -> int:
+        """Grows with every change of a feature level: the metadata log's end."""
+        return self._runtime.partition.log.log_end_offset
+
+    @property
+    def transaction_version(self) -> int:
+        return self.state.features.get("transaction.version", 0)
+
+    def set_features(self, levels: Mapping[str, int]) -> None:
+        """In force at once, for what follows."""
+        changed = {name: level for name, level in levels.items() if self.state.features.get(name, 0) != level}
+        self._runtime.execute(self.state.set_features(changed))
+        for name, level in changed.items():
+            log.info("feature_level_set", feature=name, level=level)
+        self._broker.transactions.set_version(self.transaction_version)
+
+    def new_producer_id(self) -> int:
+        """A producer id that was never given out, also not before a crash: blocks are logged before they are used."""
+        following, end = self._producer_ids
+        if following == end:
+            following, end = self._runtime.execute(self.state.allocate_producer_ids())
+        self._producer_ids = (following + 1, end)
+        return following

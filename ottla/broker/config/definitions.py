@@ -1,0 +1,273 @@
+"""Every config name that Apache Kafka knows, with type, default and rule, and how values are read."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+
+from ottla.broker.config.rules import broken, shown
+
+TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
+"""Scopes in keys.txt, beside B for a broker key that is read at the start only."""
+
+LISTENER_PREFIX = "listener.name."
+"""Begins the name of a broker key that is meant for one listener."""
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the text is one line for a person."""
+
+
+@dataclass(slots=True, frozen=True)
+class Definition:
+    """One config key (ConfigDef.ConfigKey).
+
+    ``synonyms``: the broker keys that stand in for a topic key, or a broker key's older names and coarser units; first wins.
+    ``rule``: which values it may have, see `broker.config.rules`. ``is_dynamic``: a broker key that may be set while the
+    broker runs (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS), ``is_per_broker``: so only for one broker by its id.
+    ``is_internal``: not shown by DescribeConfigs unless it is set. ``documentation``: for ottla's own keys.
+    """
+
+    name: str
+    type: str
+    default: str | None
+    rule: str = "-"
+    synonyms: tuple[str, ...] = ()
+    is_dynamic: bool = False
+    is_per_broker: bool = False
+    is_internal: bool = False
+    documentation: str | None = None
+
+    def parse(self, text: str) -> Value:
+        """The typed value; a list's repeated and empty elements are dropped. Raises `ConfigError`."""
+        text = text.strip()
+        value = _READERS[self.type](text)
+        if value is None:
+            raise ConfigError(f"Invalid value {text} for configuration {self.name}: {_WANTED[self.type]}")
+        return value
+
+    def check(self, text: str) -> Value:
+        """The typed value, if the key may have it. Raises `ConfigError` in the words of ConfigDef and its validators."""
+        value = self.parse(text)
+        if self.type == "LIST" and self.rule != "-" and text.strip() and not all(part.strip() for part in text.split(",")):
+            raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
+        if value == () and self.rule.endswith("!"):
+            raise ConfigError(f"Configuration '{self.name}' must not be empty.")
+        reason = broken(self.rule, self.name, value)
+        if reason is not None:
+            raise ConfigError(f"Invalid value {shown(self.rule, text.strip(), value)} for configuration {self.name}: {reason}")
+        return value
+
+    def canonical(self, text: str) -> str:
+        """A value as Kafka shows it when it has read it (ConfigDef.convertToString). Raises `ConfigError`."""
+        value = self.parse(text)
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, float):
+            return _java_double(value)
+        return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+OWN = (
+    Definition(
+        name="ottla.durability",
+        type="STRING",
+        default="process",
+        rule="{process|power}",
+        documentation="What an acknowledged record survives: with process a killed broker, with power a power cut as well.",
+    ),
+    Definition(
+        name="ottla.fetch.session.max.partitions",
+        type="INT",
+        default="200000",
+        rule="0..",
+        documentation="How many partitions the fetch sessions of all clients may name together.",
+    ),
+    Definition(
+        name="ottla.inflating.memory.bytes",
+        type="LONG",
+        default=str(256 << 20),
+        rule="0..",
+        documentation="How much memory the inflating of produced batches may hold, for all requests together.",
+    ),
+    Definition(
+        name="ottla.max.open.files",
+        type="INT",
+        default="20000",
+        rule="8..",
+        documentation="Log files that are kept open at most; fewer where the operating system gives fewer descriptors.",
+    ),
+    Definition(
+        name="ottla.metrics.host", type="STRING", default="127.0.0.1", documentation="The address that metrics are served on."
+    ),
+    Definition(
+        name="ottla.metrics.port",
+        type="INT",
+        default=None,
+        rule="0..65535",
+        documentation="The port that Prometheus metrics are served on; 0 takes a free one, without a value there are none.",
+    ),
+    Definition(
+        name="ottla.queued.max.response.bytes",
+        type="LONG",
+        default=str(256 << 20),
+        rule="0..",
+        documentation="How many bytes of answers may wait to go out, in all connections together.",
+    ),
+    Definition(
+        name="ottla.request.inflated.max.bytes",
+        type="LONG",
+        default=str(1 << 30),
+        rule="0..",
+        documentation="How many bytes all compressed batches of one produce request may inflate to while they are validated; "
+        "a batch beyond is refused with MESSAGE_TOO_LARGE.",
+    ),
+    Definition(
+        name="ottla.request.stall.ms",
+        type="INT",
+        default="5000",
+        rule="0..",
+        documentation="How long a connection may hold an unfinished request without a byte of it coming, when memory is short.",
+    ),
+    Definition(
+        name="ottla.response.stall.ms",
+        type="INT",
+        default="2000",
+        rule="0..",
+        documentation="How long a connection may take no byte of the answers that wait for it, when memory is short.",
+    ),
+)
+"""Keys that Kafka does not have."""
+
+SMALLEST_SEGMENT_BYTES = 14
+"""Kafka refuses a ``log.segment.bytes`` below 1 MiB; tests of retention and compaction want small segments."""
+_OWN_RULES = {"log.segment.bytes": f"{SMALLEST_SEGMENT_BYTES}.."}
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def _bool(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())
+
+
+def _bounded(bits: int) -> Callable[[str], int | None]:
+    def read(text: str) -> int | None:
+        # A longer text is no number of these types, and Python reads it in quadratic time.
+        value = int(text) if len(text) <= 100 and _INTEGER.fullmatch(text) else None
+        return value if value is not None and -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+    return read
+
+
+def _double(text: str) -> float | None:
+    return float(text) if len(text) <= 100 and _DOUBLE.fullmatch(text) else None
+
+
+def _java_double(value: float) -> str:
+    """As Double.toString writes it: 0.5, 1.0E8."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7 or value in (math.inf, -math.inf):
+        return repr(value)
+    digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+_READERS: dict[str, Callable[[str], Value]] = {
+    "BOOLEAN": _bool,
+    "INT": _bounded(32),
+    "SHORT": _bounded(16),
+    "LONG": _bounded(64),
+    "DOUBLE": _double,
+    "LIST": _list,
+    "STRING": str,
+    "PASSWORD": str,
+    "CLASS": str,
+}
+"""How a text is read (ConfigDef.parseType); None where it is not of the type."""
+
+_WANTED = {kind: f"Not a number of type {kind}" for kind in ("INT", "SHORT", "LONG", "DOUBLE")}
+_WANTED["BOOLEAN"] = "Expected value to be either true or false"
+
+
+@cache
+def _tables() -> tuple[dict[str, Definition], dict[str, Definition]]:
+    broker: dict[str, Definition] = {}
+    topic: dict[str, Definition] = {}
+    text = files("ottla.broker.config").joinpath("keys.txt").read_text()
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        scope, name, kind, default, rule, *synonyms = line.split(" ")
+        definition = Definition(
+            name=name,
+            type=kind,
+            default={"<null>": None, "<required>": None, "<empty>": ""}.get(default, default),
+            rule=rule if scope[0] == TOPIC else _OWN_RULES.get(name, rule),
+            synonyms=tuple(synonyms[0].split(",")) if synonyms else (),
+            is_dynamic=scope[0] in (DYNAMIC, PER_BROKER),
+            is_per_broker=scope[0] == PER_BROKER,
+            is_internal=scope.endswith(INTERNAL),
+        )
+        (topic if scope[0] == TOPIC else broker)[name] = definition
+    broker |= {definition.name: definition for definition in OWN}
+    return broker, topic
+
+
+def broker_definitions() -> dict[str, Definition]:
+    return _tables()[0]
+
+
+@cache
+def broker_defaults() -> dict[str, str]:
+    """The default texts of the broker keys that have one."""
+    return {name: d.default for name, d in broker_definitions().items() if d.default is not None}
+
+
+def broker_definition(name: str) -> Definition | None:
+    """Of a broker key, also one for a single listener (``listener.name.plaintext.ssl.keystore.location``)."""
+    if name.startswith(LISTENER_PREFIX):
+        name = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    return _tables()[0].get(name)
+
+
+def topic_definitions() -> dict[str, Definition]:
+    return _tables()[1]
+
+
+@cache
+def documentation() -> dict[tuple[str, str], str]:
+    """What Apache Kafka says of its keys, by B for broker or T for topic, and name; read at first use."""
+    texts = {("B", d.name): d.documentation for d in OWN if d.documentation is not None}
+    for line in files("ottla.broker.config").joinpath("documentation.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            scope, name, text = line.split("\t", 2)
+            texts[scope, name] = text.replace("\\n", "\n")
+    return texts
+
+
+def near(name: str, known: dict[str, Definition]) -> str | None:
+    """The known name that a misspelt one was meant to be."""
+    names = difflib.get_close_matches(name[:200], known, n=1, cutoff=0.6)
+    return names[0] if names else None
+
+
+def suggestion(name: str, known: dict[str, Definition]) -> str:
+    """``; did you mean 'x'?``, or nothing where no known name is near."""
+    meant = near(name, known)
+    return "" if meant is None else f"; did you mean {meant!r}?"
+
+
+def unknown(name: str, known: dict[str, Definition]) -> ConfigError:
+    return ConfigError(f"unknown setting {name!r}{suggestion(name, known)}")

@@ -1,0 +1,205 @@
+"""What one broker is set to: Kafka's defaults, ottla's few own, server.properties, ``KAFKA_*``, ``--set``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ottla.broker.config.definitions import ConfigError, Value, broker_definitions, topic_definitions, unknown
+
+OWN_DEFAULTS: dict[str, str] = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "queued.max.request.bytes": str(256 << 20),
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": ".ottla/data",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "offsets.topic.replication.factor": "1",
+}
+"""Where a laptop wants something else than a data centre."""
+
+PROCESS, POWER = "process", "power"
+"""What ``ottla.durability`` may be."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The settings this broker lives by; a field is Kafka's key with ``_`` for ``.``."""
+
+    node_id: int
+    listeners: tuple[str, ...]
+    advertised_listeners: tuple[str, ...] | None
+    listener_security_protocol_map: str
+    controller_listener_names: tuple[str, ...] | None
+    broker_rack: str | None
+    log_dirs: str
+    socket_request_max_bytes: int
+    queued_max_request_bytes: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+    auto_create_topics_enable: bool
+    num_partitions: int
+    delete_topic_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
+    log_initial_task_delay_ms: int
+    log_retention_check_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
+    transactional_id_expiration_ms: int
+    transaction_max_timeout_ms: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_two_phase_commit_enable: bool
+    unstable_api_versions_enable: bool
+    transaction_state_log_num_partitions: int
+    transaction_state_log_segment_bytes: int
+    group_initial_rebalance_delay_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    offsets_topic_num_partitions: int
+    offsets_topic_segment_bytes: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offset_metadata_max_bytes: int
+    ottla_durability: str
+    ottla_fetch_session_max_partitions: int
+    ottla_inflating_memory_bytes: int
+    ottla_max_open_files: int
+    ottla_metrics_host: str
+    ottla_metrics_port: int | None
+    ottla_queued_max_response_bytes: int
+    ottla_request_stall_ms: int
+    ottla_response_stall_ms: int
+    ottla_request_inflated_max_bytes: int
+
+
+HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}
+
+
+class BrokerConfig:
+    """Texts by key, for DescribeConfigs, beside the typed `Settings`.
+
+    ``dynamic`` are those that were set while the broker ran (KIP-226); they go before the ``given`` ones.
+    """
+
+    def __init__(self, given: Mapping[str, str], dynamic: Mapping[str, str] | None = None) -> None:
+        known = broker_definitions()
+        self.given = dict(given)
+        self.dynamic = dict(dynamic or {})
+        if "node.id" not in self.given and "broker.id" in self.given:
+            self.given["node.id"] = self.given["broker.id"]
+        if "log.dirs" not in self.given and "log.dir" in self.given:
+            self.given["log.dirs"] = self.given["log.dir"]
+        for name, text in self.given.items():
+            if name not in known:
+                raise unknown(name, known)
+            known[name].check(text)
+        values: dict[str, Any] = {name.replace(".", "_"): self.value(name) for name in HONOURED}
+        if isinstance(values["log_dirs"], tuple):
+            if len(values["log_dirs"]) != 1:
+                raise ConfigError("log.dirs: exactly one directory is supported")
+            values["log_dirs"] = values["log_dirs"][0]
+        self._check_retention()
+        self.settings = Settings(**values)
+        self.static = {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
+        """What the broker was started with, ottla's own defaults included (DynamicBrokerConfig.staticBrokerConfigs)."""
+        connection_limits(self.settings.max_connections_per_ip_overrides)
+
+    def _check_retention(self) -> None:
+        """Raises `ConfigError`: KafkaConfig reads 0 as nothing that anybody means."""
+        for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+            value = self.value(name)
+            if isinstance(value, int) and (value == 0 or value < -1):
+                raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+
+    def with_dynamic(self, dynamic: Mapping[str, str]) -> BrokerConfig:
+        """Raises `ConfigError`. Names that Kafka does not know change nothing."""
+        known = broker_definitions()
+        for name, text in dynamic.items():
+            if name in known:
+                known[name].check(text)
+        return BrokerConfig(self.given, dynamic)
+
+    def with_usable(self, dynamic: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
+        """With those that can be lived by, and why the others cannot: what a log holds must not prevent a start."""
+        try:
+            return self.with_dynamic(dynamic), []
+        except ConfigError:
+            reasons: list[str] = []
+        config = self.with_dynamic({})
+        for name, text in dynamic.items():
+            try:
+                config = self.with_dynamic({**config.dynamic, name: text})
+            except ConfigError as error:
+                reasons.append(str(error))
+        return config, reasons
+
+    def text(self, name: str) -> str | None:
+        """The value in force, as text."""
+        if name in self.dynamic:
+            return self.dynamic[name]
+        return self.static_text(name)
+
+    def static_text(self, name: str) -> str | None:
+        """The value that the broker was started with."""
+        if name in self.given:
+            return self.given[name]
+        return OWN_DEFAULTS.get(name, broker_definitions()[name].default)
+
+    def value(self, name: str) -> Value:
+        text = self.text(name)
+        return None if text is None else broker_definitions()[name].parse(text)
+
+    def without_effect(self) -> list[str]:
+        """Keys that were given, are known to Kafka, and change nothing here."""
+        return sorted(n for n in self.given if n not in HONOURED and n not in _topic_fallbacks() and n not in _ACCEPTED)
+
+
+_ACCEPTED = {
+    "broker.id",
+    "log.dir",
+    "process.roles",
+    "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers",
+    "inter.broker.listener.name",
+    "transaction.state.log.min.isr",
+    "min.insync.replicas",
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "num.network.threads",
+    "num.io.threads",
+}
+"""Meaningful for a real cluster and rightly without effect for one broker: no warning."""
+
+
+def connection_limits(text: str) -> dict[str, int]:
+    """``max.connections.per.ip.overrides``: ``address:count`` with commas between. Raises `ConfigError`."""
+    limits: dict[str, int] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        address, _, count = part.rpartition(":")
+        if not address or not (count.isascii() and count.isdigit()):
+            raise ConfigError(f"max.connections.per.ip.overrides: {part!r} is not ADDRESS:COUNT")
+        limits[address] = int(count)
+    return limits
+
+
+def _topic_fallbacks() -> set[str]:
+    return {s for d in topic_definitions().values() for s in d.synonyms}

@@ -1,0 +1,129 @@
+"""Where settings come from: server.properties, ``KAFKA_*`` variables, ``--set``, flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ottla.broker.config.definitions import ConfigError, broker_definitions, near
+from ottla.broker.config.settings import BrokerConfig
+
+PREFIX = "KAFKA_"
+IMAGE_ONLY = {
+    "KAFKA_DEBUG",
+    "KAFKA_GC_LOG_OPTS",
+    "KAFKA_HEAP_OPTS",
+    "KAFKA_HOME",
+    "KAFKA_JMX_HOSTNAME",
+    "KAFKA_JMX_OPTS",
+    "KAFKA_JMX_PORT",
+    "KAFKA_JVM_PERFORMANCE_OPTS",
+    "KAFKA_LOG4J_LOGGERS",
+    "KAFKA_LOG4J_OPTS",
+    "KAFKA_LOG4J_ROOT_LOGLEVEL",
+    "KAFKA_OPTS",
+    "KAFKA_VERSION",
+}
+"""Variables of Kafka's own image that are no settings."""
+
+MAX_FILE_BYTES = 1 << 20
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_KEY_END = re.compile(r"(?<!\\)(?:\\\\)*([ \t\f=:])")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANKS = " \t\f"
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """A Java properties file (java.util.Properties.load): ``key=value``, ``key: value`` or ``key value``.
+
+    ``#`` and ``!`` begin a comment, a line that ends in an odd number of backslashes goes on in the next.
+    """
+    values: dict[str, str] = {}
+    for line in _logical_lines(text):
+        end = _KEY_END.search(line)
+        key = line if end is None else line[: end.start(1)]
+        rest = "" if end is None else line[end.start(1) :].lstrip(_BLANKS)
+        value = rest[1:].lstrip(_BLANKS) if rest[:1] in ("=", ":") else rest
+        values[_unescaped(key)] = _unescaped(value).strip()
+    return values
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    pending: str | None = None
+    for raw in _LINE_END.split(text):
+        line = raw.lstrip(_BLANKS)
+        if pending is None and (not line or line[0] in "#!"):
+            continue
+        line = (pending or "") + line
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            pending = line[:-1]
+            continue
+        pending = None
+        yield line
+    if pending:
+        yield pending
+
+
+def _unescaped(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        sign = match[1]
+        return chr(int(sign[1:], 16)) if len(sign) == 5 else _ESCAPED.get(sign, sign)
+
+    return _ESCAPE.sub(plain, text)
+
+
+def read_file(path: Path) -> dict[str, str]:
+    """Raises `ConfigError`."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    if len(raw) > MAX_FILE_BYTES or b"\0" in raw:
+        raise ConfigError(f"cannot read {path}: it is not a properties file")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # What java.util.Properties reads.
+        text = raw.decode("latin-1")
+    return read_properties(text)
+
+
+def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Settings from ``KAFKA_*`` by the rule of Kafka's image, and the names that are no setting."""
+    known = broker_definitions()
+    values: dict[str, str] = {}
+    ignored: list[str] = []
+    for name, value in environment.items():
+        if not name.startswith(PREFIX) or name in IMAGE_ONLY:
+            continue
+        key = name.removeprefix(PREFIX).lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
+        if key in known:
+            values[key] = value
+        else:
+            ignored.append(name)
+    return values, ignored
+
+
+def variable_near(name: str) -> str | None:
+    """The ``KAFKA_*`` variable that a misspelt one was meant to be."""
+    key = near(name.removeprefix(PREFIX).lower().replace("_", "."), broker_definitions())
+    return None if key is None else PREFIX + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+
+
+def load(
+    properties: Path | None, environment: Mapping[str, str], assignments: list[str], extra: Mapping[str, str]
+) -> tuple[BrokerConfig, list[str]]:
+    """File, then environment, then ``--set``, then flags; beside it the variables that are no setting. Raises `ConfigError`."""
+    given: dict[str, str] = {} if properties is None else read_file(properties)
+    from_env, ignored = from_environment(environment)
+    given.update(from_env)
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set {assignment!r}: KEY=VALUE is wanted")
+        given[key.strip()] = value.strip()
+    given.update(extra)
+    return BrokerConfig(given), ignored

@@ -1,0 +1,167 @@
+"""``ottla audit``: every batch of a data directory is read, and every decision held against every partition.
+
+The files are Kafka's, so its directories can be audited as well. Nothing is written. A segment is read in pieces; what is kept
+is the state of the producers and eight bytes a marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ottla.broker.audit import Audit, Lost, PartitionView
+from ottla.coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC, ClusterState
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.transaction.metadata import TopicPartition
+from ottla.protocol.codec import decode_body
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.messages import topic_record
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import BatchHeader, crc_is_valid
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.identity import META_FILE, DirectoryError
+from ottla.storage.names import parse_directory_name
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.reading import records_of
+from ottla.storage.segment import LOG_SUFFIX, Segment, parse_file_name
+from ottla.storage.transaction_history import TransactionHistory
+
+SEEN_AT_ONCE_BYTES = 4 << 20
+KRAFT_FILE = "quorum-state"
+"""Beside the metadata log of Apache Kafka, never of ottla."""
+
+Seen = Callable[[int], None]
+"""Takes the bytes of a file that was read."""
+
+
+@dataclass(slots=True)
+class Found:
+    """``decided`` are transactions with an outcome in the log. ``unreadable`` says where a log could not be read on."""
+
+    decided: int = 0
+    open: int = 0
+    partitions: int = 0
+    torn: list[Lost] = field(default_factory=list)
+    omitted: int = 0
+    unreadable: list[str] = field(default_factory=list)
+
+
+class _Reader:
+    """The logs of a directory, read through in pieces."""
+
+    def __init__(self, fs: Filesystem, directory: str, seen: Seen) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._seen = seen
+        self.unreadable: list[str] = []
+        self.logs = logs_of(fs, directory)
+
+    def batches(self, where: TopicPartition) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """Every sound batch of a log, up to the first that is not."""
+        told = 0
+        for base_offset in self.logs[where]:
+            segment = Segment(self._fs, f"{self._directory}/{where[0]}-{where[1]}", base_offset, 0)
+            end = 0
+            try:
+                for position, header, raw in segment.scan():
+                    if not crc_is_valid(raw, header):
+                        break
+                    yield header, raw
+                    end = position + header.size_bytes
+                    told += header.size_bytes
+                    if told >= SEEN_AT_ONCE_BYTES:
+                        self._seen(told)
+                        told = 0
+            finally:
+                segment.close()
+            self._seen(told)
+            told = 0
+            if end < segment.size_bytes:
+                self.unreadable.append(f"{segment.path(LOG_SUFFIX)} cannot be read from byte {end} on")
+                return
+
+
+def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
+    """The base offsets of each partition's segments, ascending. Raises `DirectoryError` for what is no data directory."""
+    logs: dict[TopicPartition, list[int]] = {}
+    names = fs.list_dir(directory)
+    for name in names:
+        where = parse_directory_name(name)
+        if where is not None and fs.is_dir(f"{directory}/{name}"):
+            parsed = (parse_file_name(file, LOG_SUFFIX) for file in fs.list_dir(f"{directory}/{name}"))
+            bases = sorted(base for base in parsed if base is not None)
+            if bases:
+                logs[where] = bases
+    if not logs and META_FILE not in names:
+        raise DirectoryError(f"{directory} is no data directory: it has neither {META_FILE} nor partitions")
+    return logs
+
+
+def size_bytes(fs: Filesystem, directory: str) -> int:
+    """Of all logs together. Raises `DirectoryError` and OSError."""
+    return sum(
+        fs.open(f"{directory}/{topic}-{index}/{base:020d}{LOG_SUFFIX}").size
+        for (topic, index), bases in logs_of(fs, directory).items()
+        for base in bases
+    )
+
+
+def audit(fs: Filesystem, directory: str, seen: Seen) -> Found:
+    """Read everything through. Raises `DirectoryError` and OSError."""
+    reader = _Reader(fs, directory, seen)
+    topics = _topics(reader) if (METADATA_TOPIC, 0) in reader.logs else {}
+    views = {}
+    for where in reader.logs:
+        if where[0] not in (METADATA_TOPIC, TRANSACTION_TOPIC):
+            history = TransactionHistory(ProducerState(), 0, is_contiguous=True)
+            for header, raw in reader.batches(where):
+                history.apply(header, raw)
+            views[where] = PartitionView(history, topics.get(where[0], (None, 0))[0])
+    found = Found(partitions=len(views))
+    # Only ottla's own metadata say which partitions are here and not on another broker.
+    is_ours = KRAFT_FILE not in fs.list_dir(f"{directory}/{METADATA_TOPIC}-0")
+    for topic, (born_ms, count) in topics.items() if is_ours else ():
+        for index in range(count):
+            # Without a directory: all that it held is gone, or it never held anything.
+            if topic != TRANSACTION_TOPIC and (topic, index) not in views:
+                views[topic, index] = PartitionView(TransactionHistory(ProducerState(), 0, is_contiguous=True), born_ms)
+    against = Audit(views.get)
+    for where in sorted(reader.logs):
+        if where[0] == TRANSACTION_TOPIC:
+            against.read(reader.batches(where))
+    found.torn = against.findings(sorted(views.items(), key=lambda pair: pair[0]))
+    found.decided, found.open, found.omitted = against.decided, against.open, against.omitted
+    found.unreadable = reader.unreadable
+    return found
+
+
+def _topics(reader: _Reader) -> dict[str, tuple[int, int]]:
+    """When each topic was made, and how many partitions it has."""
+    state = ClusterState(0)
+
+    def replayed() -> Iterator[tuple[BatchHeader, Buffer]]:
+        for header, raw in reader.batches((METADATA_TOPIC, 0)):
+            for record in () if header.is_control else records_of(raw, header):
+                try:
+                    state.replay(LogRecord(record.key, record.value))
+                except (DecodeError, KeyError, IndexError):
+                    continue
+            yield header, raw
+
+    born_ms = topics_born(replayed())
+    return {name: (born_ms[name], topic.partition_count) for name, topic in state.topics.items() if name in born_ms}
+
+
+def topics_born(batches: Iterable[tuple[BatchHeader, Buffer]]) -> dict[str, int]:
+    """When the newest topic of each name was made, from the metadata log."""
+    born_ms: dict[str, int] = {}
+    for header, raw in batches:
+        for record in () if header.is_control else records_of(raw, header):
+            value = record.value or b""
+            # Frame version, record type and record version are one byte each.
+            if len(value) > 3 and value[1] == topic_record.RECORD_TYPE:
+                try:
+                    born_ms[decode_body(topic_record.decode, value, 3, value[2]).name] = header.max_timestamp_ms
+                except DecodeError:
+                    continue
+    return born_ms

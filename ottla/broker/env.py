@@ -1,0 +1,198 @@
+"""The outside world: clock, randomness, files, timers and sockets come in here and nowhere else.
+
+A simulated world can take the place of `RealEnv`; a lint test keeps every other module from reaching past it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.real_filesystem import RealFilesystem
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Env(Protocol):
+    """What the broker asks of the world."""
+
+    fs: Filesystem
+
+    def now_ms(self) -> int:
+        """Wall clock, ms since 1970."""
+        ...
+
+    def monotonic_ms(self) -> float: ...
+
+    def steady_ms(self) -> int:
+        """The wall clock of the start plus the time since. What waits and times out goes by it: it never jumps."""
+        ...
+
+    def random_uuid(self) -> bytes:
+        """Sixteen random bytes, a version-4 UUID."""
+        ...
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None: ...
+
+    def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run what blocks and shares no state beside the loop; ``done`` is called on the loop, with what it raised."""
+        ...
+
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
+
+    def serve_metrics(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> Listening:
+        """Serve what ``collect`` gives over HTTP in Prometheus' text format; it is called on the loop."""
+        ...
+
+    def host_name(self) -> str: ...
+
+    def open_file_limit(self) -> int:
+        """How many descriptors this process may have, raised as far as the operating system allows."""
+        ...
+
+
+class Listening(Protocol):
+    """An open listener and the port it got."""
+
+    port: int
+
+    def close(self) -> None: ...
+
+
+class _RealListening:
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        self.port: int = server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        self._server.close()
+
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Where there is a clock that goes on while the machine sleeps, that one."""
+
+
+def _uptime_ms() -> int:
+    return time.clock_gettime_ns(_CLOCK) // 1_000_000
+
+
+METRICS_TIMEOUT_S = 10.0
+MOST_DESCRIPTORS = 1 << 20
+"""More are not asked for, also where there is no limit."""
+
+
+class _MetricsServer:
+    """Serves in a thread of its own; each scrape looks at the broker on the loop."""
+
+    def __init__(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> None:
+        from prometheus_client import CollectorRegistry, ProcessCollector
+
+        from ottla.broker.metrics.server import serve
+
+        self._loop = asyncio.get_running_loop()
+        self._collect = collect
+        registry = CollectorRegistry()
+        # Not described beforehand: what there is to tell changes with every topic.
+        registry.register(cast(Any, self))
+        ProcessCollector(registry=registry)
+        self._server = serve(host, port, registry)
+        self.port: int = self._server.server_port
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> list[Metric]:
+        async def look() -> list[Metric]:
+            return self._collect()
+
+        return asyncio.run_coroutine_threadsafe(look(), self._loop).result(METRICS_TIMEOUT_S)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class RealEnv:
+    """This machine."""
+
+    def __init__(self) -> None:
+        self.fs: Filesystem = RealFilesystem()
+        self._started_ms = self.now_ms() - _uptime_ms()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> float:
+        return time.monotonic() * 1000
+
+    def steady_ms(self) -> int:
+        return self._started_ms + _uptime_ms()
+
+    def random_uuid(self) -> bytes:
+        return uuid.uuid4().bytes
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
+
+    def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        future.add_done_callback(lambda finished: done(finished.exception()))
+
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
+        server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=1024, reuse_address=True)
+        return _RealListening(server)
+
+    def serve_metrics(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> Listening:
+        return _MetricsServer(host, port, collect)
+
+    def host_name(self) -> str:
+        return socket.gethostname()
+
+    def open_file_limit(self) -> int:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            # Some systems have a limit of their own below the one they tell.
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                soft = wanted
+        return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+def process_id() -> int:
+    return os.getpid()
+
+
+_ADVICE = {
+    errno.EADDRINUSE: "another program has the port; port 0 takes a free one",
+    errno.EACCES: "ports below 1024 are for privileged programs",
+    errno.EADDRNOTAVAIL: "the address is none of this machine's",
+}
+
+
+def why_not_bound(error: Exception) -> str:
+    """Why a socket could not be bound, and what to do about it, in one line whichever event loop runs."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None or number <= 0:
+        # getaddrinfo counts below 0 and has texts of its own.
+        return str(getattr(error, "strerror", None) or error)
+    return "; ".join(filter(None, (os.strerror(number), _ADVICE.get(number))))

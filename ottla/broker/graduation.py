@@ -1,0 +1,192 @@
+"""Handing a data directory over to Apache Kafka: the partitions as they are, the metadata as a KRaft bootstrap snapshot.
+
+Apache Kafka adopts partition directories that it finds, if its metadata names their topics by the same ids. A fresh
+KRaft directory takes its first records from ``bootstrap.checkpoint``: feature levels, topics with their partitions,
+configs, and the next producer id (org.apache.kafka.metadata.bootstrap.BootstrapDirectory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from struct import Struct
+
+from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.records import CONTROL_BIT, assign, batches, build_batch, crc_is_valid, with_attributes
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.identity import DirectoryError, Identity, read_identity, write_identity
+from ottla.storage.names import TopicPartition, parse_directory_name
+from ottla.storage.reading import records_of
+from ottla.storage.segment import LOG_SUFFIX, parse_file_name
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
+BOOTSTRAP_FILE = "bootstrap.checkpoint"
+RECORDS_A_BATCH = 1_000
+COPIED_AT_ONCE_BYTES = 4 << 20
+KRAFT_VERSION = "kraft.version"
+"""Not part of a bootstrap snapshot: the quorum's own log holds it."""
+_COPIED = (LOG_SUFFIX, ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata")
+
+_CONTROL_KEY = Struct(">hh")
+_SNAPSHOT_HEADER, _SNAPSHOT_FOOTER = 3, 4
+
+Progress = Callable[[int, int], None]
+"""Bytes done, and bytes in all."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What would be handed over. ``directories`` are names below the source with their files and sizes in bytes."""
+
+    identity: Identity
+    state: ClusterState
+    records: list[LogRecord]
+    directories: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(size for files in self.directories.values() for _, size in files)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(t.partition_count for t in self.state.topics.values())
+
+
+def plan(fs: Filesystem, source: str) -> Plan:
+    """Read a data directory without writing to it. Raises `DirectoryError`, naming file and offset, or OSError."""
+    identity = read_identity(fs, source)
+    if identity is None:
+        raise DirectoryError(f"{source} is no data directory: it has no meta.properties")
+    state, records = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id)
+    if not records:
+        raise DirectoryError(f"{source}/{METADATA_DIRECTORY} holds no metadata")
+    found = Plan(identity, state, records)
+    for name in fs.list_dir(source):
+        parsed = parse_directory_name(name)
+        if parsed is None or name == METADATA_DIRECTORY or not fs.is_dir(f"{source}/{name}"):
+            continue
+        if not _belongs(state, parsed):
+            found.notes.append(f"{name} belongs to no topic and stays behind")
+            continue
+        files = [n for n in fs.list_dir(f"{source}/{name}") if n.endswith(_COPIED)]
+        found.directories[name] = [(n, fs.open(f"{source}/{name}/{n}").size) for n in files]
+    return found
+
+
+def _belongs(state: ClusterState, where: TopicPartition) -> bool:
+    topic = state.topics.get(where[0])
+    return topic is not None and where[1] < topic.partition_count
+
+
+def _metadata(fs: Filesystem, directory: str, node_id: int) -> tuple[ClusterState, list[LogRecord]]:
+    """The cluster's state and the fewest records that say it."""
+    state = ClusterState(node_id)
+    for name in fs.list_dir(directory):
+        if not name.endswith(LOG_SUFFIX):
+            continue
+        path = f"{directory}/{name}"
+        data = fs.read_file(path) or b""
+        for at, header in batches(data):
+            raw = data[at : at + header.size_bytes]
+            if not crc_is_valid(raw, header):
+                raise DirectoryError(f"{path}: the batch at offset {header.base_offset} is damaged")
+            for record in () if header.is_control else records_of(raw, header):
+                try:
+                    state.replay(LogRecord(record.key, record.value))
+                except DecodeError as error:
+                    raise DirectoryError(f"{path}: record {record.offset}: {error}") from error
+    if METADATA_TOPIC in state.topics:
+        # Of an earlier version, which let clients create it; see `broker.cluster`.
+        for removal in state.delete_topic(METADATA_TOPIC).records:
+            state.replay(removal)
+    return state, state.snapshot(without_features={KRAFT_VERSION})
+
+
+def check(fs: Filesystem, source: str, found: Plan) -> Iterator[int]:
+    """Read every log through; yields bytes as they are done. Raises `DirectoryError` with file and offset.
+
+    The end of a newest segment may be torn, as a crash leaves it: Apache Kafka cuts it when it starts.
+    """
+    for name, files in found.directories.items():
+        logs = sorted(n for n, _ in files if n.endswith(LOG_SUFFIX))
+        for log in logs:
+            path = f"{source}/{name}/{log}"
+            base_offset = parse_file_name(log, LOG_SUFFIX)
+            if base_offset is None:
+                raise DirectoryError(f"{path}: no segment has such a name, and Apache Kafka does not start with it; move it away")
+            data = fs.read_file(path) or b""
+            end, following = 0, base_offset
+            for at, header in batches(data):
+                if not crc_is_valid(data[at : at + header.size_bytes], header) or header.base_offset < following:
+                    break
+                end, following = at + header.size_bytes, header.next_offset
+            if end != len(data) and log != logs[-1]:
+                raise DirectoryError(f"{path}: damaged after offset {following}, byte {end} of {len(data)}")
+            if end != len(data):
+                found.notes.append(f"{name}/{log}: the last {len(data) - end} bytes are torn and will be cut")
+            yield len(data)
+
+
+def carry_out(fs: Filesystem, source: str, target: str, found: Plan, progress: Progress) -> None:
+    """Copy the partitions and write the metadata. The target comes into being as a whole, or not at all."""
+    if fs.list_dir(target):
+        raise DirectoryError(f"{target} is not empty")
+    growing = f"{target}.partial"
+    if fs.list_dir(growing):
+        fs.remove_dir(growing)
+    total, done = found.size_bytes, 0
+    for name, files in found.directories.items():
+        fs.make_dir(f"{growing}/{name}")
+        for file, _ in files:
+            for size in copy(fs, f"{source}/{name}/{file}", f"{growing}/{name}/{file}"):
+                done += size
+                progress(done, total)
+    fs.make_dir(growing)
+    write_identity(fs, growing, found.identity)
+    fs.write_file(f"{growing}/{BOOTSTRAP_FILE}", bootstrap(found.records))
+    if not fs.list_dir(target):
+        fs.remove_empty_dir(target)
+    fs.rename(growing, target)
+
+
+def copy(fs: Filesystem, source: str, target: str) -> Iterator[int]:
+    """Copy a file and bring it to the disk; yields bytes as they are done."""
+    reading, writing = fs.open(source), fs.open(target)
+    for at in range(0, reading.size, COPIED_AT_ONCE_BYTES):
+        piece = reading.read(min(COPIED_AT_ONCE_BYTES, reading.size - at), at)
+        writing.append(piece)
+        yield len(piece)
+    reading.close()
+    writing.sync()
+    writing.close()
+
+
+def hand_over(fs: Filesystem, directory: str, found: Plan) -> str:
+    """Make the directory itself Apache Kafka's; where ottla's own metadata went."""
+    aside = f"{directory}.ottla-metadata"
+    fs.write_file(f"{directory}/{BOOTSTRAP_FILE}", bootstrap(found.records))
+    fs.rename(f"{directory}/{METADATA_DIRECTORY}", aside)
+    return aside
+
+
+def bootstrap(records: list[LogRecord]) -> bytes:
+    """A KRaft snapshot: a header, the records, a footer."""
+    parts = [_control(_SNAPSHOT_HEADER, bytes(11), 0)]
+    at = 1
+    for start in range(0, len(records), RECORDS_A_BATCH):
+        chunk = records[start : start + RECORDS_A_BATCH]
+        batch = build_batch(((r.key, r.value) for r in chunk), 0)
+        assign(batch, at, 0)
+        parts.append(bytes(batch))
+        at += len(chunk)
+    parts.append(_control(_SNAPSHOT_FOOTER, bytes(3), at))
+    return b"".join(parts)
+
+
+def _control(kind: int, value: bytes, offset: int) -> bytes:
+    batch = with_attributes(build_batch([(_CONTROL_KEY.pack(0, kind), value)], 0), CONTROL_BIT)
+    assign(batch, offset, 0)
+    return bytes(batch)

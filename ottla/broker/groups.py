@@ -1,0 +1,193 @@
+"""The group coordinator at work: shards on the partitions of ``__consumer_offsets``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from ottla.broker.runtime import Runtime
+from ottla.coordinator.cluster import OFFSETS_TOPIC
+from ottla.coordinator.group.records import OFFSET_KEY_VERSIONS
+from ottla.coordinator.group.requests import GroupConfig
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.result import LogRecord, Result, partition_for
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import EndTxnMarker
+from ottla.storage.steps import Steps
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+GROUPS_PER_STEP = 200
+OFFSETS_PER_STEP = 200
+"""Tombstones of one batch, when a topic's offsets go."""
+FORGET_STEPS_AT_ONCE = 3
+"""Batches of tombstones that DeleteTopics writes itself before it leaves the rest to the background."""
+
+log = structlog.get_logger("groups")
+
+
+class ForgottenTopic(NamedTuple):
+    """A deleted topic whose offsets a partition of ``__consumer_offsets`` still holds."""
+
+    topic: str
+    partition: int
+    before_offset: int
+
+
+class Groups:
+    """Shards by group id."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._shards: dict[int, tuple[GroupShard, Runtime]] = {}
+        # In the order in which they were deleted.
+        self._forgotten: dict[ForgottenTopic, None] = {}
+        settings = broker.settings
+        self.config = GroupConfig(
+            min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            max_size=settings.group_max_size,
+            initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+        )
+
+    def load(self) -> None:
+        topic = self._broker.cluster.state.topics.get(OFFSETS_TOPIC)
+        for index in range(topic.partition_count if topic is not None else 0):
+            if self._broker.partitions.get(OFFSETS_TOPIC, index).log.log_end_offset:
+                # One whose log goes offline by it was logged, and is refused to whoever asks for it.
+                with suppress(KafkaError):
+                    self._open(index)
+
+    def _open(self, index: int) -> tuple[GroupShard, Runtime]:
+        env = self._broker.env
+        shard = GroupShard(index, self.config, lambda: _uuid_text(env.random_uuid()))
+
+        def replay(record: LogRecord, offset: int, producer_id: int) -> None:
+            shard.replay(record, offset, producer_id, env.steady_ms())
+
+        runtime = Runtime(env, self._broker.partitions.get(OFFSETS_TOPIC, index), replay, self._broker.stepping)
+        runtime.load(
+            lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
+            replaced=OFFSET_KEY_VERSIONS,
+            start_over=shard.clear,
+        )
+        self._shards[index] = (shard, runtime)
+        return shard, runtime
+
+    def unload(self, topic: str) -> None:
+        """The internal topic is gone, and all that it held: who waits for a rebalance of its groups is told."""
+        if topic != OFFSETS_TOPIC:
+            return
+        opened = list(self._shards.values())
+        self._shards.clear()
+        self._forgotten.clear()
+        for shard, runtime in opened:
+            runtime.execute(Result(None, replies=shard.membership.waiting()))
+
+    def _serves(self, shard: GroupShard) -> bool:
+        """Whether a shard is still its partition's; asked after each step."""
+        opened = self._shards.get(shard.partition)
+        return opened is not None and opened[0] is shard
+
+    def partition_of(self, group_id: str) -> int:
+        """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
+        topic = self._broker.cluster.state.topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            raise KafkaError(Code.NOT_COORDINATOR)
+        return partition_for(group_id, topic.partition_count)
+
+    def shard(self, group_id: str) -> tuple[GroupShard, Runtime]:
+        index = self.partition_of(group_id)
+        return self._shards.get(index) or self._open(index)
+
+    def shards(self) -> list[GroupShard]:
+        return [shard for shard, _ in self._shards.values()]
+
+    def append_marker(self, index: int, marker: EndTxnMarker, transaction_version: int) -> None:
+        """The marker into the log, then the pending offsets, in one stretch (rule MRK-08 of tests/scenarios/transcripts)."""
+        shard, runtime = self._shards.get(index) or self._open(index)
+        runtime.partition.append_marker(marker, transaction_version)
+        shard.replay_marker(marker.producer_id, commit=marker.commit)
+
+    # time
+
+    def tick(self) -> None:
+        """Carry out what is due in each group; one whose record the log refuses keeps nobody else from going on."""
+        now_ms = self._broker.env.steady_ms()
+        for shard, runtime in self._shards.values():
+            for group_id, result in shard.membership.tick(now_ms):
+                try:
+                    runtime.execute(result)
+                except KafkaError as error:
+                    log.warning("group_change_postponed", group=group_id, error=str(error))
+
+    def expire_offsets(self) -> Steps[None]:
+        now_ms = self._broker.env.steady_ms()
+        for shard, runtime in list(self._shards.values()):
+            for tombstones in shard.expire_offsets(now_ms, GROUPS_PER_STEP, _batch_bytes(runtime)):
+                if not self._serves(shard):
+                    break
+                try:
+                    runtime.execute(tombstones)
+                except KafkaError as error:
+                    log.warning("offsets_not_expired", partition=shard.partition, error=str(error))
+                yield None
+            yield None
+
+    # deleted topics
+
+    def topics_deleted(self, topics: set[str]) -> None:
+        """Write tombstones for the offsets of topics that are gone: a few at once, many in the background.
+
+        Offsets that are committed from now on are of a topic that was made again, and stay.
+        """
+        forgotten = [
+            ForgottenTopic(topic, shard.partition, runtime.partition.log.log_end_offset)
+            for topic in sorted(topics)
+            for shard, runtime in self._shards.values()
+            if shard.offsets.keys_of_topic(topic)
+        ]
+        self._forgotten |= dict.fromkeys(forgotten)
+        steps = self._forget(forgotten)
+        # Whoever deletes a topic of few offsets and makes it again never sees the old ones.
+        for _ in range(FORGET_STEPS_AT_ONCE):
+            if next(steps, "done") == "done":
+                return
+
+    def forget_topics(self) -> Steps[None]:
+        """What is left of deleted topics; what the log refuses stays for the next round."""
+        return self._forget(list(self._forgotten))
+
+    def _forget(self, forgotten: list[ForgottenTopic]) -> Steps[None]:
+        for one in forgotten:
+            opened = self._shards.get(one.partition)
+            if opened is None:
+                self._forgotten.pop(one, None)
+                continue
+            shard, runtime = opened
+            try:
+                for tombstones in shard.forget_topic(one.topic, one.before_offset, OFFSETS_PER_STEP, _batch_bytes(runtime)):
+                    if not self._serves(shard):
+                        break
+                    runtime.execute(tombstones)
+                    yield None
+            except KafkaError as error:
+                log.warning("offsets_not_forgotten", topic=one.topic, partition=one.partition, error=str(error))
+            else:
+                self._forgotten.pop(one, None)
+
+
+def _uuid_text(random_bytes: bytes) -> str:
+    """A UUID of version 4 as Java writes it; tools and their users know member ids by this form."""
+    digits = f"{int.from_bytes(random_bytes) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _batch_bytes(runtime: Runtime) -> int:
+    """How large a batch of tombstones may be: well below what the log takes."""
+    return runtime.partition.log.config.max_message_bytes // 2

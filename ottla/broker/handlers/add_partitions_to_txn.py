@@ -1,0 +1,142 @@
+"""AddPartitionsToTxn, versions 0 to 5 (KIP-98, KIP-890).
+
+Up to 3 a client adds partitions, all or none. From 4 on brokers add or verify for several transactions at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.common import fenced_code
+from ottla.broker.handlers.each import Handled, id_work, made
+from ottla.coordinator.cluster import INTERNAL_TOPICS
+from ottla.coordinator.transaction.metadata import TopicPartition
+from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+Codes = dict[TopicPartition, Code]
+BROKERS_FROM = 4
+TRANSACTION_WORK = 100
+"""What adding to a transaction takes beside its partitions, in the units of `storage.steps`."""
+
+
+def handle(context: Context, request: AddPartitionsToTxnRequest) -> Handled[AddPartitionsToTxnResponse]:
+    return begun(_add_all(context, request))
+
+
+def _add_all(context: Context, request: AddPartitionsToTxnRequest) -> Steps[AddPartitionsToTxnResponse]:
+    version, pace = context.version, Pace(begun=True)
+    if version < BROKERS_FROM:
+        topics = request.v3_and_below_topics
+        identity = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+        codes = yield from _add(context, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0)
+        results = yield from made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, 2)), len(codes))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    transactions = []
+    for transaction in request.transactions:
+        codes = yield from _one(context, transaction, pace)
+        results = yield from made(partial(_results, transaction.topics, codes.__getitem__), len(codes))
+        transactions.append(AddPartitionsToTxnResult(transaction.transactional_id, results))
+        if pace.is_over(TRANSACTION_WORK + id_work(transaction.transactional_id)):
+            yield None
+    return AddPartitionsToTxnResponse(results_by_transaction=transactions)
+
+
+def _one(context: Context, asked: AddPartitionsToTxnTransaction, pace: Pace) -> Steps[Codes]:
+    identity = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
+    if not asked.verify_only:
+        return (yield from _add(context, asked.transactional_id, identity, asked.topics, pace, client_version=2))
+    partitions = yield from _partitions(asked.topics, pace)
+    bad = yield from _unknown(context, partitions, pace)
+    if bad:
+        return (yield from _none_attempted(partitions, bad))
+    try:
+        if not asked.transactional_id:
+            raise KafkaError(Code.INVALID_REQUEST)
+        return context.broker.transactions.verify(asked.transactional_id, identity, partitions)
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error.code)
+
+
+def _add(
+    context: Context,
+    transactional_id: str,
+    identity: ProducerIdAndEpoch,
+    topics: list[AddPartitionsToTxnTopic],
+    pace: Pace,
+    client_version: int,
+) -> Steps[Codes]:
+    """All or none. What is gone since a step that looked at it owes no marker."""
+    partitions = yield from _partitions(topics, pace)
+    bad = yield from _unknown(context, partitions, pace)
+    for topic in topics:
+        if topic.name in INTERNAL_TOPICS:
+            # As Kafka, without an authorizer too: __consumer_offsets comes in by AddOffsetsToTxn alone. Kafka lets anybody in by
+            # versions that are meant for brokers, where nobody is asked who he is.
+            bad |= dict.fromkeys(((topic.name, index) for index in topic.partitions), Code.TOPIC_AUTHORIZATION_FAILED)
+        if pace.is_over(1 + len(topic.partitions) // 10):
+            yield None
+    if bad:
+        return (yield from _none_attempted(partitions, bad))
+    code = Code.NONE
+    try:
+        if not transactional_id:
+            raise KafkaError(Code.INVALID_REQUEST)
+        context.broker.transactions.add_partitions(transactional_id, identity, partitions, client_version)
+    except KafkaError as error:
+        code = error.code
+    return (yield from made(lambda: dict.fromkeys(partitions, code), len(partitions)))
+
+
+def _unknown(context: Context, partitions: list[TopicPartition], pace: Pace) -> Steps[Codes]:
+    """Partitions that are not there, for which the others of their transaction are not looked at either."""
+    bad: Codes = {}
+    for topic, index in partitions:
+        if context.broker.partitions.find(topic, index) is None:
+            bad[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
+        if pace.is_over(1):
+            yield None
+    return bad
+
+
+def _none_attempted(partitions: list[TopicPartition], bad: Codes) -> Steps[Codes]:
+    return (yield from made(lambda: {p: bad.get(p, Code.OPERATION_NOT_ATTEMPTED) for p in partitions}, len(partitions)))
+
+
+def _partitions(topics: list[AddPartitionsToTxnTopic], pace: Pace) -> Steps[list[TopicPartition]]:
+    partitions = []
+    for topic in topics:
+        for index in topic.partitions:
+            partitions.append((topic.name, index))
+            if pace.is_over(1):
+                yield None
+    return partitions
+
+
+def _results(
+    topics: list[AddPartitionsToTxnTopic], code_of: Callable[[TopicPartition], Code]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(t.name, [AddPartitionsToTxnPartitionResult(i, code_of((t.name, i))) for i in t.partitions])
+        for t in topics
+    ]
+
+
+def failed(request: AddPartitionsToTxnRequest, version: int, code: Code) -> AddPartitionsToTxnResponse:
+    topics = request.v3_and_below_topics
+    return AddPartitionsToTxnResponse(0, code, [], _results(topics, lambda _: fenced_code(code, version, 2)))
+
+
+API = Declaration(24, handle, failed)

@@ -1,0 +1,50 @@
+"""AlterConfigs, versions 0 to 2 (KIP-133): replaces all configs of a resource by those that are given."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
+from ottla.broker.handlers.each import Handled, for_each
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+def handle(context: Context, request: AlterConfigsRequest) -> Handled[AlterConfigsResponse]:
+    twice = repeated(request.resources)
+    return for_each(
+        request.resources,
+        lambda resource: _alter(context, resource, twice, request.validate_only),
+        lambda results: AlterConfigsResponse(0, list(results)),
+        work=change_work,
+    )
+
+
+def _alter(
+    context: Context, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
+) -> AlterConfigsResourceResponse:
+    broker = context.broker
+    kind, name = asked.resource_type, asked.resource_name
+    try:
+        check_named_once(asked, twice)
+        check_keys(asked.configs)
+        check_resource(broker, kind, name)
+        changes: dict[str, str | None] = dict.fromkeys(broker.cluster.state.config_of(kind, name))
+        changes |= {config.name: config.value for config in asked.configs}
+        apply(broker, kind, name, changes, validate_only=validate_only)
+    except KafkaError as error:
+        return AlterConfigsResourceResponse(error.code, error.message, kind, name)
+    return AlterConfigsResourceResponse(0, None, kind, name)
+
+
+def failed(request: AlterConfigsRequest, version: int, code: Code) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        0, [AlterConfigsResourceResponse(code, None, r.resource_type, r.resource_name) for r in request.resources]
+    )
+
+
+API = Declaration(33, handle, failed)

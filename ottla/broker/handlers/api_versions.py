@@ -1,0 +1,48 @@
+"""ApiVersions, versions 0 to 4 (KIP-35, KIP-511, KIP-584).
+
+An unknown version is answered in version 0 with UNSUPPORTED_VERSION, so that a newer client can come again.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ottla.broker.api import Context, Declaration, offered_versions
+from ottla.broker.cluster import SUPPORTED_FEATURES
+from ottla.protocol.codec import API_VERSIONS_KEY
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.version >= 3:
+        names = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE.fullmatch(name) for name in names):
+            return ApiVersionsResponse(Code.INVALID_REQUEST)
+    features = context.broker.cluster.state.features
+    # Version 3 clients cannot take a minimum of 0 (KIP-584, KAFKA-17011).
+    supported = {name: (low, high) for name, (low, high) in SUPPORTED_FEATURES.items() if context.version >= 4 or low > 0}
+    return ApiVersionsResponse(
+        0,
+        [ApiVersion(*entry) for entry in offered_versions(unstable=context.broker.settings.unstable_api_versions_enable)],
+        0,
+        [SupportedFeatureKey(name, low, high) for name, (low, high) in supported.items()],
+        context.broker.cluster.features_epoch,
+        [FinalizedFeatureKey(name, level, level) for name, level in sorted(features.items()) if level > 0],
+    )
+
+
+def failed(request: ApiVersionsRequest | None, version: int, code: Code) -> ApiVersionsResponse:
+    own = [ApiVersion(*entry) for entry in offered_versions() if entry[0] == API_VERSIONS_KEY]
+    return ApiVersionsResponse(code, own)
+
+
+API = Declaration(18, handle, failed)

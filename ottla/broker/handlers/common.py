@@ -1,0 +1,57 @@
+"""What several handlers share: names and ids of topics, addresses, authorised operations."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ottla.coordinator.cluster import Topic
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.primitives import NO_UUID
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+TOPIC_OPERATIONS = 3576
+"""Read, write, create, delete, alter, describe, describe and alter configs, as bits (AclOperation codes)."""
+CLUSTER_OPERATIONS = 8096
+GROUP_OPERATIONS = 3400
+NOT_ASKED = -2147483648
+
+
+class _AnsweredTopic(Protocol):
+    partitions: Any
+
+
+AnsweredTopic = TypeVar("AnsweredTopic", bound=_AnsweredTopic)
+
+
+def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, AnsweredTopic]) -> list[AnsweredTopic]:
+    """One answer of the partitions that were refused at once and those that the coordinator was asked about, in Kafka's order.
+
+    Refused partitions come first in their topic, and topics with such partitions before the others (OffsetCommitResponse.Builder).
+    """
+    for key, topic in asked.items():
+        if key in refused:
+            refused[key].partitions.extend(topic.partitions)
+        else:
+            refused[key] = topic
+    return list(refused.values())
+
+
+def topic_name(broker: Broker, topic_id: bytes) -> str:
+    """Raises UNKNOWN_TOPIC_ID."""
+    topic = broker.cluster.state.topics_by_id.get(topic_id)
+    if topic is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_ID)
+    return topic.name
+
+
+def topic_id(broker: Broker, name: str) -> bytes:
+    topic: Topic | None = broker.cluster.state.topics.get(name)
+    return NO_UUID if topic is None else topic.topic_id
+
+
+def fenced_code(code: Code, version: int, new_from: int) -> Code:
+    """PRODUCER_FENCED is only for newer versions; older clients know INVALID_PRODUCER_EPOCH."""
+    return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < new_from else code

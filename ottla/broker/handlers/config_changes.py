@@ -1,0 +1,132 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: which changes are taken, in which words others are refused.
+
+Everything is checked before anything is written, on what the resource would be as a whole (kafka.server.ConfigAdminManager,
+org.apache.kafka.controller.ConfigurationControlManager).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, broker_definitions
+from ottla.broker.config.topics import validate_all
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
+from ottla.protocol.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+MAX_CONFIGS = 1_000
+"""Entries of one resource in one request, and configs that a broker may have set: Kafka knows some 370 names, but takes any.
+Kafka's own bound is 10,000 records in one operation, with the same code."""
+CHANGE_WORK = 100
+ENTRY_WORK = 10
+_FIXED = {"listeners", "listener.security.protocol.map"}
+"""Dynamic in Kafka; here a listener is opened at the start only."""
+
+
+class _Config(Protocol):
+    name: str
+    value: str | None
+
+
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
+
+    @property
+    def configs(self) -> Sequence[Any]: ...
+
+
+def repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:
+    """The resources that a request names more than once; Kafka refuses each mention."""
+    counts = Counter((r.resource_type, r.resource_name) for r in resources)
+    return {resource for resource, count in counts.items() if count > 1}
+
+
+def check_named_once(resource: _Resource, twice: set[tuple[int, str]]) -> None:
+    """Raises INVALID_REQUEST."""
+    if (resource.resource_type, resource.resource_name) in twice:
+        raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
+def check_resource(broker: Broker, resource_type: int, name: str) -> None:
+    """Whether there may be such a resource. Raises INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
+    if resource_type == TOPIC_RESOURCE:
+        if not name:
+            raise KafkaError(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
+        check_topic_name(name)
+    elif resource_type == BROKER_RESOURCE:
+        node_id = broker.settings.node_id
+        if name and not (name.isascii() and name.isdigit()):
+            raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        if name not in ("", str(node_id)):
+            raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}")
+    else:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def check_count(count: int) -> None:
+    """Raises POLICY_VIOLATION (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+    if count > MAX_CONFIGS:
+        reason = f"{count} configs of one resource, at most {MAX_CONFIGS} are taken"
+        raise KafkaError(Code.POLICY_VIOLATION, f"Unable to perform excessively large batch operation: {reason}.")
+
+
+def change_work(resource: _Resource) -> int:
+    """What changing a resource's configs takes, in the units of `storage.steps`."""
+    return CHANGE_WORK + len(resource.configs) * ENTRY_WORK
+
+
+def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = lambda _: False) -> None:
+    """Raises INVALID_REQUEST for a key that is named twice and for one without a value, POLICY_VIOLATION for too many."""
+    check_count(len(configs))
+    if len({c.name for c in configs}) < len(configs):
+        raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [c.name for c in configs if c.value is None and not may_be_null(c)]
+    if nulls:
+        raise KafkaError(Code.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def apply(broker: Broker, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
+    """Set, or by None take back, configs of one resource.
+
+    Raises INVALID_REQUEST for a broker, INVALID_CONFIG for a topic, and then UNKNOWN_TOPIC_OR_PARTITION.
+    """
+    own = broker.cluster.state.config_of(resource_type, name)
+    wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}
+    if resource_type == TOPIC_RESOURCE:
+        try:
+            validate_all(wanted)
+        except ConfigError as error:
+            raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+        if name not in broker.cluster.state.topics:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    else:
+        _check_broker(broker, name, wanted)
+    if not validate_only:
+        broker.cluster.set_configs(resource_type, name, {k: v for k, v in changes.items() if own.get(k) != v})
+
+
+def _check_broker(broker: Broker, name: str, wanted: Mapping[str, str]) -> None:
+    """Raises INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are taken, as Kafka's plugins need them."""
+    check_count(len(wanted))
+    known = {key: broker_definitions()[key] for key in wanted if key in broker_definitions()}
+    static = [key for key, definition in known.items() if not definition.is_dynamic or key in _FIXED]
+    if static:
+        raise KafkaError(Code.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(static)}]")
+    single = [key for key in wanted if key.startswith(LISTENER_PREFIX) or (key in known and known[key].is_per_broker)]
+    if single and not name:
+        reason = "Cannot update these configs at default cluster level, broker id must be specified"
+        raise KafkaError(Code.INVALID_REQUEST, f"{reason}: [{', '.join(single)}]")
+    state = broker.cluster.state
+    try:
+        if name:
+            broker.config.with_dynamic({**state.config_of(BROKER_RESOURCE, ""), **wanted})
+        else:
+            broker.config.with_dynamic(wanted)
+            broker.config.with_dynamic({**wanted, **state.config_of(BROKER_RESOURCE, str(state.node_id))})
+    except ConfigError as error:
+        raise KafkaError(Code.INVALID_REQUEST, str(error)) from None

@@ -1,0 +1,132 @@
+"""Configs in force with their sources and synonyms, as DescribeConfigs shows them (kafka.server.ConfigHelper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.broker.config.definitions import Definition, broker_defaults, broker_definition, broker_definitions, topic_definitions
+from ottla.broker.config.topics import effective
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_CLUSTER, STATIC_BROKER, DEFAULT = range(1, 6)
+_TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
+UNKNOWN_TYPE = 0
+
+Synonym = tuple[str, str | None, int]
+"""Name, value, source."""
+
+Places = list[tuple[int, Mapping[str, str]]]
+"""The sources of a broker key's value, with all that each has set; the one in force first."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """One config in force. ``synonyms`` are all places that it could come from, the one in force first."""
+
+    name: str
+    value: str | None
+    type: int
+    read_only: bool
+    is_sensitive: bool
+    scope: str
+    """B for broker or T for topic, whose documentation it has."""
+    synonyms: list[Synonym] = field(default_factory=list)
+
+    @property
+    def source(self) -> int:
+        return self.synonyms[0][2] if self.synonyms else DEFAULT
+
+
+def topic_entries(broker: Broker, topic: str, overrides: Mapping[str, str] | None = None) -> list[Entry]:
+    own = broker.cluster.state.config_of(TOPIC_RESOURCE, topic) if overrides is None else overrides
+    places = _places(broker)
+    entries = []
+    for name, definition in topic_definitions().items():
+        if definition.is_internal and name not in own:
+            continue
+        synonyms = _broker_synonyms(places, definition.synonyms[0]) if definition.synonyms else []
+        text = effective(name, own, broker.config)
+        value = None if text is None else definition.canonical(text)
+        if name in own:
+            synonyms.insert(0, (name, value, DYNAMIC_TOPIC))
+        entries.append(
+            Entry(
+                name=name,
+                value=value,
+                type=_TYPES[definition.type],
+                read_only=False,
+                is_sensitive=False,
+                scope="T",
+                synonyms=synonyms,
+            )
+        )
+    return entries
+
+
+def broker_entries(broker: Broker) -> list[Entry]:
+    """All that is not internal, and whatever was set."""
+    config, known = broker.config, broker_definitions()
+    names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
+    names += [name for name in config.dynamic if name not in known]
+    static, places = config.static, _places(broker)
+    return [_broker_entry(places, name, config.dynamic.get(name, static.get(name))) for name in names]
+
+
+def cluster_entries(broker: Broker) -> list[Entry]:
+    """What was set for all brokers while they ran."""
+    own = broker.cluster.state.config_of(BROKER_RESOURCE, "")
+    places = _places(broker)
+    entries = [_broker_entry(places, name, value) for name, value in own.items()]
+    for entry in entries:
+        entry.synonyms = [s for s in entry.synonyms if s[2] == DYNAMIC_CLUSTER]
+    return entries
+
+
+def _broker_entry(places: Places, name: str, text: str | None) -> Entry:
+    definition = broker_definition(name)
+    if definition is not None:
+        text = definition.default if text is None else text
+    sensitive = _is_sensitive(definition)
+    value = None if sensitive or text is None or definition is None else definition.canonical(text)
+    return Entry(
+        name=name,
+        value=value,
+        type=UNKNOWN_TYPE if definition is None else _TYPES[definition.type],
+        read_only=definition is None or definition.name != name or not definition.is_dynamic,
+        is_sensitive=sensitive,
+        scope="B",
+        synonyms=_broker_synonyms(places, name),
+    )
+
+
+def _is_sensitive(definition: Definition | None) -> bool:
+    """What nobody knows the type of may be a secret (KafkaConfig.maybeSensitive)."""
+    return definition is None or definition.type == "PASSWORD"
+
+
+def _places(broker: Broker) -> Places:
+    state = broker.cluster.state
+    return [
+        (DYNAMIC_BROKER, state.config_of(BROKER_RESOURCE, str(broker.settings.node_id))),
+        (DYNAMIC_CLUSTER, state.config_of(BROKER_RESOURCE, "")),
+        (STATIC_BROKER, broker.config.static),
+        (DEFAULT, broker_defaults()),
+    ]
+
+
+def _broker_synonyms(places: Places, name: str) -> list[Synonym]:
+    """Where a broker key's value may come from, those before its own first mention left out (ConfigHelper.configSynonyms)."""
+    definition = broker_definition(name)
+    names = (definition.synonyms if definition is not None and definition.name == name else ()) or (name,)
+    sensitive = _is_sensitive(definition)
+    synonyms: list[Synonym] = []
+    for source, values in places:
+        for candidate in names:
+            if candidate in values and (synonyms or candidate == name):
+                synonyms.append((candidate, None if sensitive else values[candidate], source))
+    return synonyms

@@ -1,0 +1,62 @@
+"""CreatePartitions, versions 0 to 3 (KIP-195)."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled, counted_by_name
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+CREATE_WORK = 500
+"""What adding to a topic takes, in the units of `storage.steps`."""
+
+
+def handle(context: Context, request: CreatePartitionsRequest) -> Handled[CreatePartitionsResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+    results, pace = [], Pace(begun=True)
+    for topic, times in (yield from counted_by_name(request.topics)):
+        if pace.is_over(CREATE_WORK):
+            yield None
+        if times > 1:
+            # Refused once, and the topic stays as it is.
+            results.append(CreatePartitionsTopicResult(topic.name, Code.INVALID_REQUEST, "Duplicate topic name."))
+        else:
+            results.append((yield from _create(context, topic, request.validate_only)))
+    return CreatePartitionsResponse(0, results)
+
+
+def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool) -> Steps[CreatePartitionsTopicResult]:
+    broker = context.broker
+    try:
+        if asked.assignments is not None:
+            topic = broker.cluster.state.topic(asked.name)
+            added = asked.count - topic.partition_count
+            is_ours = all(a.broker_ids == [broker.settings.node_id] for a in asked.assignments)
+            # A count that is no increase is told first.
+            if added > 0 and not (is_ours and len(asked.assignments) == added):
+                raise KafkaError(
+                    Code.INVALID_REPLICA_ASSIGNMENT, f"{added} assignments to broker {broker.settings.node_id} are wanted"
+                )
+        if validate_only:
+            broker.cluster.state.create_partitions(asked.name, asked.count)
+        else:
+            yield from broker.cluster.create_partitions(asked.name, asked.count)
+    except KafkaError as error:
+        return CreatePartitionsTopicResult(asked.name, error.code, error.message)
+    return CreatePartitionsTopicResult(asked.name)
+
+
+def failed(request: CreatePartitionsRequest, version: int, code: Code) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(0, [CreatePartitionsTopicResult(t.name, code) for t in request.topics])
+
+
+API = Declaration(37, handle, failed)

@@ -1,0 +1,106 @@
+"""CreateTopics, versions 2 to 7 (KIP-195, KIP-464, KIP-525, KIP-516). One broker: any replication factor is one."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.cluster import PARTITIONS_AT_ONCE
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.topics import validate_all
+from ottla.broker.handlers.config_changes import check_count
+from ottla.broker.handlers.configs import topic_entries
+from ottla.broker.handlers.each import Handled, counted_by_name
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.primitives import NO_UUID
+from ottla.storage.steps import Pace, Steps, begun
+
+CREATE_WORK = 500
+"""What making a topic and telling of its configs takes, in the units of `storage.steps`."""
+
+
+def handle(context: Context, request: CreateTopicsRequest) -> Handled[CreateTopicsResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
+    results, pace = [], Pace(begun=True)
+    for topic, times in (yield from counted_by_name(request.topics)):
+        if pace.is_over(CREATE_WORK):
+            yield None
+        try:
+            if times > 1:
+                raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
+            results.append((yield from _create(context, topic, request.validate_only)))
+        except KafkaError as error:
+            results.append(CreatableTopicResult(topic.name, NO_UUID, error.code, error.message))
+    return CreateTopicsResponse(0, results)
+
+
+def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Steps[CreatableTopicResult]:
+    """The name is looked at first, then the configs, then the partitions (ReplicationControlManager.createTopics)."""
+    broker = context.broker
+    broker.cluster.state.check_new_topic(asked.name)
+    check_count(len(asked.configs))
+    configs: dict[str, str] = {}
+    for config in asked.configs:
+        if config.value is None:
+            raise KafkaError(Code.INVALID_CONFIG, f"Null value not supported for topic configs: {config.name}")
+        configs[config.name] = config.value
+    try:
+        validate_all(configs)
+    except ConfigError as error:
+        raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+    count = _partition_count(context, asked)
+    if validate_only:
+        # Kafka tells an id here, too, though no topic gets it.
+        topic_id = broker.env.random_uuid()
+        broker.cluster.state.create_topic(asked.name, topic_id, count, configs)
+    elif count <= PARTITIONS_AT_ONCE:
+        topic_id = broker.cluster.create_topic(asked.name, count, configs).topic_id
+    else:
+        topic_id = (yield from broker.cluster.create_large_topic(asked.name, count, configs)).topic_id
+    entries = [
+        CreatableTopicConfigs(e.name, e.value, False, e.source, False) for e in topic_entries(broker, asked.name, overrides=configs)
+    ]
+    return CreatableTopicResult(asked.name, topic_id, 0, None, 0, count, 1, entries)
+
+
+def _partition_count(context: Context, asked: CreatableTopic) -> int:
+    node_id = context.broker.settings.node_id
+    if asked.assignments:
+        if asked.num_partitions != -1 or asked.replication_factor != -1:
+            raise KafkaError(
+                Code.INVALID_REQUEST,
+                "A manual partition assignment was specified, but numPartitions or replicationFactor was not -1.",
+            )
+        indexes = sorted(a.partition_index for a in asked.assignments)
+        if indexes != list(range(len(indexes))):
+            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
+        if any(a.broker_ids != [node_id] for a in asked.assignments):
+            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}")
+        return len(indexes)
+    if asked.replication_factor < -1 or asked.replication_factor == 0:
+        raise KafkaError(
+            Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
+        )
+    if asked.replication_factor > 1:
+        raise KafkaError(
+            Code.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {asked.replication_factor} time(s): only 1 broker(s) are registered.",
+        )
+    if asked.num_partitions == -1:
+        return context.broker.settings.num_partitions
+    return asked.num_partitions
+
+
+def failed(request: CreateTopicsRequest, version: int, code: Code) -> CreateTopicsResponse:
+    return CreateTopicsResponse(0, [CreatableTopicResult(t.name, NO_UUID, code, None) for t in request.topics])
+
+
+API = Declaration(19, handle, failed)

@@ -1,0 +1,55 @@
+"""DeleteGroups, versions 0 to 2 (KIP-229): a group without members, with all its offsets."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled, id_work
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.storage.steps import Pace, Steps, begun
+
+OFFSETS_PER_STEP = 200
+"""Offsets of one group that go in one batch."""
+APPEND_WORK, RECORD_WORK = 50, 5
+"""What a batch of tombstones takes, and each of them in it, in the units of `storage.steps`."""
+_RECORD_BYTES = 350
+"""At most what a tombstone takes beside its group id: a topic's name, and what a record has around its key."""
+
+
+def handle(context: Context, request: DeleteGroupsRequest) -> Handled[DeleteGroupsResponse]:
+    return begun(_delete_all(context, request))
+
+
+def _delete_all(context: Context, request: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
+    pace, codes = Pace(begun=True), dict[str, Code]()
+    for group_id in request.groups_names:
+        is_new = group_id not in codes
+        if pace.is_over(id_work(group_id) if is_new else 1):
+            yield None
+        if is_new:
+            codes[group_id] = yield from _delete(context, group_id, pace)
+    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=g, error_code=code) for g, code in codes.items()])
+
+
+def _delete(context: Context, group_id: str, pace: Pace) -> Steps[Code]:
+    """Offsets go in batches that the log takes; the group itself with the last, if nobody has joined it meanwhile."""
+    groups = context.broker.groups
+    try:
+        while True:
+            shard, runtime = groups.shard(group_id)
+            fitting = runtime.partition.log.config.max_message_bytes // (len(group_id.encode()) + _RECORD_BYTES)
+            deleted = shard.delete_group(group_id, min(max(fitting, 1), OFFSETS_PER_STEP))
+            is_last = runtime.execute(deleted)
+            if pace.is_over(APPEND_WORK + RECORD_WORK * len(deleted.records)):
+                yield None
+            if is_last:
+                return Code.NONE
+    except KafkaError as error:
+        return error.code
+
+
+def failed(request: DeleteGroupsRequest, version: int, code: Code) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(0, [DeletableGroupResult(g, code) for g in request.groups_names])
+
+
+API = Declaration(42, handle, failed)

@@ -1,0 +1,60 @@
+"""DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start; -1 means up to the high watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled, for_each
+from ottla.coordinator.cluster import INTERNAL_TOPICS
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+TO_THE_END = -1
+
+
+def handle(context: Context, request: DeleteRecordsRequest) -> Handled[DeleteRecordsResponse]:
+    def answer(results: Iterator[DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
+        return DeleteRecordsResponse(
+            0, [DeleteRecordsTopicResult(t.name, list(islice(results, len(t.partitions)))) for t in request.topics]
+        )
+
+    asked = ((t.name, p) for t in request.topics for p in t.partitions)
+    return for_each(asked, lambda a: _delete(context, *a), answer, work=100, groups=len(request.topics))
+
+
+def _delete(context: Context, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    broker = context.broker
+    try:
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
+        log = broker.partitions.get(topic, asked.partition_index).log
+        if "delete" not in log.config.cleanup_policy:
+            raise KafkaError(Code.POLICY_VIOLATION)
+        offset = log.high_watermark if asked.offset == TO_THE_END else asked.offset
+        if offset < 0 or offset > log.high_watermark:
+            raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+        broker.housekeeping.delete_records(log, offset)
+    except KafkaError as error:
+        return DeleteRecordsPartitionResult(asked.partition_index, -1, error.code)
+    return DeleteRecordsPartitionResult(asked.partition_index, log.log_start_offset)
+
+
+def failed(request: DeleteRecordsRequest, version: int, code: Code) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        0,
+        [
+            DeleteRecordsTopicResult(t.name, [DeleteRecordsPartitionResult(p.partition_index, -1, code) for p in t.partitions])
+            for t in request.topics
+        ],
+    )
+
+
+API = Declaration(21, handle, failed)

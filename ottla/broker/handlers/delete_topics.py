@@ -1,0 +1,83 @@
+"""DeleteTopics, versions 1 to 6 (KIP-4, KIP-516): by name, from version 6 on also by id."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.common import topic_id, topic_name
+from ottla.broker.handlers.each import Handled, each, made
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ottla.protocol.primitives import NO_UUID
+from ottla.storage.steps import Steps, begun
+
+TOPIC_WORK = 500
+"""What deleting a topic takes beside its partitions, in the units of `storage.steps`."""
+
+
+def handle(context: Context, request: DeleteTopicsRequest) -> Handled[DeleteTopicsResponse]:
+    return begun(_in_steps(context, request))
+
+
+class _Asked:
+    """The topics of a request. One that is named twice is refused once and stays; of neither name nor id, one by one."""
+
+    def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
+        topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+        self.by_name = Counter(t.name for t in topics)
+        self.by_id = Counter(t.topic_id for t in topics)
+        self.distinct = {
+            (t.name, t.topic_id) if t.name is not None or t.topic_id != NO_UUID else at: t for at, t in enumerate(topics)
+        }
+
+
+def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
+    asked = yield from made(lambda: _Asked(request, context.version), len(request.topics) + len(request.topic_names))
+
+    def delete(topic: DeleteTopicState) -> DeletableTopicResult:
+        if topic.name is not None and asked.by_name[topic.name] > 1:
+            return DeletableTopicResult(topic.name, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic name.")
+        if topic.name is None and topic.topic_id != NO_UUID and asked.by_id[topic.topic_id] > 1:
+            return DeletableTopicResult(None, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic id.")
+        return _delete(context, topic)
+
+    state = context.broker.cluster.state
+
+    def work(asked_topic: DeleteTopicState) -> int:
+        topic = state.topics.get(asked_topic.name or "") or state.topics_by_id.get(asked_topic.topic_id)
+        return 5 if topic is None else TOPIC_WORK + topic.partition_count // 2
+
+    return (yield from each(asked.distinct.values(), delete, lambda results: DeleteTopicsResponse(0, list(results)), work=work))
+
+
+def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:
+    broker = context.broker
+    name, uuid = asked.name, asked.topic_id
+    try:
+        if name is None and uuid == NO_UUID:
+            raise KafkaError(Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        if name is None:
+            name = topic_name(broker, uuid)
+        elif uuid != NO_UUID:
+            raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        if not broker.settings.delete_topic_enable:
+            raise KafkaError(Code.TOPIC_DELETION_DISABLED)
+        uuid = topic_id(broker, name)
+        broker.cluster.delete_topic(name)
+    except KafkaError as error:
+        return DeletableTopicResult(name, uuid, error.code, error.message)
+    return DeletableTopicResult(name, uuid)
+
+
+def failed(request: DeleteTopicsRequest, version: int, code: Code) -> DeleteTopicsResponse:
+    named = [(t.name, t.topic_id) for t in request.topics] + [(name, NO_UUID) for name in request.topic_names]
+    return DeleteTopicsResponse(0, [DeletableTopicResult(name, uuid, code) for name, uuid in named])
+
+
+API = Declaration(20, handle, failed)

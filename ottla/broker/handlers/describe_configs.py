@@ -1,0 +1,93 @@
+"""DescribeConfigs, versions 1 to 4 (KIP-226, KIP-569): topics and this broker, with sources and synonyms."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.config.definitions import documentation
+from ottla.broker.handlers.configs import Entry, broker_entries, cluster_entries, topic_entries
+from ottla.broker.handlers.each import Handled, made
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+RESOURCE_WORK = 500
+"""What a resource takes, in the units of `storage.steps`."""
+
+
+def handle(context: Context, request: DescribeConfigsRequest) -> Handled[DescribeConfigsResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+    results, pace = [], Pace(begun=True)
+    for resource in request.resources:
+        if pace.is_over(RESOURCE_WORK):
+            yield None
+        keys = resource.configuration_keys or []
+        # No keys at all are all keys.
+        wanted: set[str] = yield from made(partial(set, keys), len(keys))
+        results.append(_describe(context, request, resource, wanted))
+    return DescribeConfigsResponse(0, results)
+
+
+def _describe(
+    context: Context, request: DescribeConfigsRequest, asked: DescribeConfigsResource, wanted: set[str]
+) -> DescribeConfigsResult:
+    kind, name = asked.resource_type, asked.resource_name
+    try:
+        entries = _entries(context, kind, name)
+    except KafkaError as error:
+        return DescribeConfigsResult(error.code, error.message, kind, name)
+    shown = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
+    return DescribeConfigsResult(0, "", kind, name, shown)
+
+
+def _entries(context: Context, kind: int, name: str) -> list[Entry]:
+    """Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
+    broker = context.broker
+    if kind == TOPIC_RESOURCE:
+        check_topic_name(name)
+        broker.cluster.state.topic(name)
+        return topic_entries(broker, name)
+    if kind != BROKER_RESOURCE:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unsupported resource type {kind}")
+    if not name:
+        return cluster_entries(broker)
+    if not (name.isascii() and name.isdigit()):
+        raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    node_id = broker.settings.node_id
+    if name != str(node_id):
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+    return broker_entries(broker)
+
+
+def _shown(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[DescribeConfigsSynonym(*s) for s in entry.synonyms] if request.include_synonyms else [],
+        config_type=entry.type,
+        documentation=documentation().get((entry.scope, entry.name)) if request.include_documentation else None,
+    )
+
+
+def failed(request: DescribeConfigsRequest, version: int, code: Code) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        0, [DescribeConfigsResult(code, None, r.resource_type, r.resource_name) for r in request.resources]
+    )
+
+
+API = Declaration(32, handle, failed, is_bulky=True)

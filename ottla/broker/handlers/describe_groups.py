@@ -1,0 +1,86 @@
+"""DescribeGroups, versions 0 to 6 (KIP-430, KIP-345, KIP-1043): from version 6 an unknown group is an error."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
+from ottla.broker.handlers.each import Handled, id_work
+from ottla.coordinator.group.group import GroupState
+from ottla.protocol.errors import Code, KafkaError, clipped
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+UNKNOWN_IS_AN_ERROR_FROM = 6
+MEMBER_WORK = 5
+"""What one member takes, in the units of `storage.steps`."""
+
+
+def handle(context: Context, request: DescribeGroupsRequest) -> Handled[DescribeGroupsResponse]:
+    return begun(_describe_all(context, request))
+
+
+def _describe_all(context: Context, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
+    described, pace = [], Pace(begun=True)
+    for group_id in request.groups:
+        if pace.is_over(id_work(group_id)):
+            yield None
+        described.append((yield from _describe(context, request, group_id, pace)))
+    return DescribeGroupsResponse(groups=described)
+
+
+def _describe(context: Context, request: DescribeGroupsRequest, group_id: str, pace: Pace) -> Steps[DescribedGroup]:
+    """The group as it is at the first step: its state and its members belong together."""
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    try:
+        shard, _ = context.broker.groups.shard(group_id)
+    except KafkaError as error:
+        return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
+    group = shard.groups.get(group_id)
+    if group is None:
+        if shard.exists(group_id):
+            return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value, authorized_operations=operations)
+        unknown = context.version >= UNKNOWN_IS_AN_ERROR_FROM
+        return DescribedGroup(
+            error_code=Code.GROUP_ID_NOT_FOUND if unknown else Code.NONE,
+            error_message=clipped(f"Group {group_id} not found.") if unknown else None,
+            group_id=group_id,
+            group_state=GroupState.DEAD.value,
+            authorized_operations=NOT_ASKED if unknown else operations,
+        )
+    # What a rebalance is about to change is shown to nobody (ClassicGroupMember.describeNoMetadata).
+    is_settled = group.state is GroupState.STABLE
+    described = DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_settled else "",
+        members=[],
+        authorized_operations=operations,
+    )
+    protocol, members, assignments = group.protocol, list(group.members.values()), group.assignments
+    for m in members:
+        described.members.append(
+            DescribedGroupMember(
+                member_id=m.member_id,
+                group_instance_id=m.instance_id,
+                client_id=m.client_id,
+                client_host=m.client_host,
+                member_metadata=m.metadata(protocol) if is_settled else b"",
+                member_assignment=assignments.get(m.member_id, b"") if is_settled else b"",
+            )
+        )
+        if pace.is_over(MEMBER_WORK):
+            yield None
+    return described
+
+
+def failed(request: DescribeGroupsRequest, version: int, code: Code) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(0, [DescribedGroup(code, None, group_id) for group_id in request.groups])
+
+
+API = Declaration(15, handle, failed, is_bulky=True)

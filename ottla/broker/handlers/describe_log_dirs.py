@@ -1,0 +1,44 @@
+"""DescribeLogDirs, versions 1 to 5 (KIP-113, KIP-827, KIP-1066): sizes of partitions in the one log directory."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+UNKNOWN_VOLUME_BYTES = -1
+
+
+def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    broker = context.broker
+    wanted = None
+    if request.topics is not None:
+        wanted = {(t.topic, index) for t in request.topics for index in t.partitions}
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for partition in broker.partitions:
+        log = partition.log
+        if wanted is None or (log.topic, log.partition) in wanted:
+            topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(log.partition, log.size_bytes, 0, False))
+    is_sound = broker.is_sound
+    try:
+        total, usable = broker.env.fs.space(broker.directory.path)
+    except OSError:
+        is_sound = False
+        total = usable = UNKNOWN_VOLUME_BYTES
+    found = [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()]
+    # Kafka answers so for a directory that is offline. One that refuses writes is as good as that while it does.
+    code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
+    return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(code, broker.directory.absolute_path, found, total, usable)])
+
+
+def failed(request: DescribeLogDirsRequest, version: int, code: Code) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(0, code)
+
+
+API = Declaration(35, handle, failed, is_bulky=True)

@@ -1,0 +1,91 @@
+"""DescribeTopicPartitions, version 0 (KIP-966): topics in pages, by name, with a cursor."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.common import TOPIC_OPERATIONS
+from ottla.broker.handlers.each import Handled, made
+from ottla.coordinator.cluster import Topic, check_topic_name
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ottla.protocol.primitives import NO_UUID
+from ottla.storage.steps import Pace, Steps, begun
+
+TOPIC_WORK = 5
+"""What a topic takes beside its partitions, in the units of `storage.steps`; of these one answer has few."""
+
+
+def handle(context: Context, request: DescribeTopicPartitionsRequest) -> Handled[DescribeTopicPartitionsResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: DescribeTopicPartitionsRequest) -> Steps[DescribeTopicPartitionsResponse]:
+    broker = context.broker
+    state = broker.cluster.state
+    asked = request.topics
+    if not (yield from made(lambda: _is_sound(request), len(asked))):
+        return failed(request, context.version, Code.INVALID_REQUEST)
+    first, start = "", 0
+    if request.cursor is not None:
+        first, start = request.cursor.topic_name, request.cursor.partition_index
+    left = min(max(request.response_partition_limit, 1), broker.settings.max_request_partition_size_limit)
+    names = [t.name for t in asked] or list(state.topics)
+    answers: list[DescribeTopicPartitionsResponseTopic] = []
+    pace = Pace(begun=True)
+    for name in (yield from made(lambda: sorted({name for name in names if name >= first}), len(names))):
+        if pace.is_over(TOPIC_WORK):
+            yield None
+        topic = state.topics.get(name)
+        if topic is None:
+            if asked:
+                answers.append(_missing(name))
+            continue
+        begin = start if name == first else 0
+        if left == 0:
+            return DescribeTopicPartitionsResponse(0, answers, Cursor(name, begin))
+        # A cursor may lie behind the last partition: the topic is told of, without partitions, as in Kafka.
+        end = max(begin, min(topic.partition_count, begin + left))
+        answers.append(_describe(broker.settings.node_id, topic, begin, end))
+        left -= end - begin
+        if end < topic.partition_count:
+            return DescribeTopicPartitionsResponse(0, answers, Cursor(name, end))
+    return DescribeTopicPartitionsResponse(0, answers, None)
+
+
+def _is_sound(request: DescribeTopicPartitionsRequest) -> bool:
+    """A cursor names no partition below 0, and one of the topics that are asked for (DescribeTopicPartitionsRequestHandler)."""
+    cursor = request.cursor
+    if cursor is None:
+        return True
+    return cursor.partition_index >= 0 and (not request.topics or any(t.name == cursor.topic_name for t in request.topics))
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = Code.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        code = error.code
+    return DescribeTopicPartitionsResponseTopic(code, name, NO_UUID, topic_authorized_operations=TOPIC_OPERATIONS)
+
+
+def _describe(node_id: int, topic: Topic, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+    node = [node_id]
+    partitions = [
+        DescribeTopicPartitionsResponsePartition(0, i, node_id, topic.leader_epochs[i], node, node, [], [], [])
+        for i in range(begin, end)
+    ]
+    return DescribeTopicPartitionsResponseTopic(0, topic.name, topic.topic_id, topic.is_internal, partitions, TOPIC_OPERATIONS)
+
+
+def failed(request: DescribeTopicPartitionsRequest, version: int, code: Code) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(0, [DescribeTopicPartitionsResponseTopic(code, t.name) for t in request.topics], None)
+
+
+API = Declaration(75, handle, failed, is_bulky=True)

@@ -1,0 +1,53 @@
+"""DescribeTransactions, version 0 (KIP-664)."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled, for_each, id_work
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+def handle(context: Context, request: DescribeTransactionsRequest) -> Handled[DescribeTransactionsResponse]:
+    return for_each(
+        request.transactional_ids,
+        lambda transactional_id: _describe(context, transactional_id),
+        lambda results: DescribeTransactionsResponse(0, list(results)),
+        work=id_work,
+    )
+
+
+def _describe(context: Context, transactional_id: str) -> TransactionState:
+    if not transactional_id:
+        return TransactionState(Code.INVALID_REQUEST, transactional_id)
+    try:
+        found = context.broker.transactions.shard_of(transactional_id).ids.get(transactional_id)
+    except KafkaError as error:
+        return TransactionState(error.code, transactional_id)
+    if found is None:
+        return TransactionState(Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(context.broker.transactions.owed_partitions(found)):
+        topics.setdefault(topic, []).append(index)
+    return TransactionState(
+        0,
+        transactional_id,
+        found.state.label,
+        found.timeout_ms,
+        found.start_ms,
+        found.producer_id,
+        found.producer_epoch,
+        [TopicData(name, indexes) for name, indexes in topics.items()],
+    )
+
+
+def failed(request: DescribeTransactionsRequest, version: int, code: Code) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(0, [TransactionState(code, i) for i in request.transactional_ids])
+
+
+API = Declaration(65, handle, failed, is_bulky=True)

@@ -1,0 +1,394 @@
+"""Fetch, versions 4 to 18 (KIP-98, KIP-227, KIP-320, KIP-516).
+
+Version 7 brought sessions, 9 leader epochs, 12 flexible fields, 13 topic ids. With isolation level 1 nothing at or
+above the last stable offset is returned, and the aborted transactions in the range are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from ottla.broker.api import Context, Declaration, Later
+from ottla.broker.env import Timer
+from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, PartitionKey, Session
+from ottla.broker.partitions import Partition, check_leader_epoch, leader_epoch_end
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from ottla.protocol.primitives import NO_UUID
+from ottla.storage.steps import Pace, Steps, run
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+IDS_FROM = 13
+_NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
+MAX_WAIT_MS = 0x7FFFFFFF
+PARTITIONS_AT_ONCE = 200
+"""A fetch of more partitions is read in steps, now and whenever it is woken."""
+PARTITION_WORK = 5
+"""What reading a partition in which nothing is new takes, in the units of `storage.steps`."""
+SLICE_BYTES = 8 << 20
+"""Upper bound in bytes of what one fetch reads of one partition. Where ``min_bytes`` is larger the bound is ``min_bytes``: such a
+fetch could never be answered before its time-out otherwise."""
+BYTES_PER_WORK = 10_000
+"""Bytes of records that are read in the time of one unit of work."""
+
+log = structlog.get_logger("fetch")
+
+
+def handle(context: Context, request: FetchRequest) -> FetchResponse | Later | Steps[FetchResponse | Later]:
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return failed(request, context.version, Code.INVALID_REQUEST)
+    fetch = Fetch(context, request)
+    count = 0
+    for topic in request.topics:
+        count += len(topic.partitions)
+        if count > PARTITIONS_AT_ONCE:
+            return fetch.start()
+    session = fetch.known_session() if request.session_id != NO_SESSION else None
+    if session is not None and len(session.partitions) > PARTITIONS_AT_ONCE:
+        return fetch.start()
+    return run(fetch.start())
+
+
+class Fetch:
+    """One fetch: reads at once, and waits where there is too little."""
+
+    def __init__(self, context: Context, request: FetchRequest) -> None:
+        self._broker = context.broker
+        self._request = request
+        self._version = context.version
+        self._later: Later | None = None
+        self._asked: list[Asked] = []
+        self._partitions: list[Partition] = []
+        self._seen_bytes = 0
+        self._timer: Timer | None = None
+        self._session: Session | None = None
+        self._full = True
+        self._answers: list[tuple[Asked, PartitionData]] = []
+        self._answers_bytes = 0
+        self._responses = context.broker.connections.response_budget
+        # What the budget of all answers counts for this fetch while it is read.
+        self._counted_bytes = 0
+        self._is_reading = False
+
+    def known_session(self) -> Session | None:
+        """The session that the request goes on with, if there is one."""
+        return self._broker.fetch_sessions.get(self._request.session_id)
+
+    def start(self) -> Steps[FetchResponse | Later]:
+        try:
+            return (yield from self._begin())
+        finally:
+            self._count_read(0)
+
+    def _begin(self) -> Steps[FetchResponse | Later]:
+        try:
+            yield from self._resolve()
+        except KafkaError as error:
+            return FetchResponse(0, error.code)
+        enough = yield from self._read_all()
+        wait_ms = self._request.max_wait_ms
+        if enough or wait_ms <= 0 or not self._partitions:
+            return (yield from self._response())
+        self._later = Later(on_abandoned=self._abandoned)
+        self._later.is_large = len(self._asked) > PARTITIONS_AT_ONCE
+        self._wait()
+        self._timer = self._broker.env.call_later(min(wait_ms, MAX_WAIT_MS), self._timed_out)
+        return self._later
+
+    def _resolve(self) -> Steps[None]:
+        """Which partitions are asked for, by the request and by its session. Raises what refuses the session."""
+        request, sessions = self._request, self._broker.fetch_sessions
+        pace = Pace()
+        asked: dict[PartitionKey, Asked] = {}
+        for t in request.topics:
+            for p in t.partitions:
+                key = (t.topic_id, t.topic, p.partition)
+                asked[key] = Asked(
+                    key=key,
+                    fetch_offset=p.fetch_offset,
+                    max_bytes=p.partition_max_bytes,
+                    leader_epoch=p.current_leader_epoch,
+                    last_epoch=p.last_fetched_epoch,
+                )
+                if pace.is_over(1):
+                    yield None
+        now_ms = self._broker.env.now_ms()
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if request.session_id != NO_SESSION:
+                sessions.close(request.session_id)
+            self._asked = list(asked.values())
+            if request.session_epoch == INITIAL_EPOCH:
+                self._session = sessions.open(asked, now_ms, names_by_id=self._version >= IDS_FROM)
+            return
+        by_id = self._version >= IDS_FROM
+        session = sessions.resume(request.session_id, request.session_epoch, now_ms, names_by_id=by_id)
+        forgotten: list[PartitionKey] = [
+            (t.topic_id, t.topic, index) for t in request.forgotten_topics_data for index in t.partitions
+        ]
+        sessions.update(session, asked.values(), forgotten)
+        self._session, self._full = session, False
+        self._asked = list(session.partitions.values())
+
+    # waiting
+
+    def _wait(self) -> None:
+        # They are read anew before they are answered.
+        self._answers = []
+        for partition in self._partitions:
+            partition.waiters[self._woken] = None
+        if self._grown_bytes() > self._answers_bytes or any(p.log.is_deleted for p in self._partitions):
+            # Something came, or went, while others of the partitions were read.
+            self._broker.env.call_soon(self._woken)
+
+    def _grown_bytes(self) -> int:
+        """Bytes that the partitions hold for this fetch, as far as it knows: those read, and those appended since."""
+        return self._answers_bytes + sum(p.appended_bytes for p in self._partitions) - self._seen_bytes
+
+    def _is_waiting(self) -> bool:
+        return self._later is not None and not self._later.is_done
+
+    def _woken(self) -> None:
+        """A partition has grown. While this fetch is being read already, that reading sees it, or the next."""
+        if not self._is_waiting() or self._is_reading or self._must_wait(self._woken):
+            return
+        if self._grown_bytes() < self._request.min_bytes and not any(p.log.is_failed or p.log.is_offline for p in self._partitions):
+            for partition in self._partitions:
+                partition.waiters[self._woken] = None
+        else:
+            self._work(self._read_again())
+
+    def _must_wait(self, go_on: Callable[[], None]) -> bool:
+        """Whether there is no room for an answer now; then ``go_on`` is called when there is."""
+        if self._responses.is_used_up:
+            self._responses.wait(go_on)
+            return True
+        return False
+
+    def _read_again(self) -> Steps[None]:
+        if (yield from self._read_all()) or not self._is_waiting():
+            yield from self._finish()
+        else:
+            self._wait()
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        if self._is_waiting() and not self._is_reading and not self._must_wait(self._timed_out):
+            self._work(self._read_and_finish())
+
+    def _read_and_finish(self) -> Steps[None]:
+        yield from self._read_all()
+        yield from self._finish()
+
+    def _work(self, steps: Steps[None]) -> None:
+        """Go on outside of dispatch: at once where there is little to read, else in steps.
+
+        A bug must be answered here too, or the connection would wait for ever.
+        """
+        self._is_reading = True
+        if len(self._asked) > PARTITIONS_AT_ONCE:
+            self._broker.stepping.run(steps, self._worked, self._failed)
+            return
+        try:
+            self._worked(run(steps))
+        except Exception as error:
+            self._failed(error)
+
+    def _worked(self, _: None) -> None:
+        self._is_reading = False
+        self._count_read(0)
+        if self._timer is None and self._is_waiting():
+            # Its time was up while it was read.
+            self._timed_out()
+
+    def _failed(self, error: Exception) -> None:
+        self._is_reading = False
+        self._count_read(0)
+        log.exception("parked_fetch_failed")
+        self._broker.unexpected_errors += 1
+        self._stop_waiting()
+        if self._later is not None:
+            self._later.resolve(failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR))
+
+    def _finish(self) -> Steps[None]:
+        self._stop_waiting()
+        response = yield from self._response()
+        if self._later is not None:
+            self._later.resolve(response)
+
+    def _abandoned(self) -> None:
+        """The client is gone: nothing may hold what this fetch has read, or wake it."""
+        self._stop_waiting()
+        self._answers, self._asked, self._partitions = [], [], []
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for partition in self._partitions:
+            partition.waiters.pop(self._woken, None)
+        self._responses.forget(self._woken)
+        self._responses.forget(self._timed_out)
+
+    # reading
+
+    def _count_read(self, size_bytes: int) -> None:
+        """What this fetch has read counts among the answers of all while others have their turn."""
+        if size_bytes != self._counted_bytes:
+            self._responses.read(size_bytes - self._counted_bytes)
+            self._counted_bytes = size_bytes
+
+    def _read_all(self) -> Steps[bool]:
+        """Read every partition; whether the answer should go out now."""
+        request, pace = self._request, Pace()
+        budget_bytes = min(request.max_bytes, self._broker.settings.fetch_max_bytes)
+        self._answers = []
+        partitions: list[Partition] = []
+        urgent = False
+        self._answers_bytes = self._seen_bytes = 0
+        for asked in self._asked:
+            limit_bytes = min(asked.max_bytes, budget_bytes - self._answers_bytes)
+            partition, data, is_urgent = self._read(asked, limit_bytes)
+            urgent = urgent or is_urgent
+            if partition is not None:
+                partitions.append(partition)
+                self._seen_bytes += partition.appended_bytes
+            self._answers.append((asked, data))
+            size_bytes = len(data.records or b"")
+            self._answers_bytes += size_bytes
+            if pace.is_over(PARTITION_WORK + size_bytes // BYTES_PER_WORK):
+                self._count_read(self._answers_bytes)
+                yield None
+                budget_bytes = min(budget_bytes, self._answers_bytes + max(0, self._responses.left_bytes))
+        self._partitions = partitions
+        return urgent or self._answers_bytes >= request.min_bytes
+
+    def _read(self, asked: Asked, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
+        """One partition, its answer, and whether that must not wait."""
+        index = asked.key[2]
+        committed = self._request.isolation_level == READ_COMMITTED
+        try:
+            partition = self._find(asked.key)
+        except KafkaError as error:
+            return None, _error(index, error.code), True
+        try:
+            check_leader_epoch(partition, asked.leader_epoch)
+            diverging = _divergence(partition, asked)
+            if diverging is not None:
+                return partition, diverging, True
+            piece = partition.read(
+                asked.fetch_offset,
+                max(0, min(limit_bytes, max(SLICE_BYTES, self._request.min_bytes))),
+                committed=committed,
+                min_one_batch=self._answers_bytes == 0,
+            )
+        except KafkaError as error:
+            return None, _error(index, error.code, is_there=True), True
+        # Kafka does not park this one, while it does between the two (rule RDC-15 of tests/scenarios/transcripts).
+        is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
+        aborted = None if piece.aborted is None else [AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted]
+        data = PartitionData(
+            partition_index=index,
+            high_watermark=piece.high_watermark,
+            last_stable_offset=piece.last_stable_offset,
+            log_start_offset=piece.log_start_offset,
+            aborted_transactions=aborted,
+            records=piece.data,
+        )
+        return partition, data, is_urgent
+
+    def _find(self, key: PartitionKey) -> Partition:
+        topic_id, name, index = key
+        if self._version >= IDS_FROM:
+            topic = self._broker.cluster.state.topics_by_id.get(topic_id)
+            if topic is None:
+                raise KafkaError(Code.UNKNOWN_TOPIC_ID)
+            name = topic.name
+        return self._broker.partitions.get(name, index)
+
+    # answering
+
+    def _response(self) -> Steps[FetchResponse]:
+        """In the order of the request, only neighbours of one topic together; what is not there stands last.
+
+        Clients give their application the partitions in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
+        """
+        session, pace = self._session, Pace()
+        there: list[FetchableTopicResponse] = []
+        missing: list[FetchableTopicResponse] = []
+        for asked, data in self._answers:
+            if pace.is_over(1):
+                yield None
+            if session is not None:
+                if not self._full and not _is_news(asked, data):
+                    continue
+                asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
+                if data.records:
+                    session.served(asked.key)
+            topic_id, name, _ = asked.key
+            topics = missing if data.error_code in _NOT_THERE else there
+            if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):
+                topics.append(FetchableTopicResponse(name, topic_id, []))
+            topics[-1].partitions.append(data)
+        if there and missing and (there[-1].topic_id, there[-1].topic) == (missing[0].topic_id, missing[0].topic):
+            there[-1].partitions += missing.pop(0).partitions
+        return FetchResponse(session_id=session.session_id if session is not None else NO_SESSION, responses=there + missing)
+
+
+def _is_news(asked: Asked, data: PartitionData) -> bool:
+    return bool(
+        data.records
+        or data.error_code
+        or data.diverging_epoch is not None
+        or data.high_watermark != asked.told_high_watermark
+        or data.log_start_offset != asked.told_log_start
+    )
+
+
+def _divergence(partition: Partition, asked: Asked) -> PartitionData | None:
+    """Where the client's log and this one part, if they do: its last leader epoch has ended before its offset (KIP-595).
+
+    Raises OFFSET_OUT_OF_RANGE for an epoch that is yet to come, and for an offset before the start (Partition.readRecords).
+    """
+    if asked.last_epoch < 0:
+        return None
+    partition.log.check_online()
+    log = partition.log
+    epoch, end_offset = leader_epoch_end(log, asked.last_epoch)
+    if epoch < 0 or asked.fetch_offset < log.log_start_offset:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+    if epoch == asked.last_epoch and asked.fetch_offset <= end_offset:
+        return None
+    return PartitionData(
+        partition_index=asked.key[2],
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=EpochEndOffset(epoch, end_offset),
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _error(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
+    """Kafka has an empty list of aborted transactions for a partition that is not there, and none for one that is."""
+    aborted: list[AbortedTransaction] | None = None if is_there else []
+    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
+
+
+def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
+    if version >= IDS_FROM:
+        return FetchResponse(error_code=code)
+    topics = [FetchableTopicResponse(t.topic, NO_UUID, [_error(p.partition, code) for p in t.partitions]) for t in request.topics]
+    return FetchResponse(error_code=code, responses=topics)
+
+
+API = Declaration(1, handle, failed, is_bulky=True)

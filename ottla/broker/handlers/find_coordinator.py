@@ -1,0 +1,51 @@
+"""FindCoordinator, versions 0 to 6 (KIP-98, KIP-699): one broker coordinates all. Version 4 takes many keys."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled, for_each
+from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+_TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
+SHARE_KEY_TYPE = 2
+MANY_KEYS_FROM = 4
+_MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+_MESSAGES = {Code.NONE: "NONE", Code.INVALID_REQUEST: _MALFORMED}
+"""What org.apache.kafka.common.protocol.Errors says of a code; answers before version 4 have it for success, too."""
+
+
+def handle(context: Context, request: FindCoordinatorRequest) -> Handled[FindCoordinatorResponse]:
+    broker = context.broker
+    topic = _TOPICS.get(request.key_type)
+    if topic is None:
+        return failed(request, context.version, Code.INVALID_REQUEST)
+    broker.cluster.ensure_internal(topic)
+    node_id, (host, port) = broker.settings.node_id, broker.advertised(context.listener)
+    if context.version < MANY_KEYS_FROM:
+        return FindCoordinatorResponse(error_message=_MESSAGES[Code.NONE], node_id=node_id, host=host, port=port)
+    return for_each(
+        request.coordinator_keys,
+        lambda key: Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message=""),
+        lambda found: FindCoordinatorResponse(coordinators=list(found)),
+        work=1,
+    )
+
+
+def failed(request: FindCoordinatorRequest, version: int, code: Code) -> FindCoordinatorResponse:
+    message = _MESSAGES.get(code)
+    if version < MANY_KEYS_FROM:
+        return FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, host="", port=-1)
+    if request.key_type == SHARE_KEY_TYPE:
+        # As Kafka answers where share groups are not served.
+        message = ""
+    keys = request.coordinator_keys
+    none = [Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message) for key in keys]
+    return FindCoordinatorResponse(coordinators=none)
+
+
+API = Declaration(10, handle, failed)

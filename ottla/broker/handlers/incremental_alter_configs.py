@@ -1,0 +1,86 @@
+"""IncrementalAlterConfigs, versions 0 and 1 (KIP-339): set, delete, append to and subtract from single configs."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.config.definitions import broker_definitions, topic_definitions
+from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
+from ottla.broker.handlers.each import Handled, for_each
+from ottla.coordinator.cluster import TOPIC_RESOURCE
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+_VERBS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+
+def handle(context: Context, request: IncrementalAlterConfigsRequest) -> Handled[IncrementalAlterConfigsResponse]:
+    twice = repeated(request.resources)
+    return for_each(
+        request.resources,
+        lambda resource: _alter(context, resource, twice, request.validate_only),
+        lambda results: IncrementalAlterConfigsResponse(0, list(results)),
+        work=change_work,
+    )
+
+
+def _alter(
+    context: Context, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
+) -> AlterConfigsResourceResponse:
+    broker = context.broker
+    kind, name = asked.resource_type, asked.resource_name
+    try:
+        check_named_once(asked, twice)
+        check_keys(asked.configs, may_be_null=lambda config: config.config_operation == DELETE)
+        if kind != TOPIC_RESOURCE:
+            check_resource(broker, kind, name)
+        own = broker.cluster.state.config_of(kind, name)
+        changes = {config.name: _value(kind, config, own.get(config.name)) for config in asked.configs}
+        if kind == TOPIC_RESOURCE:
+            # Of topics Kafka's controller looks at the operations before the name.
+            check_resource(broker, kind, name)
+        apply(broker, kind, name, changes, validate_only=validate_only)
+    except KafkaError as error:
+        return AlterConfigsResourceResponse(error.code, error.message, kind, name)
+    return AlterConfigsResourceResponse(0, None, kind, name)
+
+
+def _value(kind: int, config: AlterableConfig, own: str | None) -> str | None:
+    """What the config is to be. Raises `KafkaError`."""
+    operation, name, value = config.config_operation, config.name, config.value
+    if operation == DELETE:
+        return None
+    if operation not in (SET, APPEND, SUBTRACT):
+        raise KafkaError(Code.INVALID_REQUEST, f"Unknown operations type {operation}")
+    if operation == SET or value is None:
+        return value
+    definition = (topic_definitions() if kind == TOPIC_RESOURCE else broker_definitions()).get(name)
+    if definition is None or definition.type != "LIST":
+        raise KafkaError(Code.INVALID_CONFIG, f"Can't {_VERBS[operation]} to key {name} because its type is not LIST.")
+    return _combined(definition.default if own is None else own, value, subtract=operation == SUBTRACT)
+
+
+def _combined(current: str | None, value: str, *, subtract: bool) -> str:
+    """A list with elements added or taken away; one that the resource does not have set begins as Kafka's default.
+
+    Neither a broker's static value nor the broker's value for a topic is looked at (ConfigurationControlManager.getParts).
+    """
+    parts = [part for part in (current or "").split(",") if part]
+    given = value.split(",")
+    parts = [p for p in parts if p not in given] if subtract else parts + [p for p in given if p not in parts]
+    return ",".join(parts)
+
+
+def failed(request: IncrementalAlterConfigsRequest, version: int, code: Code) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        0, [AlterConfigsResourceResponse(code, None, r.resource_type, r.resource_name) for r in request.resources]
+    )
+
+
+API = Declaration(44, handle, failed)

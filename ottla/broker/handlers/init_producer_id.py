@@ -1,0 +1,67 @@
+"""InitProducerId, versions 0 to 6 (KIP-98, KIP-360, KIP-588, KIP-939).
+
+Version 3 may name the current producer id and epoch, 4 knows PRODUCER_FENCED. Version 6, for two-phase commit, is
+unstable in Kafka 4.3 and offered only with ``unstable.api.versions.enable``.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.common import fenced_code
+from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.protocol.records import NO_PRODUCER_EPOCH
+
+
+def handle(context: Context, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    broker = context.broker
+    try:
+        expected = _expected(request)
+        if request.transactional_id is None:
+            return InitProducerIdResponse(0, 0, broker.cluster.new_producer_id(), 0)
+        if not request.transactional_id:
+            raise KafkaError(Code.INVALID_REQUEST)
+        identity = _initialise(context, request, request.transactional_id, expected)
+    except KafkaError as error:
+        return failed(request, context.version, error.code)
+    return InitProducerIdResponse(0, 0, identity.producer_id, identity.epoch)
+
+
+def _initialise(
+    context: Context, request: InitProducerIdRequest, transactional_id: str, expected: ProducerIdAndEpoch | None
+) -> ProducerIdAndEpoch:
+    """Raises `KafkaError`. A line tells of a producer that is fenced by this one, not of one that recovers (KIP-360)."""
+    broker = context.broker
+    metadata = broker.transactions.shard_of(transactional_id).ids.get(transactional_id)
+    before = None
+    if metadata is not None and metadata.producer_epoch != NO_PRODUCER_EPOCH and expected is None:
+        before = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
+    try:
+        identity = broker.transactions.init_producer_id(
+            transactional_id,
+            request.transaction_timeout_ms,
+            expected,
+            two_phase_commit=request.enable2_pc,
+            keep_prepared=request.keep_prepared_txn,
+        )
+    except KafkaError as error:
+        if before is not None and error.code is Code.CONCURRENT_TRANSACTIONS:
+            broker.takeovers.begun(transactional_id, before)
+        raise
+    if before is not None:
+        broker.takeovers.done(transactional_id, before, identity, context.client_id, context.client_host)
+    return identity
+
+
+def _expected(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        raise KafkaError(Code.INVALID_REQUEST)
+    return None if request.producer_id == -1 else ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+
+
+def failed(request: InitProducerIdRequest, version: int, code: Code) -> InitProducerIdResponse:
+    return InitProducerIdResponse(0, fenced_code(code, version, 4), -1, -1)
+
+
+API = Declaration(22, handle, failed)

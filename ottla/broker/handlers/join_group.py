@@ -1,0 +1,65 @@
+"""JoinGroup, versions 0 to 9 (KIP-345, KIP-394, KIP-559, KIP-814): answered when the whole group has joined."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration, Later
+from ottla.coordinator.group.requests import JoinAnswer, JoinRequest
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+NULL_PROTOCOL_FROM = 7
+
+
+def handle(context: Context, request: JoinGroupRequest) -> JoinGroupResponse | Later:
+    broker, version = context.broker, context.version
+    later = Later()
+    try:
+        if not request.group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID)
+        shard, runtime = broker.groups.shard(request.group_id)
+        join = JoinRequest(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            context.client_id,
+            f"/{context.client_host}",
+            request.session_timeout_ms,
+            request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
+            request.protocol_type,
+            [(p.name, p.metadata) for p in request.protocols],
+            version >= 4,
+            lambda answer: later.resolve(_response(answer, version)),
+            version >= 9,
+        )
+        runtime.execute(shard.membership.join(join, broker.env.steady_ms()))
+    except KafkaError as error:
+        return failed(request, version, error.code)
+    return later
+
+
+def _response(answer: JoinAnswer, version: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        throttle_time_ms=0,
+        error_code=answer.code,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=_no_protocol(version) if answer.protocol is None else answer.protocol,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=[JoinGroupResponseMember(*member) for member in answer.members],
+    )
+
+
+def _no_protocol(version: int) -> str | None:
+    """Versions before 7 cannot say null."""
+    return None if version >= NULL_PROTOCOL_FROM else ""
+
+
+def failed(request: JoinGroupRequest, version: int, code: Code) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=code, generation_id=-1, protocol_type=None, protocol_name=_no_protocol(version), member_id=request.member_id
+    )
+
+
+API = Declaration(11, handle, failed)

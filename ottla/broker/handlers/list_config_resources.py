@@ -1,0 +1,47 @@
+"""ListConfigResources, versions 0 and 1 (KIP-1142): which resources can have configs."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
+# Kafka lists groups that have configs of their own, and client metrics that somebody asked for: here there are none.
+_SUPPORTED = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER, CLIENT_METRICS, GROUP}
+
+
+def handle(context: Context, request: ListConfigResourcesRequest) -> Handled[ListConfigResourcesResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: ListConfigResourcesRequest) -> Steps[ListConfigResourcesResponse]:
+    broker = context.broker
+    # Version 0 was about client metrics alone, of which there are none.
+    wanted = {CLIENT_METRICS} if context.version == 0 else set(request.resource_types) or _SUPPORTED
+    if not wanted <= _SUPPORTED:
+        return failed(request, context.version, Code.UNSUPPORTED_VERSION)
+    found: list[ConfigResource] = []
+    pace = Pace(begun=True)
+    for name in list(broker.cluster.state.topics) if TOPIC_RESOURCE in wanted else ():
+        found.append(ConfigResource(name, TOPIC_RESOURCE))
+        if pace.is_over(1):
+            yield None
+    for kind in (BROKER_RESOURCE, BROKER_LOGGER):
+        if kind in wanted:
+            found.append(ConfigResource(str(broker.settings.node_id), kind))
+    return ListConfigResourcesResponse(0, 0, found)
+
+
+def failed(request: ListConfigResourcesRequest, version: int, code: Code) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(0, code)
+
+
+API = Declaration(74, handle, failed)

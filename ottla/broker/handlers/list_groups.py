@@ -1,0 +1,45 @@
+"""ListGroups, versions 0 to 5 (KIP-518, KIP-848): filters by state and by type."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled, made
+from ottla.coordinator.group.group import GroupState
+from ottla.coordinator.group.shard import GroupShard
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ottla.storage.steps import Pace, Steps, begun
+
+CLASSIC = "classic"
+GROUP_WORK = 5
+"""What one group takes, in the units of `storage.steps`."""
+
+
+def handle(context: Context, request: ListGroupsRequest) -> Handled[ListGroupsResponse]:
+    return begun(_list(request, context.broker.groups.shards()))
+
+
+def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> Steps[ListGroupsResponse]:
+    states = yield from made(lambda: {s.lower() for s in request.states_filter}, len(request.states_filter))
+    types = yield from made(lambda: {t.lower() for t in request.types_filter}, len(request.types_filter))
+    listed, pace = [], Pace(begun=True)
+    groups = ((shard, group_id) for shard in shards for group_id in shard.group_ids())
+    for shard, group_id in groups:
+        if pace.is_over(GROUP_WORK):
+            yield None
+        if not shard.exists(group_id):
+            continue
+        group = shard.groups.get(group_id)
+        state = GroupState.EMPTY.value if group is None else group.state.value
+        if (states and state.lower() not in states) or (types and CLASSIC not in types):
+            continue
+        protocol_type = (group and group.protocol_type) or ""
+        listed.append(ListedGroup(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=CLASSIC))
+    return ListGroupsResponse(groups=listed)
+
+
+def failed(request: ListGroupsRequest, version: int, code: Code) -> ListGroupsResponse:
+    return ListGroupsResponse(0, code)
+
+
+API = Declaration(16, handle, failed, is_bulky=True)

@@ -1,0 +1,116 @@
+"""ListOffsets, versions 1 to 11 (KIP-79, KIP-98, KIP-207, KIP-734, KIP-405).
+
+Timestamps below zero are questions: -1 the end (the last stable offset for read_committed), -2 the start, -3 the
+largest timestamp, -4 the local start, -5 the end of tiered storage and -6 the start of what is not
+in it yet (there is none: -1).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.partitions import Partition, check_leader_epoch
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.storage.reading import TimestampedOffset, leader_epoch_at_start, offset_for_timestamp, offset_of_max_timestamp
+from ottla.storage.steps import Pace, Steps, begun
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+PARTITION_WORK = 3
+"""What an answer costs in `Pace`'s units, the look-up aside."""
+_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_NOTHING = TimestampedOffset(-1, -1, -1)
+
+
+Answer = TimestampedOffset | KafkaError
+
+
+def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+    if request.isolation_level not in (0, 1):
+        return failed(request, context.version, Code.INVALID_REQUEST)
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+    """One partition after the other. One that is named twice gets one answer, INVALID_REQUEST, as with Apache Kafka."""
+    committed = request.isolation_level == 1
+    pace = Pace()
+    times: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for asked in topic.partitions:
+            times[topic.name, asked.partition_index] += 1
+            if pace.is_over(1):
+                yield None
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            if pace.is_over(PARTITION_WORK):
+                yield None
+            where = (topic.name, asked.partition_index)
+            if times[where] != 1:
+                if times[where]:
+                    answers.append(ListOffsetsPartitionResponse(asked.partition_index, Code.INVALID_REQUEST))
+                times[where] = 0
+                continue
+            found = yield from _answer(context, topic.name, asked, committed=committed)
+            if isinstance(found, KafkaError):
+                answers.append(ListOffsetsPartitionResponse(asked.partition_index, found.code))
+            else:
+                answers.append(
+                    ListOffsetsPartitionResponse(asked.partition_index, 0, found.timestamp_ms, found.offset, found.leader_epoch)
+                )
+        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    return ListOffsetsResponse(0, topics)
+
+
+def _answer(context: Context, topic: str, asked: ListOffsetsPartition, *, committed: bool) -> Steps[Answer]:
+    try:
+        if asked.timestamp < 0 and context.version < _SINCE.get(asked.timestamp, 1 << 15):
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        partition = context.broker.partitions.get(topic, asked.partition_index)
+        check_leader_epoch(partition, asked.current_leader_epoch)
+        partition.log.check_online()
+    except KafkaError as error:
+        return error
+    try:
+        return (yield from _look_up(partition, asked, committed=committed))
+    except KafkaError as error:
+        return error
+    except OSError as error:
+        return partition.unreadable(error)
+
+
+def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool) -> Steps[TimestampedOffset]:
+    log = partition.log
+    bound = log.last_stable_offset if committed else log.high_watermark
+    epoch = max(log.epochs.latest, 0)
+    if asked.timestamp == LATEST:
+        return TimestampedOffset(-1, bound, epoch)
+    if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return TimestampedOffset(-1, log.log_start_offset, max(leader_epoch_at_start(log), 0))
+    if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOTHING
+    if asked.timestamp == MAX_TIMESTAMP:
+        return (yield from offset_of_max_timestamp(log, bound)) or _NOTHING
+    return (yield from offset_for_timestamp(log, asked.timestamp, bound)) or _NOTHING
+
+
+def failed(request: ListOffsetsRequest, version: int, code: Code) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        0,
+        [
+            ListOffsetsTopicResponse(t.name, [ListOffsetsPartitionResponse(p.partition_index, code) for p in t.partitions])
+            for t in request.topics
+        ],
+    )
+
+
+API = Declaration(2, handle, failed)

@@ -1,0 +1,74 @@
+"""ListTransactions, versions 0 to 2 (KIP-664, KIP-994, KIP-1152): filters by state, producer id, duration and pattern."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled, made
+from ottla.coordinator.transaction.states import BY_LABEL, TxnState
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+MAX_PATTERN_CHARACTERS = 1_000
+PATTERN_CHARACTERS = 100
+"""Characters of an id that are held against a pattern in one of the units of `storage.steps`."""
+
+
+def _compiled(pattern: str) -> Any:
+    """Raises INVALID_REGULAR_EXPRESSION. RE2, as in Kafka: no pattern takes more than linear time."""
+    import re2
+
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise KafkaError(Code.INVALID_REGULAR_EXPRESSION)
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise KafkaError(Code.INVALID_REGULAR_EXPRESSION, str(error)) from None
+
+
+def handle(context: Context, request: ListTransactionsRequest) -> Handled[ListTransactionsResponse]:
+    return begun(_in_steps(context, request))
+
+
+def _in_steps(context: Context, request: ListTransactionsRequest) -> Steps[ListTransactionsResponse]:
+    filters = request.state_filters
+    unknown = yield from made(lambda: [s for s in filters if s not in BY_LABEL], len(filters))
+    states = yield from made(lambda: {BY_LABEL[s] for s in filters if s in BY_LABEL}, len(filters))
+    if request.state_filters and not states:
+        return ListTransactionsResponse(0, 0, unknown)
+    pattern = None
+    if request.transactional_id_pattern:
+        try:
+            pattern = _compiled(request.transactional_id_pattern)
+        except KafkaError as error:
+            return ListTransactionsResponse(0, error.code)
+    producers = yield from made(lambda: set(request.producer_id_filters), len(request.producer_id_filters))
+    oldest_ms = context.broker.env.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
+    found, pace = [], Pace(begun=True)
+    for shard in context.broker.transactions.shards():
+        for m in list(shard.ids.values()):
+            if pace.is_over(1 if pattern is None else 1 + len(m.transactional_id) // PATTERN_CHARACTERS):
+                yield None
+            if m.state is TxnState.DEAD or (states and m.state not in states) or (producers and m.producer_id not in producers):
+                continue
+            if oldest_ms is not None and m.start_ms > oldest_ms:
+                continue
+            if pattern is not None and not pattern.fullmatch(m.transactional_id):
+                continue
+            found.append(TransactionState(m.transactional_id, m.producer_id, m.state.label))
+    return ListTransactionsResponse(0, 0, unknown, found)
+
+
+def failed(request: ListTransactionsRequest, version: int, code: Code) -> ListTransactionsResponse:
+    return ListTransactionsResponse(0, code)
+
+
+API = Declaration(66, handle, failed, is_bulky=True)

@@ -1,0 +1,135 @@
+"""OffsetCommit, versions 2 to 10 (KIP-98, KIP-211, KIP-345, KIP-848): topics by id from version 10 on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.common import refused_first, topic_name
+from ottla.broker.handlers.each import Handled, made
+from ottla.coordinator.group.offsets import TopicPartition
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+IDS_FROM = 10
+Topics = dict[Hashable, OffsetCommitResponseTopic]
+PARTITION_WORK = 5
+"""What one offset takes, in the units of `storage.steps`."""
+METADATA_CHARACTERS = 500
+"""Characters of an offset's metadata that are looked at in one unit more."""
+LAST_MS = (1 << 63) - 1
+"""The latest time that a record has room for."""
+
+
+def handle(context: Context, request: OffsetCommitRequest) -> Handled[OffsetCommitResponse]:
+    return begun(_commit_all(context, request))
+
+
+def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
+    """In batches that each stand for themselves: a code is that of the partition's own batch."""
+    broker, now_ms = context.broker, context.broker.env.steady_ms()
+    expire_ms = min(now_ms + request.retention_time_ms, LAST_MS) if request.retention_time_ms >= 0 else -1
+    refused: Topics = {}
+    asked: Topics = {}
+    waiting: dict[TopicPartition, CommittedOffset] = {}
+    answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
+    pace = Pace()
+    for topic in request.topics:
+        name = _name(context, topic)
+        if name not in broker.cluster.state.topics:
+            # Answered also where no partition is named, as by Kafka.
+            _answer_of(refused, topic)
+        for p in topic.partitions:
+            answer = OffsetCommitResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
+            if isinstance(name, Code):
+                answer.error_code = name
+                _answer_of(refused, topic).append(answer)
+            elif broker.partitions.find(name, p.partition_index) is None:
+                _answer_of(refused, topic).append(answer)
+            else:
+                _answer_of(asked, topic).append(answer)
+                where = (name, p.partition_index)
+                answers.append((where, answer))
+                waiting[where] = CommittedOffset(
+                    offset=p.committed_offset,
+                    leader_epoch=p.committed_leader_epoch,
+                    metadata=p.committed_metadata or "",
+                    commit_ms=now_ms,
+                    expire_ms=expire_ms,
+                )
+            if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
+                _commit(context, request, waiting, answers)
+                waiting, answers = {}, []
+                yield None
+        if pace.is_over(1):
+            yield None
+    _commit(context, request, waiting, answers)
+    return (yield from made(lambda: OffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
+
+
+def _answer_of(topics: Topics, asked: OffsetCommitRequestTopic) -> list[OffsetCommitResponsePartition]:
+    """The partitions of a topic's answer, which comes into being with the first of them."""
+    key = (asked.name, asked.topic_id)
+    if key not in topics:
+        topics[key] = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
+    return topics[key].partitions
+
+
+def _commit(
+    context: Context,
+    request: OffsetCommitRequest,
+    offsets: dict[TopicPartition, CommittedOffset],
+    answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
+) -> None:
+    """Member and generation, then the append: one stretch. Fills in the codes."""
+    codes: dict[TopicPartition, Code] = {}
+    try:
+        # The empty group id is one like any other here; JoinGroup is what refuses it (KIP-289).
+        shard, runtime = context.broker.groups.shard(request.group_id)
+        result = shard.commit(
+            request.group_id,
+            request.generation_id_or_member_epoch,
+            request.member_id,
+            request.group_instance_id,
+            offsets,
+            context.broker.env.steady_ms(),
+            transactional=False,
+            version=context.version,
+        )
+        codes = runtime.execute(result)
+    except KafkaError as error:
+        codes = dict.fromkeys(offsets, error.code)
+    for where, answer in answers:
+        answer.error_code = codes[where]
+
+
+def _name(context: Context, topic: OffsetCommitRequestTopic) -> str | Code:
+    if context.version < IDS_FROM:
+        return topic.name
+    try:
+        return topic_name(context.broker, topic.topic_id)
+    except KafkaError as error:
+        return error.code
+
+
+def failed(request: OffsetCommitRequest, version: int, code: Code) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        0,
+        [
+            OffsetCommitResponseTopic(
+                t.name, t.topic_id, [OffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
+            )
+            for t in request.topics
+        ],
+    )
+
+
+API = Declaration(8, handle, failed)

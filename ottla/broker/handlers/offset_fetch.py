@@ -1,0 +1,174 @@
+"""OffsetFetch, versions 1 to 10 (KIP-98, KIP-447, KIP-709): many groups from version 8 on, topics by id from 10 on."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.common import topic_id, topic_name
+from ottla.broker.handlers.each import Handled, id_work
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+CODE_FROM = 2
+GROUPS_FROM = 8
+IDS_FROM = 10
+SMALL_ENTRIES = 20
+"""Partitions of an answer that counts as small: at the default metadata bound 80 KiB."""
+PARTITIONS_AT_ONCE = 150
+"""How many partitions of a group are answered in one stretch."""
+COPIED_PER_WORK = 200
+"""Offsets of a group that are copied in the time of one unit of work."""
+PARTITION_WORK = 3
+"""What one partition costs, in the units of `Pace`."""
+
+
+def handle(context: Context, request: OffsetFetchRequest) -> Handled[OffsetFetchResponse]:
+    groups = request.groups
+    if context.version < GROUPS_FROM:
+        groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=None)]
+    return begun(_fetch(context, request, groups))
+
+
+def _fetch(context: Context, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]) -> Steps[OffsetFetchResponse]:
+    pace, answers = Pace(begun=True), []
+    if context.version < GROUPS_FROM and request.topics is not None:
+        groups[0].topics = []
+        for asked in request.topics:
+            groups[0].topics.append(OffsetFetchRequestTopics(name=asked.name, partition_indexes=asked.partition_indexes))
+            if pace.is_over(1):
+                yield None
+    for group in groups:
+        if pace.is_over(id_work(group.group_id)):
+            yield None
+        answers.append((yield from _group(context, group, request.require_stable, pace)))
+    if context.version >= GROUPS_FROM:
+        return OffsetFetchResponse(groups=answers)
+    if answers[0].error_code:
+        return failed(request, context.version, Code(answers[0].error_code))
+    topics = []
+    for t in answers[0].topics:
+        partitions = []
+        for p in t.partitions:
+            partitions.append(
+                OffsetFetchResponsePartition(
+                    partition_index=p.partition_index,
+                    committed_offset=p.committed_offset,
+                    committed_leader_epoch=p.committed_leader_epoch,
+                    metadata=p.metadata,
+                    error_code=p.error_code,
+                )
+            )
+            if pace.is_over(PARTITION_WORK):
+                yield None
+        topics.append(OffsetFetchResponseTopic(name=t.name, partitions=partitions))
+        if pace.is_over(1):
+            yield None
+    return OffsetFetchResponse(topics=topics)
+
+
+def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: bool, pace: Pace) -> Steps[OffsetFetchResponseGroup]:
+    broker = context.broker
+    try:
+        shard, _ = broker.groups.shard(asked.group_id)
+    except KafkaError as error:
+        return OffsetFetchResponseGroup(asked.group_id, [], error.code)
+    topics = asked.topics
+    count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
+    is_large = count > PARTITIONS_AT_ONCE
+    # A large group is answered in steps from a copy, a small one in one stretch: an answer never tears a transaction apart.
+    if pace.is_over(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
+        yield None
+    offsets = shard.fetch(asked.group_id, require_stable=require_stable, is_kept=is_large)
+    if not is_large:
+        pace = Pace(begun=True)
+    if topics is None:
+        committed: dict[str, OffsetFetchRequestTopics] = {}
+        for name, index in list(offsets.committed):
+            topic = committed.get(name)
+            if topic is None:
+                topic = OffsetFetchRequestTopics(name=name, topic_id=topic_id(broker, name), partition_indexes=[])
+                committed[name] = topic
+            topic.partition_indexes.append(index)
+            if pace.is_over(1):
+                yield None
+        topics = list(committed.values())
+    answers: list[OffsetFetchResponseTopics] = []
+    unknown: list[OffsetFetchResponseTopics] = []
+    for topic in topics:
+        name, missing = topic.name, Code.NONE
+        if context.version >= IDS_FROM and not name:
+            try:
+                name = topic_name(broker, topic.topic_id)
+            except KafkaError as error:
+                missing = error.code
+        partitions = []
+        for index in topic.partition_indexes:
+            code, offset = missing, None
+            if missing is Code.NONE:
+                try:
+                    offset = offsets.get(name, index)
+                except KafkaError as error:
+                    code = error.code
+            partitions.append(_partition(index, offset, code))
+            if pace.is_over(PARTITION_WORK):
+                yield None
+        # Topics whose ids nobody knows come last, as in Kafka.
+        (unknown if missing else answers).append(
+            OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions)
+        )
+        if pace.is_over(PARTITION_WORK):
+            yield None
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=answers + unknown)
+
+
+def _count(topics: list[OffsetFetchRequestTopics]) -> int:
+    """How many topics and partitions are asked for, at least; no more are counted than tell a large group from a small one."""
+    return sum(1 + len(topic.partition_indexes) for topic in topics[: PARTITIONS_AT_ONCE + 1])
+
+
+def _partition(index: int, offset: CommittedOffset | None, code: Code) -> OffsetFetchResponsePartitions:
+    if offset is None:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+        error_code=code,
+    )
+
+
+def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetchResponse:
+    if version >= GROUPS_FROM:
+        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(g.group_id, [], code) for g in request.groups])
+    if version >= CODE_FROM:
+        return OffsetFetchResponse(error_code=code)
+    # There is no other place for the code than each partition.
+    topics = [
+        OffsetFetchResponseTopic(t.name, [OffsetFetchResponsePartition(i, -1, -1, "", code) for i in t.partition_indexes])
+        for t in request.topics or ()
+    ]
+    return OffsetFetchResponse(topics=topics)
+
+
+def is_small(context: Context, request: OffsetFetchRequest) -> bool:
+    """Whether a few partitions are named, whose metadata is `offset.metadata.max.bytes` each at most."""
+    asked = request.groups if context.version >= GROUPS_FROM else [request]
+    topics = [group.topics for group in asked]
+    return all(t is not None for t in topics) and sum(len(t.partition_indexes) for ts in topics for t in ts or ()) <= SMALL_ENTRIES
+
+
+API = Declaration(9, handle, failed, is_bulky=True, is_small=is_small)

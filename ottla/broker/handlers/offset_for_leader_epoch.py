@@ -1,0 +1,46 @@
+"""OffsetForLeaderEpoch, versions 2 to 4 (KIP-101, KIP-320): where a leader epoch ends, so that a client sees truncation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled, for_each
+from ottla.broker.partitions import check_leader_epoch, leader_epoch_end
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(context: Context, request: OffsetForLeaderEpochRequest) -> Handled[OffsetForLeaderEpochResponse]:
+    def answer(results: Iterator[EpochEndOffset]) -> OffsetForLeaderEpochResponse:
+        topics = [OffsetForLeaderTopicResult(t.topic, list(islice(results, len(t.partitions)))) for t in request.topics]
+        return OffsetForLeaderEpochResponse(0, topics)
+
+    asked = ((t.topic, p) for t in request.topics for p in t.partitions)
+    return for_each(asked, lambda a: _look_up(context, *a), answer, work=2, groups=len(request.topics))
+
+
+def _look_up(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = context.broker.partitions.get(topic, asked.partition)
+        check_leader_epoch(partition, asked.current_leader_epoch)
+        partition.log.check_online()
+    except KafkaError as error:
+        return EpochEndOffset(error.code, asked.partition)
+    return EpochEndOffset(0, asked.partition, *leader_epoch_end(partition.log, asked.leader_epoch))
+
+
+def failed(request: OffsetForLeaderEpochRequest, version: int, code: Code) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        0, [OffsetForLeaderTopicResult(t.topic, [EpochEndOffset(code, p.partition) for p in t.partitions]) for t in request.topics]
+    )
+
+
+API = Declaration(23, handle, failed)

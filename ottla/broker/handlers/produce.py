@@ -1,0 +1,327 @@
+"""Produce, versions 3 to 13 (KIP-98, KIP-360, KIP-516, KIP-890).
+
+Version 7 lets zstd in, 8 has messages in errors, 11 knows TRANSACTION_ABORTABLE, 12 adds the partition to the
+transaction by itself, 13 names topics by id. Versions 0 to 2 are offered and refused, as Kafka does for librdkafka.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.common import topic_name
+from ottla.broker.partitions import Partition
+from ottla.broker.verification import PRODUCE_CODES, join_transaction
+from ottla.coordinator.cluster import INTERNAL_TOPICS
+from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.inflating import Allowance
+from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ottla.protocol.record_stream import RecordStream
+from ottla.protocol.records import (
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    check_produced,
+    correct_timestamps,
+    produced_crc,
+    read_header,
+)
+from ottla.protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
+from ottla.storage.steps import Pace, Steps, begun
+
+IMPLICIT_ADD_FROM = 12
+ABORTABLE_FROM = 11
+ZSTD_FROM = 7
+IDS_FROM = 13
+PARTITION_WORK = 15
+WORK_BYTES_SHIFT = 8
+"""What a partition costs in `Pace`'s units: a fixed part, and one unit for each 256 bytes of its batch, inflated ones as well."""
+CRC_AT_ONCE_BYTES = 1 << 20
+"""The CRC of a larger batch is worked out beside the loop."""
+_WITHOUT_START = {
+    Code.MESSAGE_TOO_LARGE,
+    Code.RECORD_LIST_TOO_LARGE,
+    Code.CORRUPT_MESSAGE,
+    Code.KAFKA_STORAGE_ERROR,
+}
+"""Refusals by a log that do not tell where it starts (ReplicaManager.appendRecordsToLeader)."""
+_ACKS = (-1, 0, 1)
+_UNCOUNTED = -2
+"""No producer id: of a transactional batch whose producer does not count."""
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client id that may write to internal topics, as in Kafka."""
+
+
+class BeforeTheLog(KafkaError):
+    """A refusal that the log has no part in, so the answer does not tell where the log starts."""
+
+
+def handle(context: Context, request: ProduceRequest) -> ProduceResponse | Steps[ProduceResponse | None] | None:
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1 and request.acks in _ACKS:
+        answered = _one(context, request)
+        if answered is not None:
+            return answered if request.acks else None
+    return begun(_in_steps(context, request))
+
+
+def _one(context: Context, request: ProduceRequest) -> ProduceResponse | None:
+    """The one batch of a small request, without a generator; None where it must be looked at in steps."""
+    topic = request.topic_data[0]
+    data = topic.partition_data[0]
+    allowance = Allowance(context.broker.settings.ottla_request_inflated_max_bytes)
+    if request.transactional_id is None and _producer_of(context, topic, data) is not None:
+        answer: PartitionProduceResponse | None = PartitionProduceResponse(
+            data.index, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1
+        )
+    else:
+        answer = _append_at_once(context, request.transactional_id, topic, data, allowance)
+    return None if answer is None else ProduceResponse([TopicProduceResponse(topic.name, topic.topic_id, [answer])])
+
+
+def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceResponse | None]:
+    """One partition after the other; what is small never comes to a second step."""
+    pace = Pace()
+    allowance = Allowance(context.broker.settings.ottla_request_inflated_max_bytes)
+    refused = yield from _refusal(context, request, pace)
+    responses = []
+    work = 0
+    for topic in request.topic_data:
+        # The last entry wins where a partition is named twice.
+        last: dict[int, PartitionProduceData] = {}
+        for data in topic.partition_data:
+            last[data.index] = data
+            if pace.is_over(1):
+                yield None
+        answers = []
+        for index, data in last.items():
+            # Before each but the first: a request of one partition is one stretch.
+            if pace.is_over(work):
+                yield None
+            left_bytes = allowance.left_bytes
+            if refused is not Code.NONE:
+                answers.append(PartitionProduceResponse(index, refused, -1))
+            else:
+                answer = _append_at_once(context, request.transactional_id, topic, data, allowance)
+                if answer is None:
+                    answer = yield from _append_in_steps(context, request.transactional_id, topic, data, allowance)
+                answers.append(answer)
+            work = PARTITION_WORK + (len(data.records or b"") + left_bytes - allowance.left_bytes >> WORK_BYTES_SHIFT)
+        if answers:
+            responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+    return ProduceResponse(responses) if request.acks else None
+
+
+def _append_at_once(
+    context: Context, transactional_id: str | None, topic: TopicProduceData, data: PartitionProduceData, allowance: Allowance
+) -> PartitionProduceResponse | None:
+    """Checks, verification and append are one synchronous stretch; None for a batch that takes long to look at."""
+    partition: Partition | None = None
+    try:
+        partition = _partition(context, topic, data.index)
+        if len(data.records or b"") > CRC_AT_ONCE_BYTES:
+            return None
+        batch, header = _batch(context, data)
+        rules = _rules(context, partition)
+        # What the log will refuse for its size is not looked into, let alone inflated.
+        is_looked_at = partition.log.takes(len(batch))
+        max_timestamp_ms = check_records(batch, header, rules, allowance) if is_looked_at else header.max_timestamp_ms
+        if max_timestamp_ms is None:
+            return None
+        return _append(context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+    except KafkaError as error:
+        return _refused(data.index, error, partition)
+
+
+def _append_in_steps(
+    context: Context, transactional_id: str | None, topic: TopicProduceData, data: PartitionProduceData, allowance: Allowance
+) -> Steps[PartitionProduceResponse]:
+    """The records are looked at in steps; from the last look at the partition to the append nothing can come between."""
+    partition: Partition | None = None
+    try:
+        while True:
+            partition = _partition(context, topic, data.index)
+            config, left_bytes = partition.log.config, allowance.left_bytes
+            batch, header = _batch(context, data, (yield from _crc_aside(data)))
+            max_timestamp_ms = header.max_timestamp_ms
+            # What the log will refuse for its size is not looked into, let alone inflated.
+            if partition.log.takes(len(batch)):
+                max_timestamp_ms = yield from _check_aside(context, batch, header, _rules(context, partition), allowance)
+            partition = _partition(context, topic, data.index)
+            if partition.log.config == config:
+                rules = _rules(context, partition)
+                return _append(context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+            # The batch is looked at anew, and inflates once as far as its sender is concerned.
+            allowance.left_bytes = left_bytes
+    except KafkaError as error:
+        return _refused(data.index, error, partition)
+
+
+def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
+    """The CRC of a large batch, worked out beside the loop; None for another."""
+    records, crcs = data.records or b"", list[int]()
+    if len(records) <= CRC_AT_ONCE_BYTES:
+        return None
+    yield lambda: crcs.append(produced_crc(records))
+    return crcs[0]
+
+
+def _batch(context: Context, data: PartitionProduceData, crc: int | None = None) -> tuple[memoryview, BatchHeader]:
+    """The batch and its header after every check that needs no record. Raises BeforeTheLog."""
+    records = data.records
+    if records is None:
+        raise BeforeTheLog(Code.INVALID_RECORD, "no records")
+    batch = records if type(records) is memoryview else memoryview(bytearray(records))
+    try:
+        return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM, crc=crc)
+    except KafkaError as error:
+        raise BeforeTheLog(error.code, error.message) from None
+
+
+def _append(
+    context: Context,
+    transactional_id: str | None,
+    partition: Partition,
+    batch: memoryview,
+    header: BatchHeader,
+    rules: Rules,
+    max_timestamp_ms: int,
+) -> PartitionProduceResponse:
+    """Verification and append of a batch whose records were looked at. Raises KafkaError."""
+    if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
+        header = correct_timestamps(batch, max_timestamp_ms)
+    implicit_add = context.version >= IMPLICIT_ADD_FROM
+    if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
+        verify(context, transactional_id, partition, header)
+    appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
+    log = partition.log
+    return PartitionProduceResponse(
+        index=log.partition,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=log.log_start_offset,
+    )
+
+
+def _partition(context: Context, topic: TopicProduceData, index: int) -> Partition:
+    """Raises KafkaError for a partition that is not there, or not for this client."""
+    name = topic.name if context.version < IDS_FROM else topic_name(context.broker, topic.topic_id)
+    partition = context.broker.partitions.get(name, index)
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
+    return partition
+
+
+def _rules(context: Context, partition: Partition) -> Rules:
+    log, now_ms = partition.log, context.broker.env.now_ms()
+    config = log.config
+    return Rules(
+        partition=log.name,
+        keys_wanted=config.is_compacted,
+        is_append_time=config.is_append_time,
+        earliest_ms=now_ms - config.message_timestamp_before_max_ms,
+        latest_ms=now_ms + config.message_timestamp_after_max_ms,
+    )
+
+
+def _check_aside(context: Context, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> Steps[int]:
+    """A batch that takes long to look at: inflated beside the loop, within the memory that all requests share."""
+    stream, memory = RecordStream(batch, header, allowance), context.broker.inflating
+    yield from memory.take(stream.memory_bytes)
+    left_bytes = allowance.left_bytes
+    try:
+        checked_ms = yield from check_in_steps(batch, header, rules, allowance, stream)
+    finally:
+        memory.give(stream.memory_bytes)
+        context.broker.counters.inflated_bytes += left_bytes - allowance.left_bytes
+    return checked_ms
+
+
+def _refused(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
+    errors = error.errors if isinstance(error, RecordsRefused) else []
+    log_start_offset = -1
+    if partition is not None and error.code not in _WITHOUT_START and not isinstance(error, BeforeTheLog):
+        log_start_offset = partition.log.log_start_offset
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_start_offset=log_start_offset,
+        record_errors=[BatchIndexAndErrorMessage(at, message) for at, message in errors],
+        error_message=error.message,
+    )
+
+
+def verify(context: Context, transactional_id: str, partition: Partition, header: BatchHeader) -> None:
+    """The partition must belong to the producer's transaction: added here (TV2) or by the client before (KIP-890)."""
+    # First of all: an id that has expired meanwhile must not turn a fenced producer into an unknown one (rule CRD-12
+    # of tests/scenarios/transcripts).
+    partition.log.producers.check_epoch(header)
+    state = partition.log.producers.entries.get(header.producer_id)
+    if state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch:
+        return
+    key = (partition.log.topic, partition.log.partition)
+    identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+    implicit_add = context.version >= IMPLICIT_ADD_FROM
+    try:
+        join_transaction(context.broker, transactional_id, identity, key, implicit_add=implicit_add)
+    except KafkaError as error:
+        if not implicit_add:
+            partition.log.producers.note_unverified(header, context.broker.env.now_ms())
+        raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
+
+
+def verification_code(code: Code, version: int) -> Code:
+    if code is Code.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        return Code.INVALID_TXN_STATE
+    if code is Code.CONCURRENT_TRANSACTIONS and version < IMPLICIT_ADD_FROM:
+        return Code.NOT_ENOUGH_REPLICAS
+    return PRODUCE_CODES.get(code, code)
+
+
+def _refusal(context: Context, request: ProduceRequest, pace: Pace) -> Steps[Code]:
+    """What refuses the request as a whole."""
+    if request.acks not in _ACKS:
+        return Code.INVALID_REQUIRED_ACKS
+    producers = set()
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            producer_id = _producer_of(context, topic, data)
+            if producer_id is not None:
+                if request.transactional_id is None:
+                    return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                producers.add(producer_id)
+            if pace.is_over(1):
+                yield None
+    producers.discard(_UNCOUNTED)
+    return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
+
+
+def _producer_of(context: Context, topic: TopicProduceData, data: PartitionProduceData) -> int | None:
+    """Who wrote a transactional batch. Partitions that do not exist do not count among the producers of a request."""
+    records = data.records
+    if records is None or len(records) < 61 or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
+        return None
+    if context.version < IDS_FROM and context.broker.partitions.find(topic.name, data.index) is None:
+        return _UNCOUNTED
+    return read_header(records).producer_id
+
+
+def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse | None:
+    if request.acks == 0:
+        return None
+    return ProduceResponse(
+        [
+            TopicProduceResponse(t.name, t.topic_id, [PartitionProduceResponse(p.index, code, -1) for p in t.partition_data])
+            for t in request.topic_data
+        ]
+    )
+
+
+API = Declaration(0, handle, failed)

@@ -1,0 +1,52 @@
+"""SyncGroup, versions 0 to 5 (KIP-345, KIP-559): answered when the leader has given out the assignments."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration, Later
+from ottla.coordinator.group.requests import SyncAnswer
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def handle(context: Context, request: SyncGroupRequest) -> SyncGroupResponse | Later:
+    broker = context.broker
+    later = Later()
+
+    def answered(answer: SyncAnswer) -> None:
+        later.resolve(
+            SyncGroupResponse(
+                error_code=answer.code,
+                protocol_type=answer.protocol_type,
+                protocol_name=answer.protocol,
+                assignment=answer.assignment,
+            )
+        )
+
+    try:
+        if not request.group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID)
+        if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
+        shard, runtime = broker.groups.shard(request.group_id)
+        result = shard.membership.sync(
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            request.group_instance_id,
+            request.protocol_type,
+            request.protocol_name,
+            {a.member_id: a.assignment for a in request.assignments},
+            answered,
+            broker.env.steady_ms(),
+        )
+        runtime.execute(result)
+    except KafkaError as error:
+        return failed(request, context.version, error.code)
+    return later
+
+
+def failed(request: SyncGroupRequest, version: int, code: Code) -> SyncGroupResponse:
+    return SyncGroupResponse(0, code)
+
+
+API = Declaration(14, handle, failed)

@@ -1,0 +1,69 @@
+"""UpdateFeatures, versions 0 to 2 (KIP-584, KIP-778, KIP-1023): raises and lowers finalized feature levels, all or none.
+
+Version 1 can only validate and names the kind of change, 2 tells of a failure once, for the whole request.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.cluster import SUPPORTED_FEATURES
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+METADATA_VERSION = "metadata.version"
+
+
+def handle(context: Context, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    cluster = context.broker.cluster
+    levels: dict[str, int] = {}
+    try:
+        for update in request.feature_updates:
+            current = cluster.state.features.get(update.feature, 0)
+            _check(update, _kind(update, context.version), current)
+            levels[update.feature] = update.max_version_level
+    except KafkaError as error:
+        reason = f"The update failed for all features since the following feature had an error: {error.message}"
+        return UpdateFeaturesResponse(0, error.code, reason)
+    if not request.validate_only:
+        cluster.set_features(levels)
+    return UpdateFeaturesResponse(0, 0, None, [UpdatableFeatureResult(name, 0, None) for name in levels])
+
+
+def _kind(update: FeatureUpdateKey, version: int) -> int:
+    if version >= 1:
+        return update.upgrade_type
+    return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+
+
+def _check(update: FeatureUpdateKey, kind: int, current: int) -> None:
+    """Raises INVALID_UPDATE_VERSION (FeatureControlManager.updateFeature)."""
+    name, level = update.feature, update.max_version_level
+    low, high = SUPPORTED_FEATURES.get(name, (0, -1))
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        reason = "The controller does not support the given upgrade type."
+    elif level < 0:
+        reason = "A feature version cannot be less than 0."
+    elif not low <= level <= high:
+        reason = f"this broker supports levels {low} to {high}" if name in SUPPORTED_FEATURES else "the feature is not known here"
+    elif level < current and kind == UPGRADE:
+        reason = "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
+    elif level > current and kind != UPGRADE:
+        reason = "Can't downgrade to a newer version."
+    elif level < current and name == METADATA_VERSION:
+        reason = "Refusing to perform the requested downgrade because it might delete metadata information."
+    else:
+        return
+    raise KafkaError(Code.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}. {reason}")
+
+
+def failed(request: UpdateFeaturesRequest, version: int, code: Code) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(0, code, None, [UpdatableFeatureResult(u.feature, code, None) for u in request.feature_updates])
+
+
+API = Declaration(57, handle, failed)

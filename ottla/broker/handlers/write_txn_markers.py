@@ -1,0 +1,97 @@
+"""WriteTxnMarkers, versions 1 and 2 (KIP-98, KIP-664, KIP-1228): ends transactions in the partitions led here.
+
+The transaction coordinator comes this way too, without the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from ottla.broker.api import Context, Declaration
+from ottla.broker.handlers.each import Handled, each
+from ottla.coordinator.cluster import OFFSETS_TOPIC
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ottla.protocol.records import EndTxnMarker
+from ottla.storage.steps import Steps, begun
+
+MARKER_WORK = 50
+"""What a marker takes, in the units of `storage.steps`."""
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def handle(context: Context, request: WriteTxnMarkersRequest) -> Handled[WriteTxnMarkersResponse]:
+    return begun(write_markers(context.broker, request))
+
+
+def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
+    """For whoever asks, and for the coordinator of this very broker."""
+    return each(
+        _partitions(request),
+        lambda asked: _write(broker, *asked),
+        lambda codes: _answer(request, codes),
+        work=MARKER_WORK,
+        groups=len(request.markers) + sum(len(marker.topics) for marker in request.markers),
+    )
+
+
+def _partitions(request: WriteTxnMarkersRequest) -> Iterator[tuple[WritableTxnMarker, str, int]]:
+    for marker in request.markers:
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                yield marker, topic.name, index
+
+
+def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnMarkersResponse:
+    """The codes in the order of `_partitions`. A marker for no partition is not answered, as with Kafka."""
+    return WriteTxnMarkersResponse(
+        [
+            WritableTxnMarkerResult(
+                marker.producer_id,
+                [
+                    WritableTxnMarkerTopicResult(
+                        topic.name, [WritableTxnMarkerPartitionResult(index, next(codes)) for index in topic.partition_indexes]
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+            if any(topic.partition_indexes for topic in marker.topics)
+        ]
+    )
+
+
+def _write(broker: Broker, asked: WritableTxnMarker, topic: str, index: int) -> Code:
+    if broker.partitions.find(topic, index) is None:
+        return Code.UNKNOWN_TOPIC_OR_PARTITION
+    if asked.producer_id < 0 or asked.producer_epoch < 0:
+        # No transaction is theirs. Kafka's own builder of such a batch fails, which clients see as this code.
+        return Code.UNKNOWN_SERVER_ERROR
+    marker = EndTxnMarker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
+    try:
+        if topic == OFFSETS_TOPIC:
+            broker.partitions.get(topic, index)
+            broker.groups.append_marker(index, marker, asked.transaction_version)
+        else:
+            broker.partitions.get(topic, index).append_marker(marker, asked.transaction_version)
+    except KafkaError as error:
+        return error.code
+    return Code.NONE
+
+
+def failed(request: WriteTxnMarkersRequest, version: int, code: Code) -> WriteTxnMarkersResponse:
+    return _answer(request, repeat(code))
+
+
+API = Declaration(27, handle, failed)

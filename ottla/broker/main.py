@@ -1,0 +1,98 @@
+"""Runs one broker in this process until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+import uvloop
+
+from ottla.broker import logs
+from ottla.broker.broker import Broker
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.env import RealEnv, process_id
+from ottla.broker.ready_file import ReadyFile
+from ottla.storage.identity import DirectoryError
+from ottla.storage.memory import keep_freed_memory
+
+GC_THRESHOLDS = (10_000, 50, 100)
+"""When the collector walks its generations: seldom, for a broker makes little garbage in cycles."""
+SWITCH_INTERVAL_S = 0.001
+"""How long work beside the event loop may keep Python's interpreter lock from it, in s."""
+
+
+def _tell_ready(broker: Broker, ready_file: ReadyFile) -> None:
+    ready = {
+        "event": "ready",
+        "bootstrap": broker.bootstrap,
+        "listening": broker.listening,
+        "pid": process_id(),
+        "cluster_id": broker.cluster_id,
+        "data_dir": broker.directory.absolute_path,
+    }
+    if broker.metrics_url is not None:
+        ready["metrics"] = broker.metrics_url
+    line = json.dumps(ready)
+    ready_file.write(line + "\n")
+    print(line, flush=True)
+
+
+async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: ReadyFile) -> None:
+    ready_file.check()
+    broker = Broker(RealEnv(), config, features)
+    broker.directory.acquire()
+    # One that a killed broker left behind says nothing of this one. With the lock it is not another's that runs.
+    ready_file.remove()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await broker.start()
+    # What start-up has made lives as long as the process: keep the collector from walking it again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        _tell_ready(broker, ready_file)
+        await stop.wait()
+    finally:
+        ready_file.remove()
+        await broker.stop()
+
+
+def run(
+    config: BrokerConfig,
+    features: Mapping[str, int],
+    *,
+    ready_file: Path | None = None,
+    as_json: bool | None = None,
+    log_level: str = "info",
+    warnings: Mapping[str, str | None] | None = None,
+) -> int:
+    """Serve until told to stop. The exit code: 0 after a clean stop, 1 when the broker could not start.
+
+    ``warnings``: settings without effect, and what each was probably meant to be.
+    """
+    logs.configure(as_json=not sys.stderr.isatty() if as_json is None else as_json, level=log_level)
+    keep_freed_memory()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    log = structlog.get_logger("config")
+    for name, meant in (warnings or {}).items():
+        log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
+    try:
+        uvloop.run(_serve(config, features, ReadyFile(ready_file)))
+    except (DirectoryError, ConfigError) as error:
+        print(f"ottla: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        print(f"ottla: cannot start: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,206 @@
+"""The second phase of a transaction: markers to every partition, then the outcome (TransactionMarkerChannelManager).
+
+One path whether the partition is here or elsewhere: a transport takes a WriteTxnMarkers request to a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
+from ottla.coordinator.transaction.shard import TransactionShard
+from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ottla.storage.steps import Steps, run
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+RETRY_MS = 100
+MARKERS_AT_ONCE = 50
+"""Markers of one transaction that are written in one stretch of the event loop, some 50 us each."""
+RETRIABLE = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.NOT_ENOUGH_REPLICAS,
+    Code.REQUEST_TIMED_OUT,
+    Code.KAFKA_STORAGE_ERROR,
+}
+
+log = structlog.get_logger("markers")
+
+
+class Transport(Protocol):
+    """Takes a request to a node; the answer comes through ``on_response``, perhaps before this returns."""
+
+    def write_txn_markers(
+        self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]
+    ) -> None: ...
+
+
+class LocalTransport:
+    """To this very broker: the same handler, without the bytes. Many markers are written in steps, so that others come in."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
+        from ottla.broker.handlers.write_txn_markers import failed, write_markers
+
+        def gave_up(error: Exception) -> None:
+            on_response(failed(request, 0, Code.UNKNOWN_SERVER_ERROR))
+            raise error
+
+        count = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
+        written = write_markers(self._broker, request)
+        if count <= MARKERS_AT_ONCE or not self._broker.is_serving:
+            on_response(run(written))
+        else:
+            self._broker.stepping.run(written, on_response, gave_up)
+
+
+class MarkerSender:
+    """Carries prepared transactions to their end, as often as it takes."""
+
+    def __init__(self, broker: Broker, transport: Transport) -> None:
+        self._broker = broker
+        self._transport = transport
+        self._owed: dict[str, frozenset[TopicPartition]] = {}
+        # Ids whose many markers are on their way, and who waits for that.
+        self._sending: dict[str, list[Callable[[], None]]] = {}
+
+    def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
+        """Partitions whose marker is not written yet, of a prepared transaction; all partitions of another."""
+        return self._owed.get(metadata.transactional_id, metadata.partitions)
+
+    def forget(self) -> None:
+        """The ids are gone, with the topic that held them."""
+        self._owed.clear()
+        sending, self._sending = self._sending, {}
+        for waiting in sending.values():
+            for then in waiting:
+                then()
+
+    def is_sending(self, transactional_id: str) -> bool:
+        """Whether so many markers are on their way that they are written in steps."""
+        return transactional_id in self._sending
+
+    def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
+        """Call back when the markers that are on their way have been answered, at once where there are none."""
+        if transactional_id in self._sending:
+            self._sending[transactional_id].append(then)
+        else:
+            then()
+
+    def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        """Send the markers of a prepared transaction; completes it when all are written."""
+        self._owed[metadata.transactional_id] = metadata.partitions
+        self._send(shard, metadata, metadata.partitions)
+
+    def _send(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
+        if len(partitions) <= MARKERS_AT_ONCE or not self._broker.is_serving:
+            self._send_to(shard, metadata, *self._addressed(shard, metadata, partitions))
+        else:
+            self._sending.setdefault(metadata.transactional_id, [])
+            self._broker.stepping.run(self._send_many(shard, metadata, partitions), lambda _: None, self._failed)
+
+    def _send_many(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> Steps[None]:
+        addressed: list[tuple[set[TopicPartition], WritableTxnMarker]] = []
+        yield lambda: addressed.append(self._addressed(shard, metadata, partitions))
+        if self._is_current(shard, metadata):
+            self._send_to(shard, metadata, *addressed[0])
+        else:
+            self._settle(shard, metadata, set())
+
+    @staticmethod
+    def _failed(error: Exception) -> None:
+        raise error
+
+    def _addressed(
+        self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
+    ) -> tuple[set[TopicPartition], WritableTxnMarker]:
+        """Partitions of deleted topics, which owe no marker any more, and the marker for the others."""
+        deleted = {p for p in partitions if p[0] not in self._broker.cluster.state.topics}
+        topics: dict[str, list[int]] = {}
+        for topic, index in sorted(partitions - deleted):
+            topics.setdefault(topic, []).append(index)
+        marker = WritableTxnMarker(
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            transaction_result=metadata.state is TxnState.PREPARE_COMMIT,
+            topics=[WritableTxnMarkerTopic(topic, indexes) for topic, indexes in topics.items()],
+            coordinator_epoch=shard.coordinator_epoch,
+            transaction_version=metadata.client_version,
+        )
+        return deleted, marker
+
+    def _send_to(
+        self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], marker: WritableTxnMarker
+    ) -> None:
+        if not marker.topics:
+            self._settle(shard, metadata, deleted)
+            return
+        request = WriteTxnMarkersRequest([marker])
+        self._transport.write_txn_markers(request, lambda response: self._answered(shard, metadata, deleted, response))
+
+    def _answered(
+        self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], response: WriteTxnMarkersResponse
+    ) -> None:
+        written, again = deleted, set()
+        for topic in response.markers[0].topics:
+            for partition in topic.partitions:
+                where, code = (topic.name, partition.partition_index), Code(partition.error_code)
+                if code in (Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT):
+                    written.add(where)
+                elif code in RETRIABLE:
+                    again.add(where)
+                else:
+                    # Fenced, or a bug: trying again cannot help, and completing would lose the marker.
+                    log.error("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
+        if again:
+            partitions = frozenset(again)
+            self._broker.env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
+        self._settle(shard, metadata, written)
+
+    def _settle(self, shard: TransactionShard, metadata: TxnMetadata, written: set[TopicPartition]) -> None:
+        waiting = self._sending.pop(metadata.transactional_id, [])
+        self._written(shard, metadata, written)
+        for then in waiting:
+            then()
+
+    def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
+        """These owe nothing any more; the transaction is complete when none does."""
+        known = self._owed.get(metadata.transactional_id)
+        if known is None or not self._is_current(shard, metadata):
+            return
+        owed = known - partitions
+        if owed:
+            self._owed[metadata.transactional_id] = owed
+            return
+        del self._owed[metadata.transactional_id]
+        self._broker.transactions.complete(shard, metadata.transactional_id)
+
+    def _retry(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
+        if self._is_current(shard, metadata) and not self._broker.is_stopping:
+            self._send(shard, metadata, partitions)
+
+    def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
+        """Whether this very decision is still open: a late answer must not end a later transaction (KAFKA-16352)."""
+        if self._broker.transactions.runtime_of(shard) is None:
+            return False
+        current = shard.ids.get(metadata.transactional_id)
+        return (
+            current is not None
+            and current.state in PREPARED
+            and (current.producer_id, current.producer_epoch, current.start_ms)
+            == (metadata.producer_id, metadata.producer_epoch, metadata.start_ms)
+        )

@@ -1,0 +1,199 @@
+"""The metrics as Prometheus reads them, under the names that Kafka's dashboards ask for.
+
+Names are those that the JMX exporter gives Kafka's MBeans by Strimzi's rules; ``kafka_consumergroup_*`` and
+``kafka_topic_*`` are kafka_exporter's; ``ottla_*`` are our own, for what Kafka does not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from ottla.broker.metrics.counters import DURATION_BOUNDS_S, Recent
+from ottla.broker.network.budgets import RequestBudget, ResponseBudget
+from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.protocol.messages import APIS
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+LATE_BUFFER_MS = 5 * 60_000
+"""A transaction is late when it is open for this much longer than the longest time-out (KIP-664)."""
+QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
+
+Labels = dict[str, str]
+Sample = tuple[Labels, float]
+
+
+def collect(broker: Broker) -> list[Metric]:
+    """Everything, as of now."""
+    return [
+        *_replicas(broker),
+        *_transactions(broker),
+        *_requests(broker),
+        *_logs(broker),
+        *_groups(broker),
+        *_own(broker),
+        *_budgets(broker),
+    ]
+
+
+def _family(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
+    found = [({}, samples)] if isinstance(samples, int | float) else list(samples)
+    family = kind(name, text, labels=list(found[0][0]) if found else [])
+    for labels, value in found:
+        family.add_metric(list(labels.values()), value)
+    return family
+
+
+def _gauge(name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
+    return _family(GaugeMetricFamily, name, text, samples)
+
+
+def _counter(name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
+    return _family(CounterMetricFamily, name, text, samples)
+
+
+def _quantiles(name: str, text: str, recent: Recent) -> Iterator[Metric]:
+    yield _gauge(name, text, [({"quantile": str(q)}, recent.quantile(q)) for q in QUANTILES])
+    yield _counter(f"{name}_count", text, recent.count)
+
+
+def _replicas(broker: Broker) -> Iterator[Metric]:
+    name = "kafka_server_replicamanager"
+    limit_ms = broker.settings.transaction_max_timeout_ms + LATE_BUFFER_MS
+    now_ms = broker.env.now_ms()
+    states = [p.log.producers for p in broker.partitions]
+    late = sum(s.has_late_transaction(now_ms, limit_ms) for s in states)
+    yield _gauge(f"{name}_partitionswithlatetransactionscount", "Partitions with a transaction that ought to have ended", late)
+    yield _gauge(f"{name}_produceridcount", "Producer ids that partitions know", sum(len(s.entries) for s in states))
+    yield _gauge(f"{name}_partitioncount", "Partitions here", len(broker.partitions))
+    yield _gauge(f"{name}_leadercount", "Partitions led here", len(broker.partitions))
+    yield _gauge(f"{name}_underreplicatedpartitions", "Partitions with too few replicas", 0)
+    levels = [({"featurename": feature}, level) for feature, level in sorted(broker.cluster.state.features.items())]
+    yield _gauge("kafka_server_metadataloader_finalizedlevel", "Finalized feature levels", levels)
+    yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "Active controllers", 1)
+    yield _gauge("kafka_server_socket_server_metrics_connection_count", "Open connections", len(broker.connections))
+
+
+def _transactions(broker: Broker) -> Iterator[Metric]:
+    counters = broker.counters
+    manager = "kafka_server_addpartitionstotxnmanager"
+    yield from _quantiles(f"{manager}_verificationtimems", "Time to add or verify a partition, in ms", counters.verification_ms)
+    yield _counter(f"{manager}_verificationfailurerate_count", "Batches refused by verification", counters.verification_failures)
+    channel = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
+    yield _gauge(f"{channel}_unknowndestinationqueuesize", "Markers that wait for a leader", 0)
+    yield _gauge(f"{channel}_logappendretryqueuesize", "Completions that wait for the log", broker.transactions.delayed)
+    yield _gauge("ottla_recovery_torn_transactions", "Parts of transactions that a crash has taken", len(broker.torn))
+    load = broker.transactions.load_ms
+    coordinator = "kafka_server_transaction_coordinator_metrics_partition_load_time"
+    yield _gauge(f"{coordinator}_max", "Longest load of a coordinator partition, in ms", max(load, default=0.0))
+    yield _gauge(f"{coordinator}_avg", "Mean load of a coordinator partition, in ms", sum(load) / len(load) if load else 0.0)
+
+
+def _requests(broker: Broker) -> Iterator[Metric]:
+    asked = [({"request": APIS[k].name, "version": str(v)}, float(n)) for (k, v), n in sorted(broker.counters.requests.items())]
+    yield _counter("kafka_network_requestmetrics_requests", "Requests by API and version", asked)
+
+
+def _logs(broker: Broker) -> Iterator[Metric]:
+    named = [({"topic": p.log.topic, "partition": str(p.log.partition)}, p) for p in broker.partitions if p.log.segments]
+
+    def each(name: str, text: str, value: Iterable[float]) -> Metric:
+        return _gauge(name, text, [(labels, v) for (labels, _), v in zip(named, value, strict=True)])
+
+    logs = [p.log for _, p in named]
+    lag = (log.high_watermark - log.last_stable_offset for log in logs)
+    yield each("kafka_cluster_partition_laststableoffsetlag", "Offsets between the last stable one and the high watermark", lag)
+    yield each("kafka_log_log_size", "Bytes of segments", (log.size_bytes for log in logs))
+    yield each("kafka_topic_partition_current_offset", "Log end offset", (log.log_end_offset for log in logs))
+    yield each("kafka_topic_partition_oldest_offset", "Log start offset", (log.log_start_offset for log in logs))
+    yield each("ottla_partition_lso", "Last stable offset", (log.last_stable_offset for log in logs))
+    counts = [({"topic": t.name}, float(t.partition_count)) for t in broker.cluster.state.topics.values()]
+    yield _gauge("kafka_topic_partitions", "Partitions of a topic", counts)
+    topics: dict[str, list[int]] = {}
+    for partition in broker.partitions:
+        sums = topics.setdefault(partition.log.topic, [0, 0])
+        sums[0] += partition.bytes_in
+        sums[1] += partition.messages_in
+    metrics = "kafka_server_brokertopicmetrics"
+    yield _counter(f"{metrics}_bytesin", "Bytes appended", [({"topic": t}, float(s[0])) for t, s in sorted(topics.items())])
+    yield _counter(f"{metrics}_messagesin", "Records appended", [({"topic": t}, float(s[1])) for t, s in sorted(topics.items())])
+
+
+def _groups(broker: Broker) -> Iterator[Metric]:
+    current: list[Sample] = []
+    lag: list[Sample] = []
+    lag_committed: list[Sample] = []
+    for shard in broker.groups.shards():
+        for group_id in shard.offsets.groups:
+            for (topic, index), committed in shard.offsets.of_group(group_id).items():
+                labels = {"consumergroup": group_id, "topic": topic, "partition": str(index)}
+                current.append((labels, committed.offset))
+                partition = broker.partitions.find(topic, index)
+                if partition is not None:
+                    lag.append((labels, max(0, partition.log.high_watermark - committed.offset)))
+                    lag_committed.append((labels, max(0, partition.log.last_stable_offset - committed.offset)))
+    yield _gauge("kafka_consumergroup_current_offset", "Committed offset", current)
+    yield _gauge("kafka_consumergroup_lag", "Offsets to the high watermark, markers and aborted data included", lag)
+    text = "Offsets to the last stable one: what a read_committed consumer can get now"
+    yield _gauge("kafka_consumergroup_lag_read_committed", text, lag_committed)
+
+
+def _own(broker: Broker) -> Iterator[Metric]:
+    counters = broker.counters
+    outcomes = [({"outcome": o}, float(counters.transactions[o])) for o in ("commit", "abort", "timeout", "fenced")]
+    yield _counter("ottla_txn", "Transactions ended", outcomes)
+    states = [m.state for shard in broker.transactions.shards() for m in shard.unfinished()]
+    yield _gauge("ottla_txn_open", "Transactions that are open", states.count(TxnState.ONGOING))
+    yield _gauge("ottla_txn_markers_pending", "Decided transactions whose markers are owed", sum(s in PREPARED for s in states))
+    buckets, total = [], 0
+    for bound, count in zip([*map(str, DURATION_BOUNDS_S), "+Inf"], counters.durations, strict=True):
+        total += count
+        buckets.append((bound, float(total)))
+    text = "From the first partition to the end, in s"
+    yield HistogramMetricFamily("ottla_txn_duration_seconds", text, buckets=buckets, sum_value=counters.durations_sum_s)
+    yield _counter("ottla_inflated_bytes", "Bytes that produced batches were inflated to in steps", counters.inflated_bytes)
+    yield _gauge("ottla_inflating_memory_bytes", "Memory that inflating batches holds", broker.inflating.used_bytes)
+    yield _gauge("ottla_inflating_memory_limit_bytes", "Memory that it may hold", broker.inflating.limit_bytes)
+    directory = {"logdirectory": broker.directory.absolute_path}
+    manager = "kafka_log_logmanager"
+    yield _gauge(f"{manager}_offlinelogdirectorycount", "Log directories that have failed", float(broker.disk.has_failed))
+    text = "1 for a log directory that takes no writes, or one of whose partitions is offline"
+    yield _gauge(f"{manager}_logdirectoryoffline", text, [(directory, float(not broker.is_sound))])
+    yield _counter("ottla_disk_refused_writes", "Writes that the disk has refused", broker.disk.refused_writes)
+    yield _gauge("ottla_startup_seconds", "Time to load everything, in s", broker.startup_ms / 1000)
+    yield _gauge("ottla_unexpected_errors", "Bugs met", broker.unexpected_errors)
+    yield _gauge("ottla_open_files", "Log files that are kept open", broker.env.fs.open_files)
+    yield _gauge("ottla_open_files_limit", "Log files that may be kept open", broker.env.fs.max_open_files)
+    yield _gauge("ottla_connections_limit", "Connections that may be open", broker.connections.limit)
+    offline = sum(partition.log.is_offline for partition in broker.partitions)
+    yield _gauge("kafka_server_replicamanager_offlinereplicacount", "Partitions that are offline", offline)
+
+
+def _budgets(broker: Broker) -> Iterator[Metric]:
+    """What bounds the memory and the time that all clients take together."""
+    requests, responses = broker.connections.request_budget, broker.connections.response_budget
+    which: list[tuple[Labels, RequestBudget | ResponseBudget]] = [
+        ({"queue": "requests"}, requests),
+        ({"queue": "responses"}, responses),
+    ]
+
+    def each(name: str, text: str, value: Callable[[RequestBudget | ResponseBudget], float]) -> Metric:
+        return _gauge(f"ottla_queued_{name}", text, [(labels, value(budget)) for labels, budget in which])
+
+    yield each("bytes", "Requests that are unfinished or wait, and answers not taken", lambda b: b.used_bytes)
+    yield each("limit_bytes", "What they may be, below 0 for no bound", lambda b: b.limit_bytes)
+    yield each("waiting_connections", "Connections that wait until there is room", lambda b: b.waiting_count)
+    yield each("closed_connections", "Connections closed because others waited for what they held", lambda b: b.closed_count)
+    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions", len(broker.fetch_sessions))
+    partitions = broker.fetch_sessions.partition_count
+    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions they name", partitions)
+    yield _gauge("ottla_steps_work", "Requests and tasks that are worked off in steps", len(broker.stepping))
+    yield _gauge(
+        "ottla_steps_longest_seconds",
+        "The longest that one step has held the event loop, in s",
+        broker.stepping.longest_step_ms / 1000,
+    )

@@ -1,0 +1,414 @@
+"""One client's connection: takes frames, has them handled, and sends the answers in the order of the requests.
+
+A request is handled while its bytes lie in a receive buffer, so a handler may use views into it, but must copy what it
+keeps. While a client does not take its answers, while one of its requests is worked off in steps, or while memory is short,
+no further request of it is handled, and none is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any, cast
+
+import structlog
+
+from ottla.broker.api import Later
+from ottla.broker.network.answers import Answers, Slot, merged
+from ottla.broker.network.budgets import SMALL_BYTES
+from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Refused, Route, UnsupportedApiVersions
+from ottla.broker.network.framing import Frames, FrameSizeError
+from ottla.broker.network.holds import Hold
+from ottla.protocol.codec import DECODE_FAILURES
+from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
+from ottla.storage.steps import Steps
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+MAX_WAITING_ANSWERS = 1_000
+"""Requests of one connection that wait for an answer before no further one is handled."""
+MAX_WAITING_BYTES = 4 << 20
+"""What the waiting requests of one connection may keep in memory before no further one is handled."""
+WRITE_HIGH_BYTES = 4 << 20
+"""Answers that a client has not taken before no further request of it is handled."""
+JOIN_BELOW_BYTES = 1 << 16
+"""Answers that are smaller together are joined and written as one."""
+SLICE_MS = 2.0
+"""How long the requests that came together are handled before other connections have their turn, in ms."""
+
+log = structlog.get_logger("connection")
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Made by the listener for each client."""
+
+    def __init__(self, broker: Broker, listener: str) -> None:
+        self._broker = broker
+        self._listener = listener
+        connections = broker.connections
+        self._frames = Frames(connections.buffers, broker.settings.socket_request_max_bytes)
+        self._answers = Answers()
+        self._request_budget = connections.request_budget
+        self._response_budget = connections.response_budget
+        self._transport: asyncio.Transport | None = None
+        self._is_open = False
+        self._is_reading = True
+        self._is_handling = False
+        self._holds = 0
+        self._written_bytes = 0
+        self._is_charged = False
+        self._has_unsent = False
+        # What a request that is worked off in steps keeps in memory, beside its bytes.
+        self._decoded_bytes = 0
+        self.connection_id = 0
+        self.peer = ""
+        self.last_tick = connections.tick
+
+    # transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        self._is_open = True
+        peer = transport.get_extra_info("peername")
+        self.peer = peer[0] if peer else ""
+        if not self._broker.connections.opened(self):
+            self.close("too many connections")
+        self._dispatcher = Dispatcher(self._broker, self._listener, self.peer, self.connection_id)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._is_open = False
+        self._response_budget.remove(self)
+        if not self._holds & Hold.STEPS:
+            self._release_memory()
+        self._answers.abandon()
+        self._broker.connections.closed(self)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        room = self._frames.room()
+        if self._request_budget.is_used_up and not self._frames.own_bytes:
+            # Not more than may be kept in any case, where it turns out to be a part of a larger frame.
+            return room[:SMALL_BYTES]
+        return room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._frames.received(nbytes)
+        self.last_tick = self._broker.connections.tick
+        if not self._holds:
+            self._handle_requests()
+
+    def pause_writing(self) -> None:
+        self._note_unsent()
+        self._hold(Hold.PEER)
+
+    def resume_writing(self) -> None:
+        self._note_unsent()
+        self._release(Hold.PEER)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it was closed, and the last answers are on their way."""
+        return not self._is_open and self._transport is not None
+
+    def close(self, reason: str) -> None:
+        """Take no further request; what is to go out still does."""
+        if self._is_open and self._transport is not None:
+            log.info("connection_closed", peer=self.peer, reason=reason)
+            self._flush()
+            self._is_open = False
+            # From now on it may take its last answers.
+            self.last_tick = self._broker.connections.tick
+            self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once, with what waits to go out."""
+        if self._transport is not None:
+            log.warning("connection_aborted", peer=self.peer, reason=reason)
+            self._is_open = False
+            self._transport.abort()
+
+    def unsent_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def sent_bytes(self) -> int:
+        return self._written_bytes - self.unsent_bytes()
+
+    # holds
+
+    def _hold(self, reason: int) -> None:
+        self._holds |= reason
+        if self._is_reading and self._is_open and self._transport is not None:
+            self._is_reading = False
+            self._transport.pause_reading()
+        if self._is_charged:
+            # It is not the client's fault that nothing more of its request arrives.
+            self._charge()
+
+    def _release(self, reason: int) -> None:
+        """One reason is gone; where it was the last, requests are handled and read again."""
+        if self._holds & reason:
+            self._holds &= ~reason
+            self._go_on()
+
+    def go_on(self) -> None:
+        """Memory of a budget may be had again."""
+        self._release(Hold.REQUESTS | Hold.RESPONSES)
+
+    def _go_on(self) -> None:
+        if not self._holds and not self._is_handling and self._is_open:
+            self._handle_requests()
+
+    # memory
+
+    def _charge(self, *, is_unfinished: bool = False) -> None:
+        """Count what the requests of this connection keep in memory, where it is worth counting."""
+        size_bytes = self._frames.own_bytes + self._answers.waiting_bytes + self._decoded_bytes
+        if size_bytes > SMALL_BYTES or self._is_charged:
+            self._is_charged = size_bytes > 0
+            self._request_budget.charge(self, size_bytes, is_unfinished=is_unfinished)
+
+    def _release_memory(self) -> None:
+        self._decoded_bytes = 0
+        self._is_charged = False
+        self._frames.discard()
+        self._request_budget.remove(self)
+
+    def _settle(self) -> None:
+        """The requests handled so far are done with: keep what is unread in as little memory as it needs."""
+        frames = self._frames
+        if not (frames.unread_bytes or frames.own_bytes or self._is_charged or len(self._answers)):
+            frames.settle()
+            return
+        is_unfinished = bool(frames.unread_bytes and not self._holds)
+        if is_unfinished:
+            # The beginning of a frame. Its buffer grows with it, as far as there is memory.
+            needed_bytes = frames.needed_bytes() + self._answers.waiting_bytes
+            if needed_bytes > SMALL_BYTES and not self._request_budget.ask(self, needed_bytes):
+                frames.settle(may_grow=False)
+                self._charge()
+                self._hold(Hold.REQUESTS)
+                return
+        frames.settle()
+        self._charge(is_unfinished=is_unfinished)
+        if self._too_much_waits():
+            self._hold(Hold.WAITING)
+
+    def _too_much_waits(self) -> bool:
+        answers = self._answers
+        if len(answers) >= MAX_WAITING_ANSWERS or answers.waiting_bytes >= MAX_WAITING_BYTES:
+            return True
+        return answers.waiting_bytes > SMALL_BYTES and self._request_budget.is_used_up
+
+    # requests
+
+    def _handle_requests(self) -> None:
+        """Handle what has arrived, for a slice of time, or until something holds the connection."""
+        frames, began_ms = self._frames, 0.0
+        self._is_handling = True
+        try:
+            while not self._holds and (frame := frames.next()) is not None:
+                self._request(frame)
+                if not frames.unread_bytes or not self._is_open:
+                    break
+                if not self._holds:
+                    # Several requests came together: time and answers are watched after each.
+                    began_ms = began_ms or self._broker.env.monotonic_ms()
+                    self._make_way(began_ms)
+        except FrameSizeError as error:
+            self.close(str(error))
+        finally:
+            self._is_handling = False
+        if not self._holds & Hold.STEPS:
+            self._settle()
+        self._flush()
+        if not self._holds and not self._is_reading and self._is_open and self._transport is not None:
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    def _make_way(self, began_ms: float) -> None:
+        """Leave the rest for later: until fewer requests wait, or for the next turn when enough was done for this one.
+
+        By the next turn the transport has said whether the client takes its answers.
+        """
+        if self._too_much_waits():
+            self._hold(Hold.WAITING)
+            return
+        is_late = self._broker.env.monotonic_ms() - began_ms >= SLICE_MS
+        if is_late or sum(map(len, self._answers.out)) >= WRITE_HIGH_BYTES:
+            self._hold(Hold.TURN)
+            self._broker.stepping.run(self._next_turn(), lambda _: None, self._failed)
+
+    def _next_turn(self) -> Steps[None]:
+        """Only its place among other work matters: it has no steps."""
+        self._release(Hold.TURN)
+        return
+        yield
+
+    def _failed(self, error: Exception) -> None:
+        log.exception("connection_failed", peer=self.peer)
+        self._broker.unexpected_errors += 1
+        self.close("a bug")
+
+    def _request(self, frame: memoryview) -> None:
+        dispatcher = self._dispatcher
+        try:
+            route, correlation_id = dispatcher.route(frame)
+            if route.api.is_bulky and self._response_budget.is_used_up and not dispatcher.is_small(route, frame):
+                self._frames.put_back(frame)
+                self._response_budget.wait(self.go_on)
+                self._hold(Hold.RESPONSES)
+                return
+            request = dispatcher.decode(route, frame)
+        except UnsupportedApiVersions as refused:
+            self._answer(refused.parts)
+            return
+        except TooManyElements:
+            self._work(route, correlation_id, self._decode_and_handle(route, correlation_id, frame), len(frame))
+            return
+        except Refused as error:
+            self.close(str(error))
+            return
+        except DECODE_FAILURES as error:
+            self.close(f"undecodable request: {error}")
+            return
+        # A handler may decode records of a coordinator's log, which counts anew.
+        cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
+        response = dispatcher.handle(route, request)
+        if response is None:
+            return
+        if type(response) is GeneratorType:
+            self._work(route, correlation_id, dispatcher.handle_in_steps(route, correlation_id, request, response), cost_bytes)
+        elif type(response) is Later:
+            slot = self._answers.reserve()
+            self._answers.wait(slot, response, cost_bytes)
+            self._fill_later(route, correlation_id, response, slot)
+        else:
+            parts = dispatcher.encode(route, correlation_id, response)
+            if parts is None:
+                self.close("a response that cannot be written")
+            else:
+                self._answer(parts)
+
+    def _work(self, route: Route, correlation_id: int, steps: Steps[list[Buffer] | Later | None], cost_bytes: int) -> None:
+        """Handle a request in steps. Its bytes stay where they are, and no further request is handled until it has ended.
+
+        ``cost_bytes`` is what the request keeps in memory where it then waits for an answer; what comes to light by
+        `_decode_and_handle` is added.
+        """
+        self._frames.keep()
+        self._charge()
+        self._hold(Hold.STEPS)
+        slot = self._answers.reserve()
+
+        def done(answer: list[Buffer] | Later | None) -> None:
+            if type(answer) is Later:
+                if self._transport is None:
+                    answer.abandon()
+                else:
+                    self._answers.wait(slot, answer, cost_bytes + self._decoded_bytes)
+                    self._fill_later(route, correlation_id, answer, slot)
+            else:
+                self._fill_when_durable(slot, cast("list[Buffer]", answer or []))
+            self._steps_ended()
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, DECODE_FAILURES):
+                self.close(f"undecodable request: {error}")
+            else:
+                self._failed(error)
+            self._steps_ended()
+
+        self._broker.stepping.run(steps, done, failed)
+
+    def _decode_and_handle(self, route: Route, correlation_id: int, frame: memoryview) -> Steps[list[Buffer] | Later | None]:
+        request, self._decoded_bytes = yield from self._dispatcher.decode_in_steps(route, frame)
+        self._charge()
+        response = self._dispatcher.handle(route, request)
+        return (yield from self._dispatcher.handle_in_steps(route, correlation_id, request, response))
+
+    def _steps_ended(self) -> None:
+        self._holds &= ~Hold.STEPS
+        self._decoded_bytes = 0
+        if self._transport is None:
+            self._release_memory()
+        else:
+            self._settle()
+            self._go_on()
+
+    # answers
+
+    def _answer(self, parts: list[Buffer]) -> None:
+        commit = self._broker.commit
+        if commit is not None and commit.is_pending:
+            self._fill_when_durable(self._answers.reserve(), parts)
+        else:
+            self._answers.put(parts)
+
+    def _fill_when_durable(self, slot: Slot, parts: list[Buffer]) -> None:
+        commit = self._broker.commit
+        if commit is not None and commit.is_pending:
+            commit.then(
+                lambda durable: self._fill(slot, parts) if durable else self.close("what it was to be told is not on the disk")
+            )
+        else:
+            self._fill(slot, parts)
+
+    def _fill_later(self, route: Route, correlation_id: int, later: Later, slot: Slot) -> None:
+        def ready(response: Any) -> None:
+            if not self._is_open:
+                return
+            if later.is_large:
+                self._broker.stepping.run(self._dispatcher.encode_in_steps(route, correlation_id, response), encoded, self._failed)
+            else:
+                encoded(self._dispatcher.encode(route, correlation_id, response))
+
+        def encoded(parts: list[Buffer] | None) -> None:
+            if parts is None:
+                self.close("a response that cannot be written")
+            elif later.is_durable:
+                self._fill(slot, parts)
+            else:
+                self._fill_when_durable(slot, parts)
+
+        later.on_ready(ready)
+
+    def _fill(self, slot: Slot, parts: list[Buffer]) -> None:
+        """An answer that was waited for is there."""
+        if not self._is_open:
+            return
+        self._answers.fill(slot, parts)
+        if self._is_handling:
+            return
+        self._flush()
+        self._charge()
+        if self._holds & Hold.WAITING and not self._too_much_waits():
+            self._release(Hold.WAITING)
+
+    def _flush(self) -> None:
+        answers, transport = self._answers, self._transport
+        out = answers.out
+        if not out or transport is None or not self._is_open:
+            return
+        answers.out = []
+        size_bytes = sum(map(len, out))
+        self._written_bytes += size_bytes
+        if len(out) == 1:
+            transport.write(out[0])
+        elif size_bytes < JOIN_BELOW_BYTES:
+            transport.write(b"".join(out))
+        else:
+            transport.writelines(merged(out))
+        if self._has_unsent or transport.get_write_buffer_size() > SMALL_BYTES:
+            self._note_unsent()
+
+    def _note_unsent(self) -> None:
+        """Count what the client has not taken, where it is worth counting."""
+        unsent_bytes = self.unsent_bytes()
+        if unsent_bytes > SMALL_BYTES or self._has_unsent:
+            self._has_unsent = unsent_bytes > 0
+            self._response_budget.note(self, unsent_bytes)

@@ -1,0 +1,196 @@
+"""From a frame to its handler and to the pieces of its answer, without a socket."""
+
+from __future__ import annotations
+
+from struct import Struct
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+
+from ottla.broker.api import SERVED, Context, Declaration, Later, declaration, newest_version
+from ottla.broker.network.answers import merged
+from ottla.broker.network.budgets import SMALL_BYTES
+from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages import APIS
+from ottla.protocol.primitives import Buffer, count_apart, message_elements
+from ottla.storage.steps import Steps
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+ELEMENTS_AT_ONCE = 2_000
+"""A request with more elements in its arrays is decoded, and its answer encoded, beside the event loop."""
+LARGE_FRAME_BYTES = 1 << 20
+ELEMENTS_OF_LARGE_FRAMES = 64
+"""The same of a frame over `LARGE_FRAME_BYTES`, whose elements may each have a text of 32,767 bytes. One large batch is still
+decoded at once, as its records are left as they are."""
+ELEMENT_BYTES = 128
+"""About what one element of an array takes in memory once it is decoded."""
+
+_HEADER = Struct(">hhi")
+
+log = structlog.get_logger("connection")
+
+
+class Refused(Exception):
+    """A request that no answer is made for: the connection is closed, for the reason in the text."""
+
+
+class UnsupportedApiVersions(Exception):
+    """An ApiVersions request of a version that is not served. ``parts`` is the answer, in version 0 (KIP-511)."""
+
+    def __init__(self, parts: list[Buffer]) -> None:
+        super().__init__()
+        self.parts = parts
+
+
+class Route(NamedTuple):
+    """What is the same for every request of one API and version on a connection.
+
+    ``header`` are the bytes of a request's header behind the correlation id, ``body_at`` is where the body begins.
+    """
+
+    api: Declaration
+    codec: Api
+    context: Context
+    header: bytes
+    body_at: int
+
+
+class Dispatcher:
+    """The requests of one connection. A bug in a handler is logged once and costs one request."""
+
+    __slots__ = ("_broker", "_connection_id", "_listener", "_peer", "_requests", "_routes")
+
+    def __init__(self, broker: Broker, listener: str, peer: str, connection_id: int) -> None:
+        self._broker = broker
+        self._listener = listener
+        self._peer = peer
+        self._connection_id = connection_id
+        self._requests = broker.counters.requests
+        self._routes: dict[tuple[int, int], Route] = {}
+
+    def route(self, frame: memoryview) -> tuple[Route, int]:
+        """How to handle a frame, and its correlation id.
+
+        Raises `Refused`, `UnsupportedApiVersions` or one of `protocol.codec.DECODE_FAILURES`.
+        """
+        key, version, correlation_id = _HEADER.unpack_from(frame)
+        route = self._routes.get((key, version))
+        if route is None:
+            route = self._routes[key, version] = self._first_route(key, version, correlation_id, frame)
+        elif frame[8 : route.body_at] != route.header:
+            # Another client id, or tagged fields in the header: this request has a context of its own.
+            return self._fresh_route(route.api, version, frame), correlation_id
+        return route, correlation_id
+
+    def _first_route(self, key: int, version: int, correlation_id: int, frame: memoryview) -> Route:
+        entry = APIS.get(key)
+        if key not in SERVED or entry is None:
+            raise Refused(f"unknown API key {key}")
+        newest = newest_version(key, unstable=self._broker.settings.unstable_api_versions_enable)
+        api = declaration(key)
+        if not entry.min_version <= version <= newest:
+            if key == API_VERSIONS_KEY:
+                answer = api.failed(None, 0, Code.UNSUPPORTED_VERSION)
+                raise UnsupportedApiVersions(response_parts(api.codec, 0, correlation_id, answer))
+            raise Refused(f"{entry.name} version {version} is not served")
+        return self._fresh_route(api, version, frame)
+
+    def _fresh_route(self, api: Declaration, version: int, frame: memoryview) -> Route:
+        client_id, body_at = read_client_id(frame, flexible=version >= api.codec.flexible_from)
+        context = Context(
+            broker=self._broker,
+            version=version,
+            client_id=client_id or "",
+            client_host=self._peer,
+            connection_id=self._connection_id,
+            listener=self._listener,
+        )
+        return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at)
+
+    def decode(self, route: Route, frame: memoryview) -> Any:
+        """The request. Raises `DecodeError`, `TooManyElements` where it has too many to be decoded at once."""
+        version = route.context.version
+        self._requests[route.api.key, version] += 1
+        at_once = ELEMENTS_AT_ONCE if len(frame) <= LARGE_FRAME_BYTES else ELEMENTS_OF_LARGE_FRAMES
+        return decode_body(route.codec.decode_request, frame, route.body_at, version, may_trail=True, max_elements=at_once)
+
+    def is_small(self, route: Route, frame: memoryview) -> bool:
+        """Whether a request of an API with bulky answers has a small one. Raises `DecodeError`, or `TooManyElements`."""
+        is_small = route.api.is_small
+        if is_small is None or len(frame) > SMALL_BYTES:
+            return False
+        return is_small(
+            route.context, decode_body(route.codec.decode_request, frame, route.body_at, route.context.version, may_trail=True)
+        )
+
+    def handle(self, route: Route, request: Any) -> Any:
+        """The handler's response, `Later`, steps or None."""
+        try:
+            return route.api.handle(route.context, request)
+        except KafkaError as error:
+            return route.api.failed(request, route.context.version, error.code)
+        except Exception:
+            return self._failed(route, request)
+
+    def _failed(self, route: Route, request: Any) -> Any:
+        self.bug("request_failed", route)
+        return route.api.failed(request, route.context.version, Code.UNKNOWN_SERVER_ERROR)
+
+    def bug(self, event: str, route: Route) -> None:
+        """Called in an ``except`` block."""
+        log.exception(event, api=route.codec.name, version=route.context.version, peer=self._peer)
+        self._broker.unexpected_errors += 1
+
+    def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
+        """The pieces of the answer's frame, None where a bug made a response that cannot be written."""
+        try:
+            return response_parts(route.codec, route.context.version, correlation_id, response)
+        except Exception:
+            self.bug("response_not_writable", route)
+            return None
+
+    # requests that take long
+
+    def decode_in_steps(self, route: Route, frame: memoryview) -> Steps[tuple[Any, int]]:
+        """A request of many elements, decoded beside the event loop, and about what it takes in memory, in bytes.
+
+        Raises `DecodeError`.
+        """
+        decoded: list[tuple[Any, int]] = []
+
+        def decode() -> None:
+            request = decode_body(route.codec.decode_request, frame, route.body_at, route.context.version, may_trail=True)
+            decoded.append((request, ELEMENT_BYTES * message_elements()))
+
+        yield lambda: count_apart(decode)
+        return decoded[0]
+
+    def handle_in_steps(self, route: Route, correlation_id: int, request: Any, response: Any) -> Steps[list[Buffer] | Later | None]:
+        """Carry what `handle` gave to its end: the pieces of the answer, encoded beside the event loop.
+
+        None where there is no answer, or none that can be written.
+        """
+        if type(response) is GeneratorType:
+            try:
+                response = yield from response
+            except KafkaError as error:
+                response = route.api.failed(request, route.context.version, error.code)
+            except Exception:
+                response = self._failed(route, request)
+        if response is None or type(response) is Later:
+            return response
+        return (yield from self.encode_in_steps(route, correlation_id, response))
+
+    def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> Steps[list[Buffer] | None]:
+        """`encode`, beside the event loop."""
+        encoded: list[list[Buffer]] = []
+        try:
+            yield lambda: encoded.append(merged(response_parts(route.codec, route.context.version, correlation_id, response)))
+        except Exception:
+            self.bug("response_not_writable", route)
+            return None
+        return encoded[0]

@@ -1,0 +1,152 @@
+"""Listeners and the connections they have accepted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import connection_limits
+from ottla.broker.env import Env
+from ottla.broker.network.budgets import RequestBudget, ResponseBudget
+from ottla.broker.network.framing import ReceiveBuffers
+
+if TYPE_CHECKING:
+    from ottla.broker.config.settings import Settings
+    from ottla.broker.network.connection import Connection
+
+
+IDLE_TICK_MS = 1_000
+CLOSING_TICKS = 10
+"""How many ticks a connection that was closed may take to deliver its last answers, counted from its last request."""
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """One ``NAME://host:port`` of ``listeners`` or ``advertised.listeners``; an empty host is every interface."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """``host:port``, as a person would give it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
+    """Raises `ConfigError`."""
+    endpoints = []
+    for text in texts:
+        name, separator, _ = text.partition("://")
+        try:
+            parts = urlsplit(f"//{text.partition('://')[2]}")
+            if not separator or not name or parts.port is None or parts.path or parts.query or parts.fragment or parts.username:
+                raise ValueError(text)
+            endpoints.append(Endpoint(name.upper(), parts.hostname or "", parts.port))
+        except ValueError:
+            raise ConfigError(f"{key}: {text!r} is not NAME://host:port, as in PLAINTEXT://127.0.0.1:9092") from None
+    twice = [name for name, count in Counter(e.name for e in endpoints).items() if count > 1]
+    if twice:
+        raise ConfigError(f"{key}: {twice[0]} is named more than once; each listener has a name of its own")
+    return endpoints
+
+
+def client_endpoints(settings: Settings) -> list[Endpoint]:
+    """Listeners for clients; a controller's listener needs no socket here. Raises `ConfigError`."""
+    controllers = {name.upper() for name in settings.controller_listener_names or ()}
+    listeners = parse_endpoints(settings.listeners, "listeners")
+    protocols = _security_protocols(settings.listener_security_protocol_map)
+    endpoints = [e for e in listeners if e.name not in controllers]
+    if not endpoints:
+        raise ConfigError("listeners: none of them is for clients")
+    for endpoint in endpoints:
+        security = protocols.get(endpoint.name)
+        if security is None:
+            raise ConfigError(
+                f"listeners: {endpoint.name} is not in listener.security.protocol.map; give {endpoint.name}:PLAINTEXT"
+            )
+        if security != "PLAINTEXT":
+            raise ConfigError(f"listeners: {endpoint.name} is {security}; only PLAINTEXT is served")
+    names = [e.name for e in listeners]
+    for advertised in parse_endpoints(settings.advertised_listeners or (), "advertised.listeners"):
+        if advertised.name not in names and advertised.name not in controllers:
+            raise ConfigError(f"advertised.listeners: {advertised.name} is none of listeners, which are {', '.join(names)}")
+        if advertised.host in _EVERY_INTERFACE:
+            raise ConfigError(f"advertised.listeners: clients cannot connect to {advertised.host}; give a name or an address")
+    return endpoints
+
+
+_EVERY_INTERFACE = ("0.0.0.0", "::")
+
+
+def _security_protocols(text: str) -> dict[str, str]:
+    """Raises `ConfigError`."""
+    protocols: dict[str, str] = {}
+    for pair in filter(None, (p.strip() for p in text.split(","))):
+        name, colon, protocol = pair.partition(":")
+        if not colon or not name or not protocol:
+            raise ConfigError(f"listener.security.protocol.map: {pair!r} is not NAME:PROTOCOL")
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+class Connections:
+    """The open connections of a broker, with limits on their number, in all and by address."""
+
+    def __init__(self, env: Env, settings: Settings, most: int) -> None:
+        """``most`` is how many descriptors there are for connections."""
+        self.tick = 0
+        self._most = most
+        self.buffers = ReceiveBuffers()
+        self.request_budget = RequestBudget(env, settings.queued_max_request_bytes, settings.ottla_request_stall_ms)
+        self.response_budget = ResponseBudget(env, settings.ottla_queued_max_response_bytes, settings.ottla_response_stall_ms)
+        # In the order of their opening.
+        self._open: dict[Connection, None] = {}
+        self._by_peer: Counter[str] = Counter()
+        self._next_id = 0
+        self.set_limits(settings)
+
+    def set_limits(self, settings: Settings) -> None:
+        self.limit = min(settings.max_connections, self._most)
+        self._limit_per_peer = settings.max_connections_per_ip
+        self._limits_by_peer = connection_limits(settings.max_connections_per_ip_overrides)
+        self._max_idle_ticks = max(1, settings.connections_max_idle_ms // IDLE_TICK_MS)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def opened(self, connection: Connection) -> bool:
+        """False when there are too many."""
+        self._next_id += 1
+        connection.connection_id = self._next_id
+        peer = connection.peer
+        if len(self._open) >= self.limit or self._by_peer[peer] >= self._limits_by_peer.get(peer, self._limit_per_peer):
+            return False
+        self._open[connection] = None
+        self._by_peer[peer] += 1
+        return True
+
+    def close_idle(self) -> None:
+        """Called every `IDLE_TICK_MS`; a connection notes the tick of its last bytes, which is cheaper than a clock."""
+        self.tick += 1
+        for connection in list(self._open):
+            idle_ticks = self.tick - connection.last_tick
+            if connection.is_closing:
+                if idle_ticks > CLOSING_TICKS:
+                    connection.abort("it was closed, and does not take what was to go out before")
+            elif idle_ticks > self._max_idle_ticks:
+                connection.close("idle")
+
+    def closed(self, connection: Connection) -> None:
+        if connection in self._open:
+            del self._open[connection]
+            self._by_peer[connection.peer] -= 1
+            if not self._by_peer[connection.peer]:
+                del self._by_peer[connection.peer]
+
+    def close_all(self, reason: str) -> None:
+        for connection in list(self._open):
+            connection.close(reason)

@@ -1,0 +1,231 @@
+"""The partitions this broker leads: their logs, and the fetches that wait on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import structlog
+
+from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
+from ottla.broker.durability import GroupCommit
+from ottla.broker.env import Env
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import BatchHeader, EndTxnMarker
+from ottla.storage.filesystem import Damaged, described, is_damage
+from ottla.storage.log import Appended, Log
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.names import TopicPartition
+from ottla.storage.reading import Slice, read
+from ottla.storage.steps import Pace, Steps
+
+T = TypeVar("T")
+
+DELETE_WORK = 20
+"""What renaming a partition's directory takes, in the units of `storage.steps`."""
+MARKER_COUNTS_BYTES = 1 << 40
+"""Added to `Partition.appended_bytes` when a marker is written. It may make any amount of data visible to read_committed
+consumers, so every parked fetch must read again."""
+
+log = structlog.get_logger("partition")
+
+
+def storage_error(storage: Log, error: OSError) -> KafkaError:
+    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{storage.name}: {described(error)}")
+
+
+def disk_refused(disk: DiskHealth, storage: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
+    """A write to a log did not go through. It may be tried again, unless the file is not the one that was written before."""
+    if isinstance(error, Damaged):
+        take_offline(storage, described(error))
+    else:
+        disk.refused(storage.directory, error, size_bytes)
+
+
+def take_offline(storage: Log, reason: str) -> None:
+    """Nothing is read or written before the next start, which looks at the files anew. Says so once.
+
+    All others are served: Kafka takes the whole directory offline, and here there is only one.
+    """
+    if storage.offline_reason is None:
+        storage.offline_reason = reason
+        tell_offline(storage)
+
+
+def tell_offline(storage: Log) -> None:
+    log.error(
+        "partition_offline",
+        partition=repr(storage),
+        reason=storage.offline_reason,
+        hint="mend the files, then start the broker again",
+    )
+
+
+class Partition:
+    """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change."""
+
+    __slots__ = ("_commit", "_disk", "_env", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
+
+    def __init__(self, env: Env, storage: Log, commit: GroupCommit | None, disk: DiskHealth) -> None:
+        self._env = env
+        self._commit = commit
+        self._disk = disk
+        self.log = storage
+        self.appended_bytes = 0
+        self.bytes_in = 0
+        self.messages_in = 0
+        # A dict for its order: whoever waits longest is called first.
+        self.waiters: dict[Callable[[], None], None] = {}
+
+    def append(self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False) -> Appended:
+        """Append a checked batch of a client. Raises `KafkaError`."""
+        try:
+            appended = self.log.append_as_leader(batch, header, self._env.now_ms(), implicit_add=implicit_add)
+        except OSError as error:
+            raise self._disk_error(error, len(batch)) from error
+        self.bytes_in += len(batch)
+        self.messages_in += header.record_count
+        self._grew(len(batch))
+        return appended
+
+    def append_own(self, batch: bytearray) -> Appended:
+        """Append a batch of the broker's own. Raises `KafkaError`."""
+        try:
+            appended = self.log.append_own(batch, self._env.now_ms())
+        except OSError as error:
+            raise self._disk_error(error, len(batch)) from error
+        self._grew(len(batch))
+        return appended
+
+    def append_marker(self, marker: EndTxnMarker, transaction_version: int) -> Appended:
+        try:
+            appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
+        except OSError as error:
+            raise self._disk_error(error, PROBE_MIN_BYTES) from error
+        self._grew(MARKER_COUNTS_BYTES)
+        return appended
+
+    def _grew(self, by_bytes: int) -> None:
+        self.appended_bytes += by_bytes
+        if self._disk.is_refusing:
+            self._disk.accepted(self.log.directory)
+        if self._commit is not None:
+            self._commit.wrote(self.log)
+        if self.waiters:
+            self._wake()
+
+    def _wake(self) -> None:
+        waiters, self.waiters = self.waiters, {}
+        for waiter in waiters:
+            self._env.call_soon(waiter)
+
+    def _disk_error(self, error: OSError, size_bytes: int) -> KafkaError:
+        """What a client is told; the log has one line a full disk, not one a write."""
+        disk_refused(self._disk, self.log, error, size_bytes)
+        return storage_error(self.log, error)
+
+    # reading
+
+    def read(self, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
+        """Raises `KafkaError`, as `storage.reading.read` does, and KAFKA_STORAGE_ERROR."""
+        self.log.check_online()
+        try:
+            return read(self.log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch)
+        except OSError as error:
+            raise self.unreadable(error) from error
+
+    def look_up(self, look: Callable[[Log], T]) -> T:
+        """What ``look`` finds in the log. Raises KAFKA_STORAGE_ERROR."""
+        self.log.check_online()
+        try:
+            return look(self.log)
+        except OSError as error:
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: OSError) -> KafkaError:
+        if is_damage(error):
+            take_offline(self.log, described(error))
+        else:
+            log.error("read_failed", partition=repr(self.log), error=described(error))
+        return storage_error(self.log, error)
+
+
+class Partitions:
+    """All partitions by topic and number."""
+
+    def __init__(self, env: Env, directory: LogDirectory, commit: GroupCommit | None, disk: DiskHealth) -> None:
+        self._env = env
+        self._commit = commit
+        self._disk = disk
+        self.directory = directory
+        self._by_name: dict[TopicPartition, Partition] = {}
+        self.open_missing: Callable[[str, int], Partition | None] = lambda topic, index: None
+        """Puts a partition into service that a topic has and that is not in service yet."""
+
+    def add(self, storage: Log) -> Partition:
+        partition = Partition(self._env, storage, self._commit, self._disk)
+        self._by_name[storage.topic, storage.partition] = partition
+        return partition
+
+    def remove(self, topic: str, indexes: range) -> Steps[None]:
+        """Take partitions out of service, all of them at once; in the steps their directories make room.
+
+        What a directory does not allow is done by the next start.
+        """
+        removed = []
+        for index in indexes:
+            partition = self._by_name.pop((topic, index), None)
+            if partition is not None:
+                partition.log.is_deleted = partition.log.is_failed = True
+                removed.append(partition.log)
+                if partition.waiters:
+                    partition._wake()
+        return self._delete(removed)
+
+    def _delete(self, logs: list[Log]) -> Steps[None]:
+        pace, unique = Pace(), self._env.random_uuid().hex()
+        for deleted in logs:
+            try:
+                self.directory.delete(deleted, unique, self._env.now_ms())
+            except OSError as error:
+                log.warning("directory_not_removed", partition=repr(deleted), error=described(error))
+            if pace.is_over(DELETE_WORK):
+                yield None
+
+    def known(self, topic: str, index: int) -> Partition | None:
+        """A partition that is in service already."""
+        return self._by_name.get((topic, index))
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        partition = self._by_name.get((topic, index))
+        return self.open_missing(topic, index) if partition is None else partition
+
+    def get(self, topic: str, index: int) -> Partition:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        partition = self.find(topic, index)
+        if partition is None:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
+def check_leader_epoch(partition: Partition, asked: int) -> None:
+    """Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; -1 asks for nothing (Partition.checkCurrentLeaderEpoch)."""
+    if asked < 0 or asked == partition.log.leader_epoch:
+        return
+    raise KafkaError(Code.FENCED_LEADER_EPOCH if asked < partition.log.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
+
+
+def leader_epoch_end(log: Log, epoch: int) -> tuple[int, int]:
+    """The largest leader epoch at or below ``epoch``, and where it ends; -1 and -1 where the log knows of none.
+
+    The current epoch goes up to the end, also where no batch bears it yet (Partition.lastOffsetForLeaderEpoch).
+    """
+    if epoch == log.leader_epoch:
+        return epoch, log.high_watermark
+    return log.epochs.end_offset_for(epoch, log.high_watermark)

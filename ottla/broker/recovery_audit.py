@@ -1,0 +1,49 @@
+"""After a crash: which transactions lost a part, told from what recovery has read anyway, so that a start may afford it.
+
+That is the coordinators' log, and of each partition what lies above the last producer snapshot below its recovery point. What was
+lost further down, which is on the disk since the last checkpoint or roll, only `broker.directory_audit` sees.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.audit import Audit, Lost, PartitionView
+from ottla.broker.directory_audit import topics_born
+from ottla.broker.superseded import all_batches
+from ottla.coordinator.cluster import TRANSACTION_TOPIC
+from ottla.coordinator.transaction.metadata import TopicPartition
+from ottla.protocol.errors import KafkaError
+from ottla.storage.transaction_history import TransactionHistory
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+def look(broker: Broker, read: dict[TopicPartition, TransactionHistory]) -> list[Lost]:
+    """What a crash has torn. ``read`` is what recovery has seen of each partition; nothing was written since the start.
+
+    Of a partition that is offline nothing is said: its files may be mended.
+    """
+    born_ms = topics_born(all_batches(broker.cluster.metadata_log))
+    views: dict[TopicPartition, PartitionView] = {}
+    for partition in broker.partitions:
+        log = partition.log
+        where = (log.topic, log.partition)
+        history = read.get(where)
+        if history is None:
+            # Not on the disk: all that it held is gone, or it never held anything.
+            history = TransactionHistory(log.producers, 0, is_contiguous=True)
+        if log.topic != TRANSACTION_TOPIC and not log.is_offline:
+            views[where] = PartitionView(history, born_ms.get(log.topic))
+    # A partition has forgotten whoever was idle for that long.
+    audit = Audit(views.get, broker.env.now_ms() - broker.settings.producer_id_expiration_ms)
+    is_known = True
+    for partition in broker.partitions:
+        if partition.log.topic == TRANSACTION_TOPIC:
+            try:
+                partition.look_up(lambda log: audit.read(all_batches(log)))
+            except KafkaError:
+                is_known = False
+    # Where a coordinator's log is offline nobody can say which open transactions it knows of.
+    return [lost for lost in audit.findings(views.items()) if is_known or lost.transactional_id is not None]

@@ -1,0 +1,93 @@
+"""Leaves out of a coordinator's log what a later record of the same key says anew, so that a start need not decode it.
+
+A coordinator's log holds many records of one key, and a start needs the last of them only. This is what compaction would leave of
+the log, and allowed for the same reason: the newest record of a key says everything. So a record is held back until one of the
+same key takes its place, and may come out later than records of other keys that were written after it.
+
+Coordinators write one record a batch, and neither compress it nor stamp it: then the key stands at a place that a few bytes of
+the batch tell. Every other batch (several records, compressed, of a transaction, a marker) comes out as it stands, and so does a
+tombstone, which also ends what transactions have pending; before each of them comes all that was held back. So a replay of what
+comes out gives the state that a replay of everything gives, as long as every record can be decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from struct import Struct
+
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import LENGTH_OVERHEAD, MIN_BATCH_LENGTH, BatchHeader, read_header
+from ottla.storage.log import Log
+from ottla.storage.segment import SCAN_BYTES, Segment
+
+# Of the header: length, magic, attributes, record count. Of the record: its length in one or two bytes, attributes, timestamp
+# delta, offset delta, length of the key, all variable-length.
+_HEAD = Struct(">8xi4xb4xh34xi6B")
+_HEAD_BYTES = _HEAD.size
+_KEY_START = 66
+_NULL = 1
+"""A length of -1 in zigzag code: that of a tombstone's value."""
+
+
+def all_batches(log: Log) -> Iterator[tuple[BatchHeader, Buffer]]:
+    """Every batch."""
+    for segment in log.segments:
+        for _, header, raw in segment.scan():
+            yield header, raw
+
+
+def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer]]:
+    """The batches that a replay needs. ``kinds`` are the versions in the keys of records that replace the one before."""
+    held: dict[bytes, bytes] = {}
+    for segment in log.segments:
+        for raw, is_plain in _batches(segment, kinds, held):
+            if not is_plain:
+                yield from _flush_held(held)
+            yield read_header(raw), raw
+    yield from _flush_held(held)
+
+
+def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]]:
+    for raw in held.values():
+        yield read_header(raw), raw
+    held.clear()
+
+
+def _batches(segment: Segment, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Hold back what may be replaced; give the others, and whether they leave alone what is held."""
+    position, chunk = 0, SCAN_BYTES
+    unpack = _HEAD.unpack_from
+    while position < segment.log.size:
+        raw = segment.log.read(min(chunk, segment.log.size - position), position)
+        at, end = 0, len(raw)
+        while end - at >= _HEAD_BYTES:
+            length, magic, attributes, count, b0, b1, b2, b3, b4, b5 = unpack(raw, at)
+            following = at + LENGTH_OVERHEAD + length
+            if length < MIN_BATCH_LENGTH or magic != 2:
+                return
+            if following > end:
+                break
+            key_start, key_length = at + _KEY_START, -1
+            if attributes == 0 and count == 1:
+                if b0 < 128:
+                    if not b1 | b2 | b3:
+                        key_length = b4
+                elif b1 < 128 and not b2 | b3 | b4:
+                    key_start, key_length = key_start + 1, b5
+            if 0 < key_length < 128 and not key_length & 1:
+                key_end = key_start + (key_length >> 1)
+                if key_end < following and raw[key_end] != _NULL:
+                    if raw[key_start + 1] in kinds:
+                        held[raw[key_start:key_end]] = raw[at:following]
+                    else:
+                        yield raw[at:following], True
+                    at = following
+                    continue
+            yield raw[at:following], False
+            at = following
+        if at == 0:
+            if chunk >= segment.log.size - position or end < _HEAD_BYTES:
+                return
+            # A batch that is larger than the piece.
+            chunk *= 2
+        position += at

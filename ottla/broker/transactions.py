@@ -1,0 +1,284 @@
+"""The transaction coordinator at work: shards on the partitions of ``__transaction_state``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+
+from ottla.broker.markers import LocalTransport, MarkerSender
+from ottla.broker.runtime import Runtime
+from ottla.coordinator.cluster import TRANSACTION_TOPIC
+from ottla.coordinator.result import LogRecord, partition_for
+from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
+from ottla.coordinator.transaction.shard import Ended, Initialised, ProducerIdAndEpoch, TransactionShard, TxnConfig
+from ottla.coordinator.transaction.states import PREPARED
+from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.steps import Steps
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+RETRY_MS = 1_000
+IDS_AT_ONCE = 1_000
+
+log = structlog.get_logger("transactions")
+
+
+class Transactions:
+    """Commands by transactional id; each is one synchronous stretch."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._markers = MarkerSender(broker, LocalTransport(broker))
+        self._shards: dict[int, tuple[TransactionShard, Runtime]] = {}
+        self.load_ms: list[float] = []
+        # Completions that could not be logged and come again.
+        self.delayed = 0
+        # Ids whose time-out could not be logged, and when it is tried again.
+        self._retry_after_ms: dict[str, int] = {}
+        settings = broker.settings
+        self._config = TxnConfig(
+            max_timeout_ms=settings.transaction_max_timeout_ms,
+            id_expiration_ms=settings.transactional_id_expiration_ms,
+            two_phase_commit=settings.transaction_two_phase_commit_enable,
+        )
+
+    def load(self) -> None:
+        """Replay every partition that holds something."""
+        topic = self._broker.cluster.state.topics.get(TRANSACTION_TOPIC)
+        for index in range(topic.partition_count if topic is not None else 0):
+            if self._broker.partitions.get(TRANSACTION_TOPIC, index).log.log_end_offset:
+                # One whose log goes offline by it was logged, and is refused to whoever asks for it.
+                with suppress(KafkaError):
+                    self._open(index)
+
+    def resume(self) -> None:
+        """Drive what was decided before the last stop; nobody needs to ask (rule CRD-01 of tests/scenarios/transcripts)."""
+        for shard, _ in list(self._shards.values()):
+            for metadata in shard.prepared():
+                log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)
+                try:
+                    self._markers.drive(shard, metadata)
+                except Exception:
+                    # A bug with one id must not keep the broker from starting, nor the others from their markers.
+                    log.exception("resume_failed", transactional_id=metadata.transactional_id)
+                    self._broker.unexpected_errors += 1
+
+    def _open(self, index: int) -> tuple[TransactionShard, Runtime]:
+        partition = self._broker.partitions.get(TRANSACTION_TOPIC, index)
+        shard = TransactionShard(index, self._config, self._broker.cluster.transaction_version, partition.log.leader_epoch)
+
+        def replay(record: LogRecord, offset: int, producer_id: int) -> None:
+            shard.replay(record)
+
+        runtime = Runtime(self._broker.env, partition, replay, self._broker.stepping)
+        began_ms = self._broker.env.monotonic_ms()
+        runtime.load(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
+        self.load_ms.append(self._broker.env.monotonic_ms() - began_ms)
+        self._shards[index] = (shard, runtime)
+        return shard, runtime
+
+    def unload(self, topic: str) -> None:
+        """The internal topic is gone, and all that it held."""
+        if topic == TRANSACTION_TOPIC:
+            self._shards.clear()
+            self._markers.forget()
+            self._retry_after_ms.clear()
+
+    def runtime_of(self, shard: TransactionShard) -> Runtime | None:
+        """Where a shard's records go; None where its topic was deleted, and perhaps made again, since the shard was asked for.
+
+        Whoever goes on with a shard after a wait asks anew: what it decided is none of the new log's business.
+        """
+        opened = self._shards.get(shard.partition)
+        return opened[1] if opened is not None and opened[0] is shard else None
+
+    def set_version(self, transaction_version: int) -> None:
+        """The finalized level has changed."""
+        for shard, _ in self._shards.values():
+            shard.transaction_version = transaction_version
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
+        topic = self._broker.cluster.state.topics.get(TRANSACTION_TOPIC)
+        if topic is None:
+            raise KafkaError(Code.NOT_COORDINATOR)
+        return partition_for(transactional_id, topic.partition_count)
+
+    def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
+        index = self.partition_of(transactional_id)
+        return self._shards.get(index) or self._open(index)
+
+    def shards(self) -> list[TransactionShard]:
+        return [shard for shard, _ in self._shards.values()]
+
+    def shard_of(self, transactional_id: str) -> TransactionShard:
+        return self._shard(transactional_id)[0]
+
+    def owed_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
+        """Partitions of a transaction; once it is decided, those that wait for their marker."""
+        return self._markers.owed(metadata) if metadata.state in PREPARED else metadata.partitions
+
+    # commands
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        *,
+        two_phase_commit: bool,
+        keep_prepared: bool,
+    ) -> ProducerIdAndEpoch:
+        """Raises CONCURRENT_TRANSACTIONS while an older transaction of the id is being ended."""
+        shard, runtime = self._shard(transactional_id)
+        new_id = self._broker.cluster.new_producer_id
+        answer: Initialised = runtime.execute(
+            shard.init_producer_id(
+                transactional_id,
+                timeout_ms,
+                expected,
+                self._broker.env.steady_ms(),
+                new_id,
+                two_phase_commit=two_phase_commit,
+                keep_prepared=keep_prepared,
+            )
+        )
+        if answer.aborting:
+            self._count(shard, transactional_id, "fenced")
+            self._drive(shard, transactional_id)
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+        return answer.identity
+
+    def add_partitions(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
+    ) -> None:
+        shard, runtime = self._shard(transactional_id)
+        runtime.execute(shard.add_partitions(transactional_id, identity, partitions, self._broker.env.steady_ms(), client_version))
+
+    def verify(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Code]:
+        return self._shard(transactional_id)[0].verify_partitions(transactional_id, identity, partitions)
+
+    def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
+        """Commit or abort; the identity with which the client goes on."""
+        shard, runtime = self._shard(transactional_id)
+        answer: Ended = runtime.execute(
+            shard.end_txn(
+                transactional_id,
+                identity,
+                commit=commit,
+                client_version=client_version,
+                now_ms=self._broker.env.steady_ms(),
+                new_producer_id=self._broker.cluster.new_producer_id,
+            )
+        )
+        if answer.refused is not Code.NONE:
+            raise KafkaError(answer.refused)
+        if answer.prepared:
+            self._count(shard, transactional_id, "commit" if commit else "abort")
+            self._drive(shard, transactional_id)
+        return answer.identity
+
+    def _drive(self, shard: TransactionShard, transactional_id: str) -> None:
+        """From here on the outcome stands: what goes wrong with the markers is mended, not told to the client.
+
+        A marker must never be on disk before the decision that it stands for.
+        """
+
+        def decided() -> None:
+            runtime = self.runtime_of(shard)
+            if runtime is not None and not runtime.partition.log.is_offline:
+                self._markers.drive(shard, shard.ids[transactional_id])
+
+        self._broker.once_durable(decided)
+
+    def _count(self, shard: TransactionShard, transactional_id: str, outcome: str) -> None:
+        metadata = shard.ids[transactional_id]
+        self._broker.counters.transaction_ended(outcome, metadata.update_ms - metadata.start_ms)
+
+    def complete(self, shard: TransactionShard, transactional_id: str) -> None:
+        """All markers are written. A completion must never be on disk before the markers that it stands for."""
+        metadata = shard.ids[transactional_id]
+        self._broker.once_durable(lambda: self._complete(shard, metadata))
+
+    def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        """Log the outcome. Where the log does not take it, it comes again."""
+        transactional_id = metadata.transactional_id
+        runtime = self.runtime_of(shard)
+        if runtime is None or shard.ids.get(transactional_id) is not metadata or self._broker.is_stopping:
+            return
+        try:
+            runtime.execute(shard.complete(transactional_id, self._broker.env.steady_ms()))
+        except KafkaError as error:
+            log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
+            self.delayed += 1
+            self._broker.env.call_later(RETRY_MS, lambda: self._complete_again(shard, metadata))
+
+    def _complete_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        self.delayed -= 1
+        self._complete(shard, metadata)
+
+    def is_ending(self, transactional_id: str) -> bool:
+        """Whether a transaction of so many partitions was decided that its markers are still being written."""
+        return self._markers.is_sending(transactional_id)
+
+    def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
+        """Call back once what `end` began is done and on disk: the decision, and in a second round its markers.
+
+        Whoever asks next then finds the transaction completed. Takes whether the disk has it all.
+        """
+
+        def decided(is_durable: bool) -> None:
+            if is_durable:
+                self._markers.when_sent(transactional_id, lambda: self._broker.when_durable(then))
+            else:
+                then(False)
+
+        self._broker.when_durable(decided)
+
+    # time
+
+    def abort_timed_out(self) -> Steps[None]:
+        now_ms = self._broker.env.steady_ms()
+        if self._retry_after_ms:
+            # An id whose own producer has ended the transaction meanwhile is not delayed any more.
+            unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
+            self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
+        for shard, runtime in list(self._shards.values()):
+            for transactional_id in shard.timed_out(now_ms):
+                if self.runtime_of(shard) is None:
+                    break
+                if shard.is_timed_out(transactional_id, now_ms) and self._retry_after_ms.get(transactional_id, 0) <= now_ms:
+                    self._abort_timed_out(shard, runtime, transactional_id, now_ms)
+                    yield None
+
+    def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
+        """An id whose record the log refuses comes again after a while; the others go on."""
+        try:
+            runtime.execute(shard.abort_timed_out(transactional_id, now_ms, self._broker.cluster.new_producer_id))
+        except KafkaError as error:
+            if transactional_id not in self._retry_after_ms:
+                log.error("time_out_delayed", transactional_id=transactional_id, error=str(error))
+            self._retry_after_ms[transactional_id] = now_ms + RETRY_MS
+            return
+        self._retry_after_ms.pop(transactional_id, None)
+        log.info("transaction_timed_out", transactional_id=transactional_id)
+        self._count(shard, transactional_id, "timeout")
+        self._drive(shard, transactional_id)
+
+    def expire_ids(self) -> Steps[None]:
+        now_ms = self._broker.env.steady_ms()
+        for shard, runtime in list(self._shards.values()):
+            for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, runtime.partition.log.config.max_message_bytes // 2):
+                if self.runtime_of(shard) is None:
+                    break
+                try:
+                    runtime.execute(tombstones)
+                except KafkaError as error:
+                    log.warning("ids_not_expired", partition=shard.partition, error=str(error))
+                yield None

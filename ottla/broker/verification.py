@@ -1,0 +1,58 @@
+"""Whether a batch may join a transaction (KIP-890): asked of the coordinator before the first append to a partition.
+
+What a client sees of the coordinator's answer differs by API; the tables stand side by side here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.transaction.metadata import TopicPartition
+from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.protocol.errors import Code, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+PRODUCE_CODES = {
+    Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_ENOUGH_REPLICAS,
+    Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_ENOUGH_REPLICAS,
+    Code.NOT_COORDINATOR: Code.NOT_ENOUGH_REPLICAS,
+    Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
+}
+"""ReplicaManager.handleProduceAppend."""
+
+OFFSET_COMMIT_CODES = {
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
+}
+"""GroupCoordinatorService.handleOperationException, for TxnOffsetCommit."""
+
+
+def join_transaction(
+    broker: Broker, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, *, implicit_add: bool
+) -> None:
+    """Add the partition (``implicit_add``, transaction version 2) or check that the client has added it.
+
+    Raises the coordinator's `KafkaError`, TRANSACTION_ABORTABLE where the partition is not part of the transaction.
+    """
+    counters = broker.counters
+    began_ms = broker.env.monotonic_ms()
+    try:
+        if implicit_add:
+            if broker.cluster.transaction_version == 0:
+                raise KafkaError(Code.UNSUPPORTED_VERSION)
+            broker.transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
+        elif broker.settings.transaction_partition_verification_enable:
+            code = broker.transactions.verify(transactional_id, identity, [partition])[partition]
+            if code is not Code.NONE:
+                raise KafkaError(code, "the partition is not part of the transaction")
+    except KafkaError:
+        counters.verification_failures += 1
+        raise
+    finally:
+        counters.verification_ms.add(broker.env.monotonic_ms() - began_ms)

@@ -1,0 +1,336 @@
+"""Cluster metadata: topics, configs, feature levels and producer-id blocks, in KRaft's record schemas.
+
+Replayed from ``__cluster_metadata-0`` (org.apache.kafka.controller ReplicationControlManager and friends).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.codec import decode_body
+from ottla.protocol.errors import Code, DecodeError, KafkaError
+from ottla.protocol.messages import (
+    config_record,
+    feature_level_record,
+    partition_record,
+    producer_ids_record,
+    remove_topic_record,
+    topic_record,
+)
+from ottla.protocol.primitives import read_uvarint, uvarint
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+PRODUCER_ID_BLOCK = 1_000
+MAX_TOPIC_NAME = 249
+MAX_PARTITIONS_PER_TOPIC = 10_000
+
+METADATA_TOPIC = "__cluster_metadata"
+"""The log of the metadata itself. It is no topic: nobody can create, write, read or delete it by name."""
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = {OFFSETS_TOPIC, TRANSACTION_TOPIC}
+
+_FRAME_VERSION = 1
+_RECORDS = {
+    m.RECORD_TYPE: m
+    for m in (config_record, feature_level_record, partition_record, producer_ids_record, remove_topic_record, topic_record)
+}
+_FIRST_PARTITION = bytes(4)
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(slots=True)
+class Topic:
+    """One topic. ``leader_epochs`` has one entry a partition."""
+
+    name: str
+    topic_id: bytes
+    leader_epochs: list[int] = field(default_factory=list)
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.leader_epochs)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+def check_topic_name(name: str) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION (org.apache.kafka.common.internals.Topic.validate)."""
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > MAX_TOPIC_NAME:
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME}"
+    elif not _LEGAL_NAME.fullmatch(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def check_creatable(name: str) -> None:
+    """Whether a client may have a topic of this name made. Raises INVALID_REQUEST for the metadata log (ControllerApis)."""
+    if name == METADATA_TOPIC:
+        raise KafkaError(Code.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+
+
+def _record(module: Any, message: Any) -> LogRecord:
+    version = module.MAX_VERSION
+    parts: list[Any] = [uvarint(_FRAME_VERSION), uvarint(module.RECORD_TYPE), uvarint(version)]
+    module.encode(parts.append, message, version)
+    return LogRecord(None, b"".join(parts))
+
+
+class _Alike(NamedTuple):
+    """The last partition's record that was replayed, in pieces around the partition's number, which stands first in its body.
+
+    Those of one topic differ in nothing else, and a topic may have 10,000.
+    """
+
+    at: int
+    head: bytes
+    tail: bytes
+    topic_id: bytes
+    leader_epoch: int
+
+
+class ClusterState:
+    """The one shard of cluster metadata."""
+
+    def __init__(self, node_id: int, *, ignores_case: bool = False) -> None:
+        """``ignores_case``: whether the file system under the topics does."""
+        self.node_id = node_id
+        self._ignores_case = ignores_case
+        self._topics_by_folded_name: dict[str, str] = {}
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[bytes, Topic] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+        self._alike: _Alike | None = None
+
+    # commands
+
+    def create_topic(self, name: str, topic_id: bytes, partition_count: int, configs: Mapping[str, str]) -> Result[Topic]:
+        """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS."""
+        self.check_new_topic(name)
+        self._check_partitions(partition_count)
+        records = [_record(topic_record, topic_record.TopicRecord(name, topic_id))]
+        records += self._partitions(topic_id, range(partition_count))
+        records += [self._config(TOPIC_RESOURCE, name, key, value) for key, value in configs.items()]
+        return Result(Topic(name, topic_id, [0] * partition_count), records)
+
+    def check_new_topic(self, name: str) -> None:
+        """Whether there is room for a topic of this name. Raises as `create_topic`, but for INVALID_PARTITIONS."""
+        check_creatable(name)
+        check_topic_name(name)
+        if name in self.topics:
+            raise KafkaError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        self._check_collisions(name)
+
+    def _check_collisions(self, name: str) -> None:
+        """Raises INVALID_TOPIC_EXCEPTION for a name that another topic, or one of the broker's own, leaves no room for."""
+        if name in INTERNAL_TOPICS:
+            # The broker cannot do without it, whatever else there is.
+            return
+        folded = self._folded(name)
+        taken = {self._folded(own): own for own in INTERNAL_TOPICS}
+        if self._ignores_case:
+            taken[self._folded(METADATA_TOPIC)] = METADATA_TOPIC
+        other = self._topics_by_folded_name.get(folded) or taken.get(folded)
+        if other is not None:
+            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+    def _folded(self, name: str) -> str:
+        """Equal for names that must not stand beside each other.
+
+        Names of metrics have '_' for '.', so Kafka refuses a second topic that would share them. Where the file system takes
+        ``A`` for ``a``, two topics would share their files.
+        """
+        folded = name.replace(".", "_")
+        return folded.lower() if self._ignores_case else folded
+
+    def create_partitions(self, name: str, count: int) -> Result[None]:
+        topic = self.topic(name)
+        if topic.is_internal:
+            # Kafka takes it and loses the ids that hash elsewhere afterwards (scenario CRD-16): refused here.
+            raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} is fixed; ids are hashed by it")
+        if count == topic.partition_count:
+            raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+        if count < topic.partition_count:
+            raise KafkaError(
+                Code.INVALID_PARTITIONS,
+                f"The topic {name} currently has {topic.partition_count} partition(s); {count} would not be an increase.",
+            )
+        self._check_partitions(count)
+        return Result(None, self._partitions(topic.topic_id, range(topic.partition_count, count)))
+
+    def delete_topic(self, name: str) -> Result[Topic]:
+        topic = self.topic(name)
+        record = _record(remove_topic_record, remove_topic_record.RemoveTopicRecord(topic.topic_id))
+        return Result(topic, [record])
+
+    def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Result[None]:
+        """Set or, with None, remove configs of one resource."""
+        return Result(None, [self._config(resource_type, name, key, value) for key, value in changes.items()])
+
+    def set_features(self, levels: Mapping[str, int]) -> Result[None]:
+        """All of them or none: those that are at another level now."""
+        changed = {name: level for name, level in levels.items() if self.features.get(name) != level}
+        message = feature_level_record.FeatureLevelRecord
+        return Result(None, [_record(feature_level_record, message(name, level)) for name, level in changed.items()])
+
+    def allocate_producer_ids(self) -> Result[tuple[int, int]]:
+        """The next block of producer ids as (first, end)."""
+        first, end = self.next_producer_id, self.next_producer_id + PRODUCER_ID_BLOCK
+        message = producer_ids_record.ProducerIdsRecord(self.node_id, 0, end)
+        return Result((first, end), [_record(producer_ids_record, message)])
+
+    def snapshot(self, without_features: Collection[str] = ()) -> list[LogRecord]:
+        """The records that make this state again, in the order that KRaft's own snapshots have."""
+        levels = sorted((n, level) for n, level in self.features.items() if n not in without_features)
+        feature = feature_level_record
+        # metadata.version comes first: it says how the others are read.
+        levels.sort(key=lambda pair: pair[0] != "metadata.version")
+        records = [_record(feature, feature.FeatureLevelRecord(name, level)) for name, level in levels]
+        for topic in self.topics.values():
+            records.append(_record(topic_record, topic_record.TopicRecord(topic.name, topic.topic_id)))
+            records += [self._partition(topic.topic_id, index, epoch) for index, epoch in enumerate(topic.leader_epochs)]
+        for (kind, name), configs in self.configs.items():
+            records += [self._config(kind, name, key, value) for key, value in configs.items()]
+        message = producer_ids_record.ProducerIdsRecord(self.node_id, 0, self.next_producer_id)
+        return [*records, _record(producer_ids_record, message)]
+
+    # look-ups
+
+    def topic(self, name: str) -> Topic:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        found = self.topics.get(name)
+        if found is None:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return found
+
+    def config_of(self, resource_type: int, name: str) -> dict[str, str]:
+        return self.configs.get((resource_type, name), {})
+
+    # replay
+
+    def replay(self, record: LogRecord) -> None:
+        """Raises DecodeError for what is no metadata record, or one of a kind that is not known, with nothing changed."""
+        raw = record.value or b""
+        alike = self._alike
+        if alike is not None and raw[alike[0] + 4 :] == alike[2] and raw[: alike[0]] == alike[1]:
+            at, _, _, topic_id, leader_epoch = alike
+            topic, index = self.topics_by_id.get(topic_id), int.from_bytes(raw[at : at + 4], "big", signed=True)
+            if topic is not None and index == len(topic.leader_epochs):
+                topic.leader_epochs.append(leader_epoch)
+            else:
+                self._set_partition(topic_id, index, leader_epoch)
+            return
+        try:
+            frame, pos = read_uvarint(raw, 0)
+            kind, pos = read_uvarint(raw, pos)
+            version, pos = read_uvarint(raw, pos)
+        except IndexError as error:
+            raise DecodeError("no metadata record") from error
+        module = _RECORDS.get(kind)
+        if module is None or frame != _FRAME_VERSION:
+            raise DecodeError(f"metadata record of type {kind}, frame version {frame}")
+        message = decode_body(module.decode, raw, pos, version)
+        _REPLAY[kind](self, message)
+        if kind == partition_record.RECORD_TYPE:
+            self._alike = _Alike(
+                at=pos, head=raw[:pos], tail=raw[pos + 4 :], topic_id=message.topic_id, leader_epoch=message.leader_epoch
+            )
+
+    def _replay_topic(self, message: Any) -> None:
+        topic = Topic(message.name, message.topic_id)
+        self.topics[topic.name] = topic
+        self.topics_by_id[topic.topic_id] = topic
+        self._topics_by_folded_name[self._folded(topic.name)] = topic.name
+
+    def _replay_partition(self, message: Any) -> None:
+        self._set_partition(message.topic_id, message.partition_id, message.leader_epoch)
+
+    def _set_partition(self, topic_id: bytes, index: int, leader_epoch: int) -> None:
+        topic = self.topics_by_id.get(topic_id)
+        epochs = () if topic is None else topic.leader_epochs
+        if topic is None or not 0 <= index <= len(epochs):
+            raise DecodeError(f"a record of partition {index} of a topic that does not have it")
+        if index == len(topic.leader_epochs):
+            topic.leader_epochs.append(leader_epoch)
+        else:
+            topic.leader_epochs[index] = leader_epoch
+
+    def _replay_remove_topic(self, message: Any) -> None:
+        topic = self.topics_by_id.pop(message.topic_id, None)
+        if topic is None:
+            raise DecodeError("a record that removes a topic which is not there")
+        del self.topics[topic.name]
+        if self._topics_by_folded_name.get(self._folded(topic.name)) == topic.name:
+            del self._topics_by_folded_name[self._folded(topic.name)]
+        self.configs.pop((TOPIC_RESOURCE, topic.name), None)
+
+    def _replay_config(self, message: Any) -> None:
+        configs = self.configs.setdefault((message.resource_type, message.resource_name), {})
+        if message.value is None:
+            configs.pop(message.name, None)
+        else:
+            configs[message.name] = message.value
+
+    def _replay_feature(self, message: Any) -> None:
+        self.features[message.name] = message.feature_level
+
+    def _replay_producer_ids(self, message: Any) -> None:
+        self.next_producer_id = message.next_producer_id
+
+    # records
+
+    @staticmethod
+    def _check_partitions(count: int) -> None:
+        if count <= 0:
+            raise KafkaError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+        if count > MAX_PARTITIONS_PER_TOPIC:
+            raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+    def _partitions(self, topic_id: bytes, indexes: range) -> list[LogRecord]:
+        """New partitions of one topic. Their records differ in the number alone, so one of them is encoded for all."""
+        raw = self._partition(topic_id, 0).value or b""
+        at = raw.index(_FIRST_PARTITION + topic_id)
+        head, tail = raw[:at], raw[at + len(_FIRST_PARTITION) :]
+        return [LogRecord(None, head + index.to_bytes(4, "big") + tail) for index in indexes]
+
+    def _partition(self, topic_id: bytes, index: int, leader_epoch: int = 0) -> LogRecord:
+        node = [self.node_id]
+        message = partition_record.PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=node,
+            isr=node,
+            leader=self.node_id,
+            leader_epoch=leader_epoch,
+            partition_epoch=0,
+        )
+        return _record(partition_record, message)
+
+    @staticmethod
+    def _config(resource_type: int, resource: str, key: str, value: str | None) -> LogRecord:
+        return _record(config_record, config_record.ConfigRecord(resource_type, resource, key, value))
+
+
+_REPLAY: dict[int, Callable[[ClusterState, Any], None]] = {
+    topic_record.RECORD_TYPE: ClusterState._replay_topic,
+    partition_record.RECORD_TYPE: ClusterState._replay_partition,
+    remove_topic_record.RECORD_TYPE: ClusterState._replay_remove_topic,
+    config_record.RECORD_TYPE: ClusterState._replay_config,
+    feature_level_record.RECORD_TYPE: ClusterState._replay_feature,
+    producer_ids_record.RECORD_TYPE: ClusterState._replay_producer_ids,
+}

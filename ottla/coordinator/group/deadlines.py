@@ -1,0 +1,60 @@
+"""When a shard has to look at which group: an ordered queue, so that groups without a deadline cost nothing."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from itertools import count
+
+from ottla.coordinator.group.group import Group
+
+RETRY_MS = 1_000
+"""When a group is looked at again whose record the log did not take."""
+STALE_ENTRIES = 64
+"""The queue is rebuilt when it holds this many entries more than twice the number of groups."""
+
+
+class Deadlines:
+    """Groups by their ``wake_ms``, equal ones in the order in which they were armed.
+
+    An entry that is not the group's ``wake_ms`` any more is stale and passed over. A deadline that moves away leaves the entry
+    where it is: when its time comes the group is looked at and armed anew. So a heartbeat costs nothing here.
+    """
+
+    __slots__ = ("_entries", "_groups", "_order")
+
+    def __init__(self, groups: Mapping[str, Group]) -> None:
+        self._groups = groups
+        self._entries: list[tuple[int, int, str]] = []
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def arm(self, group: Group) -> None:
+        """Take over the deadlines that were set since."""
+        due_ms, group.due_ms = group.due_ms, None
+        if due_ms is not None and (group.wake_ms is None or due_ms < group.wake_ms):
+            self.fix(group, due_ms)
+
+    def fix(self, group: Group, wake_ms: int | None) -> None:
+        """Look at the group at this time and not before."""
+        group.wake_ms, group.due_ms = wake_ms, None
+        if wake_ms is None:
+            return
+        if len(self._entries) > 2 * len(self._groups) + STALE_ENTRIES:
+            self._entries = sorted(e for e in self._entries if self._is_current(*e))
+        heapq.heappush(self._entries, (wake_ms, next(self._order), group.group_id))
+
+    def _is_current(self, wake_ms: int, order: int, group_id: str) -> bool:
+        group = self._groups.get(group_id)
+        return group is not None and group.wake_ms == wake_ms
+
+    def due(self, now_ms: int) -> Iterator[Group]:
+        """Groups whose time has come. Each is armed for `RETRY_MS` later, whatever becomes of it."""
+        while self._entries and self._entries[0][0] <= now_ms:
+            entry = heapq.heappop(self._entries)
+            if self._is_current(*entry):
+                group = self._groups[entry[2]]
+                self.fix(group, now_ms + RETRY_MS)
+                yield group

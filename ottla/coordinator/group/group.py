@@ -1,0 +1,268 @@
+"""A classic group and its members (org.apache.kafka.coordinator.group.classic.ClassicGroup)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import msgspec
+
+from ottla.coordinator.result import Waiter
+from ottla.protocol.errors import Code, KafkaError
+
+
+class GroupState(Enum):
+    """Values are what Kafka's tools print."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+G = GroupState
+
+VALID_PREVIOUS: dict[GroupState, frozenset[GroupState]] = {
+    G.EMPTY: frozenset({G.PREPARING_REBALANCE}),
+    G.PREPARING_REBALANCE: frozenset({G.STABLE, G.COMPLETING_REBALANCE, G.EMPTY}),
+    G.COMPLETING_REBALANCE: frozenset({G.PREPARING_REBALANCE}),
+    G.STABLE: frozenset({G.COMPLETING_REBALANCE}),
+    G.DEAD: frozenset({G.STABLE, G.PREPARING_REBALANCE, G.COMPLETING_REBALANCE, G.EMPTY}),
+}
+
+
+class IllegalGroupTransition(Exception):
+    """A bug: a move that the table does not have."""
+
+
+Protocols = list[tuple[str, bytes]]
+
+
+class Member(msgspec.Struct, frozen=True):
+    """What one member has said of itself. What happens to a member is kept by its `Group`."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+
+    def metadata(self, protocol: str | None) -> bytes:
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+
+@dataclass(slots=True)
+class Group:
+    """One group. Members come in the order in which they joined, which assignors look at.
+
+    ``deadlines_ms`` are the ends of the members' sessions; they count only for a member without a parked request.
+    ``pending`` are member ids that were handed out and not used yet, with their deadlines. ``pending_sync`` are members of
+    the generation that have not asked for their assignment yet.
+    """
+
+    group_id: str
+    state: GroupState = GroupState.EMPTY
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    assignments: dict[str, bytes] = field(default_factory=dict)
+    deadlines_ms: dict[str, int] = field(default_factory=dict)
+    join_waiters: dict[str, Waiter] = field(default_factory=dict)
+    sync_waiters: dict[str, Waiter] = field(default_factory=dict)
+    pending: dict[str, int] = field(default_factory=dict)
+    pending_sync: set[str] = field(default_factory=set)
+    supporters: dict[str, int] = field(default_factory=dict)
+    """How many members support a protocol."""
+    state_since_ms: int = -1
+    rebalance_deadline_ms: int | None = None
+    sync_deadline_ms: int | None = None
+    is_initial_rebalance: bool = False
+    wake_ms: int | None = None
+    """When the shard looks at the deadlines: never after the earliest of them."""
+    due_ms: int | None = None
+    """The earliest deadline that was set since the shard has fixed ``wake_ms``."""
+
+    def copied(self) -> Group:
+        """A draft: it may be changed and thrown away without a trace."""
+        return replace(
+            self,
+            members=self.members.copy(),
+            static_members=self.static_members.copy(),
+            assignments=self.assignments.copy(),
+            deadlines_ms=self.deadlines_ms.copy(),
+            join_waiters=self.join_waiters.copy(),
+            sync_waiters=self.sync_waiters.copy(),
+            pending=self.pending.copy(),
+            pending_sync=self.pending_sync.copy(),
+            supporters=self.supporters.copy(),
+        )
+
+    def move(self, state: GroupState, now_ms: int) -> None:
+        if self.state not in VALID_PREVIOUS[state]:
+            raise IllegalGroupTransition(f"{self.group_id}: {self.state.value} -> {state.value}")
+        self.state = state
+        self.state_since_ms = now_ms
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    @property
+    def has_all_joined(self) -> bool:
+        return not self.pending and len(self.join_waiters) == len(self.members)
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Whether nobody is in a group that the log does not know of."""
+        return self.generation == 0 and not self.members and not self.pending
+
+    # members
+
+    def add(self, member: Member) -> None:
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count(member, 1)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self.pending.pop(member.member_id, None)
+
+    def update(self, member: Member) -> None:
+        """A member joins again, perhaps with other protocols and time-outs."""
+        self._count(self.members[member.member_id], -1)
+        self._count(member, 1)
+        self.members[member.member_id] = member
+
+    def replace(self, old_id: str, member: Member) -> None:
+        """A static member has got another id: it stands in its predecessor's place."""
+        self._count(self.members[old_id], -1)
+        self._count(member, 1)
+        new_id = member.member_id
+        self.members = {(new_id if key == old_id else key): (member if key == old_id else m) for key, m in self.members.items()}
+        if old_id in self.assignments:
+            self.assignments[new_id] = self.assignments.pop(old_id)
+        self.deadlines_ms.pop(old_id, None)
+        self.pending_sync.discard(old_id)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = new_id
+        if self.leader == old_id:
+            self.leader = new_id
+
+    def remove(self, member_ids: Iterable[str]) -> None:
+        """Without an answer to the requests that members have parked."""
+        for member_id in member_ids:
+            member = self.members.pop(member_id)
+            self._count(member, -1)
+            if member.instance_id is not None:
+                self.static_members.pop(member.instance_id, None)
+            self.assignments.pop(member_id, None)
+            self.deadlines_ms.pop(member_id, None)
+            self.pending_sync.discard(member_id)
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members), None)
+
+    def is_waiting(self, member_id: str) -> bool:
+        return member_id in self.join_waiters or member_id in self.sync_waiters
+
+    # protocols
+
+    def _count(self, member: Member, by: int) -> None:
+        for name in {name for name, _ in member.protocols}:
+            count = self.supporters.get(name, 0) + by
+            if count:
+                self.supporters[name] = count
+            else:
+                del self.supporters[name]
+
+    def accepts(self, protocol_type: str, names: set[str]) -> bool:
+        """Whether a member with these protocols fits in (ClassicGroup.supportsProtocols)."""
+        if not self.members:
+            return bool(protocol_type) and bool(names)
+        return protocol_type == self.protocol_type and any(self._is_common(name) for name in names)
+
+    def _is_common(self, protocol: str) -> bool:
+        return self.supporters.get(protocol) == len(self.members)
+
+    def select_protocol(self) -> str | None:
+        """The protocol with most votes; each member votes for the first of its own that all share."""
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = next((name for name, _ in member.protocols if self._is_common(name)), None)
+            if choice is not None:
+                votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=lambda name: votes[name]) if votes else None
+
+    def elect_joined_leader(self) -> bool:
+        """Keep the leader if it has joined again, else take another that has; False when none has."""
+        if self.leader in self.join_waiters:
+            return True
+        for member_id in self.members:
+            if member_id in self.join_waiters:
+                self.leader = member_id
+                return True
+        return False
+
+    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+        """Raises UNKNOWN_MEMBER_ID or, for a static member that was replaced, FENCED_INSTANCE_ID."""
+        if instance_id is not None:
+            current = self.static_members.get(instance_id)
+            if current is None:
+                raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+            if current != member_id:
+                raise KafkaError(Code.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+        return member
+
+    # time
+
+    def note_due(self, deadline_ms: int) -> None:
+        if self.due_ms is None or deadline_ms < self.due_ms:
+            self.due_ms = deadline_ms
+
+    def extend_session(self, member: Member, now_ms: int) -> None:
+        """The member was heard of."""
+        deadline_ms = now_ms + member.session_timeout_ms
+        self.deadlines_ms[member.member_id] = deadline_ms
+        self.note_due(deadline_ms)
+
+    def hand_out(self, member_id: str, deadline_ms: int) -> None:
+        """A member id that its owner has to join with before the deadline (KIP-394)."""
+        self.pending[member_id] = deadline_ms
+        self.note_due(deadline_ms)
+
+    def set_rebalance_deadline(self, deadline_ms: int) -> None:
+        self.rebalance_deadline_ms = deadline_ms
+        self.note_due(deadline_ms)
+
+    def set_sync_deadline(self, deadline_ms: int) -> None:
+        self.sync_deadline_ms = deadline_ms
+        self.note_due(deadline_ms)
+
+    def expired_members(self, now_ms: int) -> list[str]:
+        return [m for m, deadline in self.deadlines_ms.items() if deadline <= now_ms and not self.is_waiting(m)]
+
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """The earliest moment at which time may change something; it may be past."""
+        candidates = [*self.pending.values()]
+        candidates += [deadline for m, deadline in self.deadlines_ms.items() if not self.is_waiting(m)]
+        awaits_joins = self.is_initial_rebalance and bool(self.pending)
+        if self.rebalance_deadline_ms is not None and not (awaits_joins and self.rebalance_deadline_ms <= now_ms):
+            candidates.append(self.rebalance_deadline_ms)
+        if self.sync_deadline_ms is not None:
+            candidates.append(self.sync_deadline_ms)
+        return min(candidates, default=None)

@@ -1,0 +1,336 @@
+"""Joining, syncing, heartbeats and leaving in classic groups (GroupMetadataManager.classicGroup* of Kafka).
+
+A command that may write a record works on a draft of the group, which takes the group's place when the record is in the
+log. A command that never writes one changes the group at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import msgspec
+
+from ottla.coordinator.group.deadlines import Deadlines
+from ottla.coordinator.group.group import Group, GroupState, Member
+from ottla.coordinator.group.rebalance import after_removal, drop, expire, join_answer, rebalance_or_complete, supersede_join
+from ottla.coordinator.group.records import group_record
+from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
+from ottla.coordinator.result import Reply, Result, Waiter
+from ottla.protocol.errors import Code, KafkaError
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+MAX_MEMBER_PREFIX_CHARS = 1_000
+"""Of what a client calls itself, in the member id that it is given: the id must be a string that every version can tell."""
+
+Out = Result[None]
+
+
+class Membership:
+    """All groups of a shard. ``new_id`` makes the random part of a member id."""
+
+    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
+        self.config = config
+        self.groups: dict[str, Group] = {}
+        self._deadlines = Deadlines(self.groups)
+        self._new_id = new_id
+
+    def _put(self, group: Group) -> None:
+        """The group, or a draft of it, is in force; one in which nobody is and that the log does not know is forgotten."""
+        if group.is_forgettable:
+            self.groups.pop(group.group_id, None)
+        else:
+            self.groups[group.group_id] = group
+            self._deadlines.arm(group)
+
+    # JoinGroup
+
+    def join(self, request: JoinRequest, now_ms: int) -> Out:
+        """Answers through ``request.waiter``, now or when the group is complete. Raises `KafkaError`."""
+        config = self.config
+        if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+            raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.member_id:
+                raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+            group = Group(request.group_id, state_since_ms=now_ms)
+        if not group.accepts(request.protocol_type, {name for name, _ in request.protocols}):
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
+        out: Out = Result(None)
+        if request.member_id:
+            self._join_known(group, request, now_ms, out)
+            self._put(group)
+            return out
+        self._check_size(group, request)
+        previous = None if request.instance_id is None else group.static_members.get(request.instance_id)
+        if previous is not None:
+            draft = group.copied()
+            self._replace_static(draft, previous, request, now_ms, out)
+            out.changes.append(lambda: self._put(draft))
+            return out
+        self._join_new(group, request, now_ms, out)
+        self._put(group)
+        return out
+
+    def _check_size(self, group: Group, request: JoinRequest) -> None:
+        replaces = request.instance_id is not None and request.instance_id in group.static_members
+        if not replaces and len(group.members) + len(group.pending) >= self.config.max_size:
+            raise KafkaError(Code.GROUP_MAX_SIZE_REACHED)
+
+    def _join_new(self, group: Group, request: JoinRequest, now_ms: int, out: Out) -> None:
+        member_id = self._member_id(request.client_id if request.instance_id is None else request.instance_id)
+        if request.instance_id is None and request.needs_known_id:
+            group.hand_out(member_id, now_ms + request.session_timeout_ms)
+            out.replies.append((request.waiter, JoinAnswer(code=Code.MEMBER_ID_REQUIRED, member_id=member_id)))
+        else:
+            self._add(group, member_id, request, now_ms, out)
+
+    def _member_id(self, name: str | None) -> str:
+        return f"{(name or '')[:MAX_MEMBER_PREFIX_CHARS]}-{self._new_id()}"
+
+    def _join_known(self, group: Group, request: JoinRequest, now_ms: int, out: Out) -> None:
+        member_id = request.member_id
+        if member_id in group.pending:
+            self._add(group, member_id, request, now_ms, out)
+            return
+        member = group.check_member(member_id, request.instance_id)
+        changes_nothing = member.protocols == request.protocols
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self._rejoin(group, member, request, now_ms, out)
+        elif group.state is GroupState.COMPLETING_REBALANCE:
+            if changes_nothing:
+                # It asks again because its answer was lost: the generation stands.
+                out.replies.append((request.waiter, join_answer(group, member_id)))
+                group.extend_session(member, now_ms)
+            else:
+                self._rejoin(group, member, request, now_ms, out)
+        elif group.state is GroupState.STABLE:
+            if member_id == group.leader or not changes_nothing:
+                self._rejoin(group, member, request, now_ms, out)
+            else:
+                out.replies.append((request.waiter, join_answer(group, member_id, with_members=False)))
+                group.extend_session(member, now_ms)
+        else:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+
+    @staticmethod
+    def _member(member_id: str, request: JoinRequest) -> Member:
+        return Member(
+            member_id=member_id,
+            instance_id=request.instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=request.protocols,
+        )
+
+    def _add(self, group: Group, member_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
+        group.add(self._member(member_id, request))
+        group.join_waiters[member_id] = request.waiter
+        group.deadlines_ms[member_id] = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
+        rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
+
+    @staticmethod
+    def _renewed(member: Member, request: JoinRequest, member_id: str) -> Member:
+        return msgspec.structs.replace(
+            member,
+            member_id=member_id,
+            protocols=request.protocols,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+        )
+
+    def _rejoin(self, group: Group, member: Member, request: JoinRequest, now_ms: int, out: Out) -> None:
+        supersede_join(group, member.member_id, out)
+        group.update(self._renewed(member, request, member.member_id))
+        group.join_waiters[member.member_id] = request.waiter
+        rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
+
+    def _replace_static(self, group: Group, old_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
+        """A static member has restarted: it takes over its predecessor's place, who is fenced from now on."""
+        new_id = self._member_id(request.instance_id)
+        fenced = Code.FENCED_INSTANCE_ID
+        for waiting, answer in (
+            (group.join_waiters, JoinAnswer(code=fenced, member_id=old_id)),
+            (group.sync_waiters, SyncAnswer(code=fenced)),
+        ):
+            waiter = waiting.pop(old_id, None)
+            if waiter is not None:
+                out.replies.append((waiter, answer))
+        was_leader, before = group.leader == old_id, group.select_protocol()
+        member = self._renewed(group.members[old_id], request, new_id)
+        group.replace(old_id, member)
+        group.extend_session(member, now_ms)
+        if group.state is GroupState.STABLE and group.select_protocol() == before:
+            out.records.append(group_record(group, now_ms))
+            skips = was_leader and request.supports_skip_assignment
+            reply = join_answer(group, new_id, with_members=skips)
+            reply.skip_assignment = skips
+            if was_leader and not skips:
+                reply.leader = old_id
+            out.replies.append((request.waiter, reply))
+            return
+        group.join_waiters[new_id] = request.waiter
+        rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
+
+    # SyncGroup
+
+    def sync(
+        self,
+        group_id: str,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        protocol_type: str | None,
+        protocol: str | None,
+        assignments: dict[str, bytes],
+        waiter: Waiter,
+        now_ms: int,
+    ) -> Out:
+        group, member = self._active(group_id, generation, member_id, instance_id)
+        if protocol_type is not None and protocol_type != group.protocol_type:
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
+        if protocol is not None and protocol != group.protocol:
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
+        out: Out = Result(None)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            raise KafkaError(Code.REBALANCE_IN_PROGRESS)
+        if group.state is GroupState.STABLE:
+            group.extend_session(member, now_ms)
+            out.replies.append((waiter, self._synced(group, group.assignments.get(member_id, b""))))
+            self._put(group)
+        elif group.state is not GroupState.COMPLETING_REBALANCE:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+        elif member_id == group.leader:
+            self._assign(group, assignments, waiter, now_ms, out)
+        else:
+            group.pending_sync.discard(member_id)
+            overtaken = group.sync_waiters.pop(member_id, None)
+            if overtaken is not None:
+                # Kafka never answers it, and the connection that it came by waits for ever.
+                out.replies.append((overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
+            group.sync_waiters[member_id] = waiter
+        return out
+
+    def _assign(self, group: Group, assignments: dict[str, bytes], waiter: Waiter, now_ms: int, out: Out) -> None:
+        """The leader has decided. Where the log does not take it the others wait on, and the leader may ask again."""
+        waiting = {**group.sync_waiters, group.leader or "": waiter}
+        out.records.append(group_record(group, now_ms, assignments))
+        out.replies += [(one, self._synced(group, assignments.get(member_id, b""))) for member_id, one in waiting.items()]
+
+        def assigned() -> None:
+            group.sync_waiters.clear()
+            for member_id in waiting:
+                group.extend_session(group.members[member_id], now_ms)
+            self._put(group)
+
+        out.changes.append(assigned)
+
+    @staticmethod
+    def _synced(group: Group, assignment: bytes) -> SyncAnswer:
+        return SyncAnswer(code=Code.NONE, protocol_type=group.protocol_type, protocol=group.protocol, assignment=assignment)
+
+    def _active(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> tuple[Group, Member]:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+        member = group.check_member(member_id, instance_id)
+        if generation != group.generation:
+            raise KafkaError(Code.ILLEGAL_GENERATION)
+        return group, member
+
+    # Heartbeat and LeaveGroup
+
+    def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
+        group = self.groups.get(group_id)
+        if group is not None and member_id in group.pending:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+        group, member = self._active(group_id, generation, member_id, instance_id)
+        if group.state is GroupState.EMPTY:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+        group.extend_session(member, now_ms)
+        self._put(group)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            raise KafkaError(Code.REBALANCE_IN_PROGRESS)
+
+    def heard(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """A member has committed: its session begins anew."""
+        group = self.groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is not None and member is not None:
+            group.deadlines_ms[member_id] = max(group.deadlines_ms.get(member_id, 0), now_ms + member.session_timeout_ms)
+
+    def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
+        """Remove (member id, instance id) pairs; a static member may be named by its instance alone."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
+        draft, out = group.copied(), Out(None)
+        codes = [self._leave(draft, member_id, instance_id, out) for member_id, instance_id in leaving]
+        if Code.NONE in codes:
+            after_removal(draft, now_ms, out)
+            out.changes.append(lambda: self._put(draft))
+        return Result(codes, records=out.records, changes=out.changes, replies=out.replies)
+
+    def _leave(self, group: Group, member_id: str, instance_id: str | None, out: Out) -> Code:
+        if group.pending.pop(member_id, None) is not None:
+            return Code.NONE
+        try:
+            if not member_id and instance_id is not None:
+                member_id = group.static_members.get(instance_id, "")
+            group.check_member(member_id, instance_id)
+        except KafkaError as error:
+            return error.code
+        drop(group, [member_id], out)
+        return Code.NONE
+
+    # time
+
+    def tick(self, now_ms: int) -> Iterator[tuple[str, Out]]:
+        """What deadlines have brought about, group by group, each to be carried out before the next is asked for.
+
+        A group whose record the log did not take has not changed, and comes again after a while.
+        """
+        for group in self._deadlines.due(now_ms):
+            following = group.next_deadline_ms(now_ms)
+            if following is None or following > now_ms:
+                self._deadlines.fix(group, following)
+                continue
+            draft, out = group.copied(), Out(None)
+            expire(draft, now_ms, out)
+            out.changes.append(partial(self._expired, draft, now_ms))
+            yield group.group_id, out
+
+    def _expired(self, draft: Group, now_ms: int) -> None:
+        following = draft.next_deadline_ms(now_ms)
+        self._deadlines.fix(draft, None if following is None else max(following, now_ms + 1))
+        self._put(draft)
+
+    def waiting(self) -> list[Reply]:
+        """Every parked request, with what it is told when the coordinator is here no more."""
+        gone = Code.NOT_COORDINATOR
+        replies: list[Reply] = []
+        for group in self.groups.values():
+            replies += [(one, JoinAnswer(code=gone, member_id=member_id)) for member_id, one in group.join_waiters.items()]
+            replies += [(one, SyncAnswer(code=gone)) for one in group.sync_waiters.values()]
+        return replies
+
+    # replay
+
+    def replay_group(self, group_id: str, loaded: Group | None) -> None:
+        """Take over a group's record: on the live coordinator its assignments, after a restart all of it."""
+        if loaded is None:
+            self.groups.pop(group_id, None)
+            return
+        current = self.groups.get(group_id)
+        if current is None or current.generation != loaded.generation or current.members.keys() != loaded.members.keys():
+            self._put(loaded)
+            return
+        current.assignments = loaded.assignments
+        if current.state is GroupState.COMPLETING_REBALANCE:
+            current.move(GroupState.STABLE, loaded.state_since_ms)
+            current.pending_sync.clear()
+            current.sync_deadline_ms = None

@@ -1,0 +1,136 @@
+"""How a classic group rebalances: who is waited for, when the generation is complete, who is dropped (ClassicGroup of Kafka).
+
+Every function here changes the group that it is given, be it the one in force or a draft, and adds to a `Result` what the log
+and parked requests are to get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.coordinator.group.group import Group, GroupState
+from ottla.coordinator.group.records import group_record
+from ottla.coordinator.group.requests import JoinAnswer, SyncAnswer
+from ottla.coordinator.result import Result
+from ottla.protocol.errors import Code
+
+Out = Result[None]
+
+
+def supersede_join(group: Group, member_id: str, out: Out) -> None:
+    """A parked JoinGroup of a member that has joined again, or is gone, is answered with UNKNOWN_MEMBER_ID."""
+    waiter = group.join_waiters.pop(member_id, None)
+    if waiter is not None:
+        out.replies.append((waiter, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID, member_id=member_id)))
+
+
+def join_answer(group: Group, member_id: str, *, with_members: bool = True) -> JoinAnswer:
+    """What a member of the generation is told; only the leader gets the members."""
+    listed = group.members.values() if with_members and member_id == group.leader else ()
+    return JoinAnswer(
+        code=Code.NONE,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader or "",
+        member_id=member_id,
+        members=[(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in listed],
+    )
+
+
+def rebalance_or_complete(group: Group, now_ms: int, initial_delay_ms: int, out: Out) -> None:
+    """A member has joined. ``initial_delay_ms``: how long an empty group waits for more (group.initial.rebalance.delay.ms)."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        is_initial = group.state is GroupState.EMPTY
+        prepare_rebalance(group, now_ms, initial_delay_ms if is_initial else group.rebalance_timeout_ms, out)
+    maybe_complete_join(group, now_ms, out)
+
+
+def prepare_rebalance(group: Group, now_ms: int, delay_ms: int, out: Out) -> None:
+    """Wait for every member to join again, at most for so long; who waits for an assignment is told."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        group.assignments.clear()
+        for member_id, waiter in group.sync_waiters.items():
+            out.replies.append((waiter, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
+            group.extend_session(group.members[member_id], now_ms)
+        group.sync_waiters.clear()
+    group.pending_sync.clear()
+    group.sync_deadline_ms = None
+    group.is_initial_rebalance = group.state is GroupState.EMPTY
+    group.set_rebalance_deadline(now_ms + delay_ms)
+    group.move(GroupState.PREPARING_REBALANCE, now_ms)
+
+
+def maybe_complete_join(group: Group, now_ms: int, out: Out) -> None:
+    """Complete the generation if nobody is waited for any more."""
+    if group.state is not GroupState.PREPARING_REBALANCE or not group.has_all_joined:
+        return
+    if group.is_initial_rebalance and group.rebalance_deadline_ms is not None and now_ms < group.rebalance_deadline_ms:
+        return
+    complete_join(group, now_ms, out)
+
+
+def complete_join(group: Group, now_ms: int, out: Out) -> None:
+    """The next generation, of those that have joined; a group that nobody is left in becomes Empty, which is logged."""
+    joined = group.join_waiters
+    group.remove([m.member_id for m in group.members.values() if m.member_id not in joined and m.instance_id is None])
+    if group.members and not group.elect_joined_leader():
+        # Only static members that have not come back: they keep their places until their sessions end.
+        group.set_rebalance_deadline(now_ms + group.rebalance_timeout_ms)
+        return
+    group.rebalance_deadline_ms = None
+    group.is_initial_rebalance = False
+    group.generation += 1
+    if not group.members:
+        group.protocol = group.leader = None
+        group.move(GroupState.EMPTY, now_ms)
+        out.records.append(group_record(group, now_ms))
+        return
+    group.protocol = group.select_protocol()
+    group.move(GroupState.COMPLETING_REBALANCE, now_ms)
+    group.pending_sync = set(group.members)
+    group.set_sync_deadline(now_ms + group.rebalance_timeout_ms)
+    for member in group.members.values():
+        group.extend_session(member, now_ms)
+        waiter = joined.get(member.member_id)
+        if waiter is not None:
+            out.replies.append((waiter, join_answer(group, member.member_id)))
+    joined.clear()
+
+
+def drop(group: Group, member_ids: Iterable[str], out: Out) -> None:
+    """Remove members; their parked requests are answered."""
+    for member_id in member_ids:
+        supersede_join(group, member_id, out)
+        waiter = group.sync_waiters.pop(member_id, None)
+        if waiter is not None:
+            out.replies.append((waiter, SyncAnswer(code=Code.UNKNOWN_MEMBER_ID)))
+    group.remove(member_ids)
+
+
+def after_removal(group: Group, now_ms: int, out: Out) -> None:
+    """Members have gone: the others rebalance, or do not wait for them any more."""
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        prepare_rebalance(group, now_ms, group.rebalance_timeout_ms, out)
+    maybe_complete_join(group, now_ms, out)
+
+
+def expire(group: Group, now_ms: int, out: Out) -> None:
+    """Everything that a deadline has brought about."""
+    late = [m for m, deadline in group.pending.items() if deadline <= now_ms]
+    for member_id in late:
+        del group.pending[member_id]
+    idle = dict.fromkeys(group.expired_members(now_ms))
+    if group.sync_deadline_ms is not None and group.sync_deadline_ms <= now_ms:
+        group.sync_deadline_ms = None
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            idle |= dict.fromkeys(m for m in group.members if m in group.pending_sync)
+    drop(group, idle, out)
+    if late or idle:
+        after_removal(group, now_ms, out)
+    deadline = group.rebalance_deadline_ms
+    if group.state is GroupState.PREPARING_REBALANCE and deadline is not None and deadline <= now_ms:
+        if group.is_initial_rebalance:
+            maybe_complete_join(group, now_ms, out)
+        if group.state is GroupState.PREPARING_REBALANCE and (not group.is_initial_rebalance or not group.pending):
+            complete_join(group, now_ms, out)

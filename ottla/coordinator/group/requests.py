@@ -1,0 +1,55 @@
+"""What goes into and comes out of a group's membership."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.coordinator.group.group import Protocols
+from ottla.coordinator.result import Waiter
+from ottla.protocol.errors import Code
+
+NO_GENERATION = -1
+
+
+class GroupConfig(msgspec.Struct, frozen=True):
+    min_session_timeout_ms: int = 100
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 0x7FFFFFFF
+    initial_rebalance_delay_ms: int = 0
+    offset_metadata_max_bytes: int = 4096
+    offsets_retention_ms: int = 10_080 * 60_000
+
+
+class JoinRequest(msgspec.Struct):
+    """A JoinGroup as the coordinator sees it. ``needs_known_id``: version 4 and later ask new members to come twice."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    needs_known_id: bool
+    waiter: Waiter
+    supports_skip_assignment: bool = False
+
+
+class JoinAnswer(msgspec.Struct):
+    code: Code = Code.NONE
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    member_id: str = ""
+    members: list[tuple[str, str | None, bytes]] = []
+    skip_assignment: bool = False
+
+
+class SyncAnswer(msgspec.Struct):
+    code: Code = Code.NONE
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""

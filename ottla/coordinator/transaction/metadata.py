@@ -1,0 +1,120 @@
+"""What the coordinator knows of one transactional id, and its record in ``__transaction_state``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.transaction.states import TxnState
+from ottla.protocol.codec import decode_record, encode_record
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.messages import transaction_log_key, transaction_log_value
+from ottla.protocol.messages.transaction_log_key import TransactionLogKey
+from ottla.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+TopicPartition = tuple[str, int]
+_STATES = {int(state): state for state in TxnState}
+_STATE_AT = 16
+"""Behind version, producer id, producer epoch and time-out."""
+
+TXN_KEY_VERSION = 0
+"""In the key of every record."""
+LAST_EPOCH = 0x7FFF
+EXHAUSTED_EPOCH = LAST_EPOCH - 1
+"""The largest epoch a client is ever given; 32767 is only for the abort that fences it."""
+
+
+class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
+    """One transactional id. Times are in ms, -1 where there is none.
+
+    ``last_epoch`` tells a repeated InitProducerId from a fenced one; it is not in the log, so a restart forgets it
+    (as in Kafka).
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: TxnState
+    partitions: frozenset[TopicPartition] = frozenset()
+    start_ms: int = -1
+    update_ms: int = -1
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    next_producer_epoch: int = NO_PRODUCER_EPOCH
+    client_version: int = 0
+    last_epoch: int = NO_PRODUCER_EPOCH
+
+    @property
+    def is_epoch_exhausted(self) -> bool:
+        return self.producer_epoch >= EXHAUSTED_EPOCH
+
+    def logged(self) -> TxnMetadata:
+        """This, as it reads after a restart."""
+        return msgspec.structs.replace(self, last_epoch=NO_PRODUCER_EPOCH)
+
+
+def key_record(transactional_id: str) -> bytes:
+    return encode_record(transaction_log_key, TransactionLogKey(transactional_id), TXN_KEY_VERSION)
+
+
+def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
+    """``flexible``: value version 1, written from transaction.version 1 on."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(metadata.partitions):
+        topics.setdefault(topic, []).append(partition)
+    value = TransactionLogValue(
+        producer_id=metadata.producer_id,
+        previous_producer_id=metadata.previous_producer_id,
+        next_producer_id=metadata.next_producer_id,
+        producer_epoch=metadata.producer_epoch,
+        next_producer_epoch=metadata.next_producer_epoch,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_status=metadata.state,
+        # Kafka writes null for Empty and the list, be it empty, for every other state.
+        transaction_partitions=None
+        if metadata.state is TxnState.EMPTY
+        else [PartitionsSchema(topic, numbers) for topic, numbers in topics.items()],
+        transaction_last_update_timestamp_ms=metadata.update_ms,
+        transaction_start_timestamp_ms=metadata.start_ms,
+        client_transaction_version=metadata.client_version,
+    )
+    return LogRecord(key_record(metadata.transactional_id), encode_record(transaction_log_value, value, 1 if flexible else 0))
+
+
+def tombstone(transactional_id: str) -> LogRecord:
+    return LogRecord(key_record(transactional_id), None)
+
+
+def state_of(value: bytes) -> TxnState | None:
+    """The state in a record's value, which is at one place in every version; None where no such state is there."""
+    if len(value) <= _STATE_AT or value[0] or value[1] > transaction_log_value.MAX_VERSION:
+        return None
+    return _STATES.get(value[_STATE_AT])
+
+
+def from_record(record: LogRecord) -> tuple[str, TxnMetadata | None]:
+    """Transactional id and metadata, None for a tombstone. Raises `DecodeError` for an unknown version or state."""
+    if record.key is None:
+        raise DecodeError("a record without a key")
+    transactional_id = decode_record(transaction_log_key, record.key).transactional_id
+    if record.value is None:
+        return transactional_id, None
+    value = decode_record(transaction_log_value, record.value)
+    if value.transaction_status not in _STATES:
+        raise DecodeError(f"a transaction in state {value.transaction_status}")
+    return transactional_id, TxnMetadata(
+        transactional_id,
+        value.producer_id,
+        value.producer_epoch,
+        value.transaction_timeout_ms,
+        TxnState(value.transaction_status),
+        frozenset((t.topic, p) for t in value.transaction_partitions or () for p in t.partition_ids),
+        value.transaction_start_timestamp_ms,
+        value.transaction_last_update_timestamp_ms,
+        value.previous_producer_id,
+        value.next_producer_id,
+        value.next_producer_epoch,
+        value.client_transaction_version,
+    )

@@ -1,0 +1,419 @@
+"""One partition of ``__transaction_state``: every decision about its transactional ids.
+
+TransactionCoordinator and TransactionStateManager of Kafka without threads: a command looks at the metadata and
+returns records, ``replay`` changes it. Errors are `KafkaError`; PRODUCER_FENCED is spelled for the newest versions,
+the handlers turn it into INVALID_PRODUCER_EPOCH for the older ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from ottla.coordinator.result import LogRecord, Result, in_batches
+from ottla.coordinator.transaction.metadata import (
+    EXHAUSTED_EPOCH,
+    LAST_EPOCH,
+    TopicPartition,
+    TxnMetadata,
+    from_record,
+    to_record,
+    tombstone,
+)
+from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TxnState, check_transition
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+T = TypeVar("T")
+
+NewProducerId = Callable[[], int]
+
+TV2 = 2
+
+NO_TIMEOUT_MS = 0x7FFFFFFF
+"""The time-out of a producer that takes part in a two-phase commit: its transactions wait for as long as it takes (KIP-939)."""
+
+
+class TxnConfig(msgspec.Struct, frozen=True):
+    """``two_phase_commit``: clients may prepare transactions that never time out."""
+
+    max_timeout_ms: int = 900_000
+    two_phase_commit: bool = False
+    id_expiration_ms: int = 604_800_000
+
+
+class ProducerIdAndEpoch(msgspec.Struct, gc=False, frozen=True):
+    producer_id: int
+    epoch: int
+
+
+class Initialised(msgspec.Struct, gc=False, frozen=True):
+    """Answer of InitProducerId. ``aborting``: an open transaction is aborted first and the client must ask again."""
+
+    identity: ProducerIdAndEpoch
+    aborting: bool = False
+
+
+class Ended(msgspec.Struct, gc=False, frozen=True):
+    """Answer of EndTxn. ``prepared``: a decision was logged and its markers must go out. ``refused``: what is told instead."""
+
+    identity: ProducerIdAndEpoch
+    prepared: bool
+    refused: Code = Code.NONE
+
+
+class TransactionShard:
+    """The transactional ids of one partition. ``transaction_version`` is the finalized feature level."""
+
+    def __init__(self, partition: int, config: TxnConfig, transaction_version: int, coordinator_epoch: int = 0) -> None:
+        self.partition = partition
+        self.config = config
+        self.transaction_version = transaction_version
+        self.coordinator_epoch = coordinator_epoch
+        self.ids: dict[str, TxnMetadata] = {}
+        # Those in Ongoing or Prepare, so that sweeps need not walk all ids.
+        self._unfinished: dict[str, TxnMetadata] = {}
+        # The one thing the log cannot hold (see TxnMetadata.last_epoch): id -> (producer id, epoch, epoch before).
+        self._last_epochs: dict[str, tuple[int, int, int]] = {}
+        # Ids that were last told to come again with a commit while nothing was open, and the identity they had.
+        self._early_commits: dict[str, ProducerIdAndEpoch] = {}
+
+    # InitProducerId
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        now_ms: int,
+        new_producer_id: NewProducerId,
+        *,
+        two_phase_commit: bool = False,
+        keep_prepared: bool = False,
+    ) -> Result[Initialised]:
+        """A producer with this id starts, or (KIP-360, ``expected``) recovers.
+
+        With ``two_phase_commit`` it names no time-out. ``keep_prepared`` is refused, as Kafka 4.3 does.
+        """
+        if two_phase_commit and not self.config.two_phase_commit:
+            raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transaction.two.phase.commit.enable is false")
+        if keep_prepared:
+            raise KafkaError(Code.UNSUPPORTED_VERSION, "a prepared transaction cannot be kept")
+        if two_phase_commit:
+            timeout_ms = NO_TIMEOUT_MS
+        elif not 0 < timeout_ms <= self.config.max_timeout_ms:
+            raise KafkaError(Code.INVALID_TRANSACTION_TIMEOUT, f"{timeout_ms} ms; 1 to {self.config.max_timeout_ms} are allowed")
+        current = self.ids.get(transactional_id)
+        if current is None:
+            current = TxnMetadata(transactional_id, new_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, TxnState.EMPTY)
+        if current.state in PREPARED:
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+        if expected is not None and not self._may_expect(current, expected):
+            raise KafkaError(Code.PRODUCER_FENCED)
+        if current.state is TxnState.ONGOING:
+            aborted = self._fence_and_abort(current, now_ms, new_producer_id)
+            return self._result(Initialised(ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH), aborting=True), aborted)
+        following = self._next_epoch(current, expected, new_producer_id)
+        updated = _move(
+            following,
+            TxnState.EMPTY,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            start_ms=-1,
+            update_ms=now_ms,
+            next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_PRODUCER_EPOCH,
+        )
+        identity = ProducerIdAndEpoch(updated.producer_id, updated.producer_epoch)
+        return self._result(Initialised(identity), updated)
+
+    @staticmethod
+    def _may_expect(current: TxnMetadata, expected: ProducerIdAndEpoch) -> bool:
+        if current.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == current.producer_id:
+            return True
+        # A rotated producer id whose answer was lost (INI-18).
+        return expected.producer_id == current.previous_producer_id and expected.epoch >= EXHAUSTED_EPOCH
+
+    @staticmethod
+    def _next_epoch(current: TxnMetadata, expected: ProducerIdAndEpoch | None, new_producer_id: NewProducerId) -> TxnMetadata:
+        """The identity that an initialisation gives out (prepareIncrementProducerEpoch, prepareProducerIdRotation)."""
+        epoch = current.producer_epoch
+        matches = expected is None or expected.epoch == epoch
+        last = NO_PRODUCER_EPOCH if expected is None else epoch
+        if current.is_epoch_exhausted and matches:
+            return msgspec.structs.replace(
+                current, producer_id=new_producer_id(), previous_producer_id=current.producer_id, producer_epoch=0, last_epoch=last
+            )
+        if matches or epoch == NO_PRODUCER_EPOCH:
+            return msgspec.structs.replace(
+                current, producer_epoch=epoch + 1, last_epoch=last, previous_producer_id=current.producer_id
+            )
+        if expected is not None and expected.epoch == current.last_epoch:
+            return current
+        raise KafkaError(Code.PRODUCER_FENCED)
+
+    # partitions
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        now_ms: int,
+        client_version: int,
+    ) -> Result[None]:
+        current = self._known(transactional_id)
+        if current.state in PREPARED:
+            # First of all: in an epoch overflow the client may already use the next producer id (KAFKA-18660).
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+        self._check_identity(current, identity)
+        ongoing = current.state is TxnState.ONGOING
+        if ongoing and current.partitions.issuperset(partitions):
+            return Result(None)
+        updated = _move(
+            current,
+            TxnState.ONGOING,
+            partitions=current.partitions.union(partitions) if ongoing else frozenset(partitions),
+            start_ms=current.start_ms if ongoing else now_ms,
+            update_ms=max(now_ms, current.update_ms),
+            client_version=client_version,
+            previous_producer_id=current.producer_id,
+        )
+        return self._result(None, updated)
+
+    def verify_partitions(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Code]:
+        """Whether each partition belongs to the open transaction; TRANSACTION_ABORTABLE where not."""
+        current = self._known(transactional_id)
+        self._check_identity(current, identity)
+        if current.state in PREPARED:
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+        return {p: Code.NONE if p in current.partitions else Code.TRANSACTION_ABORTABLE for p in partitions}
+
+    def _known(self, transactional_id: str) -> TxnMetadata:
+        current = self.ids.get(transactional_id)
+        if current is None:
+            raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
+        return current
+
+    @staticmethod
+    def _check_identity(current: TxnMetadata, identity: ProducerIdAndEpoch) -> None:
+        if current.producer_id != identity.producer_id:
+            raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
+        if current.producer_epoch != identity.epoch:
+            raise KafkaError(Code.PRODUCER_FENCED)
+
+    # EndTxn
+
+    def end_txn(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        *,
+        commit: bool,
+        client_version: int,
+        now_ms: int,
+        new_producer_id: NewProducerId,
+    ) -> Result[Ended]:
+        """Commit or abort. ``client_version`` is 2 for EndTxn 5 and later (every end bumps the epoch), else 0."""
+        current = self._known(transactional_id)
+        if client_version >= TV2:
+            return self._end_v2(current, identity, commit, now_ms, new_producer_id)
+        self._check_identity(current, identity)
+        if current.state is TxnState.ONGOING:
+            prepared = _move(
+                current, _decision(commit), update_ms=now_ms, client_version=0, previous_producer_id=current.producer_id
+            )
+            return self._result(Ended(identity, prepared=True), prepared)
+        if current.state in PREPARED:
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+        if current.state is _outcome(commit):
+            return Result(Ended(identity, prepared=False))
+        raise KafkaError(Code.INVALID_TXN_STATE)
+
+    def _end_v2(
+        self, current: TxnMetadata, identity: ProducerIdAndEpoch, commit: bool, now_ms: int, new_producer_id: NewProducerId
+    ) -> Result[Ended]:
+        if current.state in PREPARED:
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+        stored, asked = current.producer_epoch, identity.epoch
+        completed = current.state in COMPLETED
+        overflowed = identity.producer_id == current.previous_producer_id and asked == EXHAUSTED_EPOCH and stored == 0
+        if current.producer_id != identity.producer_id and not (completed and overflowed):
+            raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
+        is_retry = completed and (asked == stored - 1 or (overflowed and current.producer_id != identity.producer_id))
+        if is_retry:
+            if current.state is not _outcome(commit):
+                # A client repeats what it has asked for, so a commit that finds its transaction aborted was overtaken by an
+                # abort of the coordinator's: fenced, as at every older version, where INVALID_TXN_STATE is fatal (KAFKA-20785).
+                raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
+            return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored), prepared=False))
+        if asked != stored:
+            raise KafkaError(Code.PRODUCER_FENCED)
+        if current.state is not TxnState.ONGOING and commit:
+            return self._empty_commit(current)
+        if self.transaction_version == 0:
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        prepared = self._bumped(current, _decision(commit), now_ms, TV2, new_producer_id)
+        return self._result(Ended(_successor(prepared), prepared=True), prepared)
+
+    def _empty_commit(self, current: TxnMetadata) -> Result[Ended]:
+        """CONCURRENT_TRANSACTIONS the first time at an epoch, then Kafka's INVALID_TXN_STATE, which is fatal for a producer.
+
+        Java's producer looks whether batches are unsent before it takes the lock under which it sends EndTxn. Under
+        transactions V2 no AddPartitionsToTxn stands in between, so a commit may go out ahead of the whole transaction.
+        It repeats the commit after its batches.
+        """
+        at = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
+        if self._early_commits.get(current.transactional_id) == at:
+            raise KafkaError(Code.INVALID_TXN_STATE)
+
+        def told() -> None:
+            self._early_commits[current.transactional_id] = at
+
+        return Result(Ended(at, prepared=False, refused=Code.CONCURRENT_TRANSACTIONS), changes=[told])
+
+    @staticmethod
+    def _bumped(
+        current: TxnMetadata, state: TxnState, now_ms: int, client_version: int, new_producer_id: NewProducerId
+    ) -> TxnMetadata:
+        """A prepared state under the next epoch; at the end of the epochs the next producer id is chosen now."""
+        epoch = min(current.producer_epoch + 1, LAST_EPOCH)
+        rotates = epoch == LAST_EPOCH and client_version >= TV2
+        was_open = current.state in (TxnState.ONGOING, TxnState.PREPARE_EPOCH_FENCE)
+        return _move(
+            current,
+            state,
+            producer_epoch=epoch,
+            last_epoch=current.producer_epoch,
+            update_ms=now_ms,
+            start_ms=current.start_ms if was_open else now_ms,
+            partitions=current.partitions if was_open else frozenset(),
+            client_version=client_version,
+            previous_producer_id=current.producer_id,
+            next_producer_id=new_producer_id() if rotates else NO_PRODUCER_ID,
+            next_producer_epoch=NO_PRODUCER_EPOCH,
+        )
+
+    def _fence_and_abort(self, current: TxnMetadata, now_ms: int, new_producer_id: NewProducerId) -> TxnMetadata:
+        """Abort what is open under a bumped epoch, so that whoever had it is fenced."""
+        fenced = _move(current, TxnState.PREPARE_EPOCH_FENCE)
+        return self._bumped(fenced, TxnState.PREPARE_ABORT, now_ms, current.client_version, new_producer_id)
+
+    def complete(self, transactional_id: str, now_ms: int) -> Result[None]:
+        """All markers are written: the second phase."""
+        current = self._known(transactional_id)
+        rotated = current.client_version >= TV2 and current.next_producer_id != NO_PRODUCER_ID
+        completed = _move(
+            current,
+            TxnState.COMPLETE_COMMIT if current.state is TxnState.PREPARE_COMMIT else TxnState.COMPLETE_ABORT,
+            producer_id=current.next_producer_id if rotated else current.producer_id,
+            producer_epoch=0 if rotated else current.producer_epoch,
+            previous_producer_id=current.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_PRODUCER_EPOCH,
+            partitions=frozenset(),
+            update_ms=now_ms,
+        )
+        return self._result(None, completed)
+
+    # time
+
+    def timed_out(self, now_ms: int) -> list[str]:
+        """Ids whose open transaction is older than its time-out."""
+        return [transactional_id for transactional_id in self._unfinished if self.is_timed_out(transactional_id, now_ms)]
+
+    def is_timed_out(self, transactional_id: str, now_ms: int) -> bool:
+        found = self._unfinished.get(transactional_id)
+        if found is None or found.state is not TxnState.ONGOING or found.timeout_ms == NO_TIMEOUT_MS:
+            return False
+        return found.start_ms + found.timeout_ms < now_ms
+
+    def abort_timed_out(self, transactional_id: str, now_ms: int, new_producer_id: NewProducerId) -> Result[None]:
+        return self._result(None, self._fence_and_abort(self._known(transactional_id), now_ms, new_producer_id))
+
+    def expire_ids(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
+        """Tombstones for ids at rest that nobody has used for ``transactional.id.expiration.ms``.
+
+        In steps that each look at ``at_once`` ids at most, and fit into a batch (KAFKA-13099).
+        """
+        limit_ms = now_ms - self.config.id_expiration_ms
+        ids = list(self.ids)
+        for start in range(0, len(ids), at_once):
+            expired = (i for i in ids[start : start + at_once] if self._is_expired(i, limit_ms))
+            for records in in_batches(map(tombstone, expired), max_batch_bytes):
+                yield Result(None, records=records)
+
+    def _is_expired(self, transactional_id: str, limit_ms: int) -> bool:
+        metadata = self.ids.get(transactional_id)
+        return metadata is not None and metadata.state in AT_REST and metadata.update_ms <= limit_ms
+
+    def unfinished(self) -> Iterator[TxnMetadata]:
+        """Ids with an open or a decided transaction."""
+        return iter(self._unfinished.values())
+
+    def prepared(self) -> Iterator[TxnMetadata]:
+        """Decided transactions whose markers are still owed."""
+        return (m for m in list(self._unfinished.values()) if m.state in PREPARED)
+
+    # replay
+
+    def clear(self) -> None:
+        """Forget everything, as before the first record."""
+        self.ids.clear()
+        self._unfinished.clear()
+        self._last_epochs.clear()
+        self._early_commits.clear()
+
+    def replay(self, record: LogRecord) -> None:
+        transactional_id, metadata = from_record(record)
+        self._early_commits.pop(transactional_id, None)
+        if metadata is None:
+            self.ids.pop(transactional_id, None)
+            self._unfinished.pop(transactional_id, None)
+            self._last_epochs.pop(transactional_id, None)
+            return
+        known = self._last_epochs.get(transactional_id)
+        if known is not None and known[:2] == (metadata.producer_id, metadata.producer_epoch):
+            metadata = msgspec.structs.replace(metadata, last_epoch=known[2])
+        self.ids[transactional_id] = metadata
+        if metadata.state in AT_REST:
+            self._unfinished.pop(transactional_id, None)
+        else:
+            self._unfinished[transactional_id] = metadata
+
+    def _result(self, response: T, metadata: TxnMetadata) -> Result[T]:
+        """The metadata as a record; what the log cannot hold of it is believed once the record is in the log."""
+
+        def remember() -> None:
+            known = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
+            if metadata.last_epoch == NO_PRODUCER_EPOCH:
+                self._last_epochs.pop(metadata.transactional_id, None)
+            else:
+                self._last_epochs[metadata.transactional_id] = known
+
+        record = to_record(metadata, flexible=self.transaction_version >= 1)
+        return Result(response, records=[record], changes=[remember])
+
+
+def _decision(commit: bool) -> TxnState:
+    return TxnState.PREPARE_COMMIT if commit else TxnState.PREPARE_ABORT
+
+
+def _outcome(commit: bool) -> TxnState:
+    return TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT
+
+
+def _successor(prepared: TxnMetadata) -> ProducerIdAndEpoch:
+    """The identity a client goes on with once ``prepared`` is complete."""
+    if prepared.next_producer_id != NO_PRODUCER_ID:
+        return ProducerIdAndEpoch(prepared.next_producer_id, 0)
+    return ProducerIdAndEpoch(prepared.producer_id, prepared.producer_epoch)
+
+
+def _move(current: TxnMetadata, state: TxnState, **changes: Any) -> TxnMetadata:
+    check_transition(current.state, state)
+    return msgspec.structs.replace(current, state=state, **changes)

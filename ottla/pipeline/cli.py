@@ -1,0 +1,217 @@
+"""``ottla pipeline JOB``: flags, one TOML file for what is always the same, and what a person sees of a job."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, track
+from rich.table import Table
+
+from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.formats import FORMATS
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
+
+UNSOUND_EXIT = 2
+"""The job ran, and what it found is wrong."""
+
+console = Console(stderr=True)
+tables = Console()
+
+
+def _count(text: str) -> int:
+    """A number of things, one at least."""
+    if not (text.isascii() and text.isdigit() and len(text) < 16) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ottla pipeline", description="Spark jobs on Kafka topics, exactly once.")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT,...")
+    common.add_argument("--config", type=Path, metavar="FILE.toml", help="flags by their names; those on the command line win")
+    values = argparse.ArgumentParser(add_help=False)
+    values.add_argument("--format", choices=sorted(FORMATS), default="json", help="of the records' values")
+    spark = argparse.ArgumentParser(add_help=False)
+    spark.add_argument("--master", help="Spark's; default is this machine, or what spark-submit says")
+    spark.add_argument("--cores", type=_count, default=2, help="of this machine")
+    jobs = parser.add_subparsers(dest="job", required=True)
+
+    generate = jobs.add_parser(
+        "generate", parents=[common, values], help="make the topics and write purchases, the same for the same seed"
+    )
+    generate.add_argument("--rows", type=_count, default=200_000)
+    generate.add_argument("--seed", type=int, default=1)
+    generate.add_argument("--partitions", type=_count, default=4)
+
+    for name, what in (
+        ("shop", "purchases to invoices and shipments, in one transaction a batch"),
+        ("totals", "running totals a user, product and hour, as they change"),
+    ):
+        _add_stream(jobs.add_parser(name, parents=[common, values, spark], help=what), name)
+
+    export = jobs.add_parser("export", parents=[common, spark], help="committed records to Parquet, each once; resumable")
+    export.add_argument("--topic", default=PURCHASES)
+    export.add_argument("--to", required=True, metavar="DIR", help="on any filesystem that Spark knows")
+    export.add_argument("--data-dir", metavar="DIR", help="read the broker's segment files there, and ask the broker nothing")
+    export.add_argument(
+        "--part-offsets", type=_count, default=1_000_000, help="about as many make a part, which is written as a whole"
+    )
+
+    audit = jobs.add_parser(
+        "audit", parents=[common, values, spark], help="exit 0 if every purchase was handled once, else name those that were not"
+    )
+    audit.add_argument("--totals", action="store_true", help="hold the totals against the purchases as well")
+    audit.add_argument("--export", metavar="DIR", help="hold an export against its topic as well")
+    audit.add_argument("--exported-topic", default=PURCHASES)
+    return parser
+
+
+def _add_stream(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument("--transactional-id", default=name)
+    parser.add_argument("--checkpoint", default=f".ottla/checkpoints/{name}", metavar="DIR")
+    parser.add_argument("--batch-records", type=_count, default=100_000)
+    parser.add_argument("--run-id", default=None, help="stands in the headers of all that is written; default is a new one")
+    parser.add_argument(
+        "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"
+    )
+    parser.add_argument("--forever", action="store_true", help="go on when everything is read; Ctrl-C ends it")
+    parser.add_argument("--accept-data-loss", action="store_true", help="go on past records that retention has removed unread")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Flags over the TOML file over the defaults. Raises `PipelineError`."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.config is None:
+        return given
+    try:
+        settings = tomllib.loads(given.config.read_text())
+    except (OSError, ValueError) as error:
+        raise PipelineError(f"--config {given.config}: {error}") from None
+    flags: list[str] = []
+    for name, value in settings.items():
+        if name.replace("-", "_") not in vars(given):
+            raise PipelineError(f"--config {given.config}: {given.job} has no setting {name!r}")
+        flags += ([f"--{name}"] if value else []) if isinstance(value, bool) else [f"--{name}", str(value)]
+    return parser.parse_args([given.job, *flags, *arguments[1:]])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0, 1 for what went wrong, 2 for what an audit found."""
+    run: dict[str, Callable[[argparse.Namespace], int]] = {
+        "generate": _generate,
+        "shop": _stream,
+        "totals": _stream,
+        "export": _export,
+        "audit": _audit,
+    }
+    try:
+        options = parse(arguments)
+        return run[options.job](options)
+    except PipelineError as error:
+        console.print(f"ottla pipeline: {error}", markup=False, highlight=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _generate(options: argparse.Namespace) -> int:
+    from ottla.pipeline.generate import Shape, purchases
+    from ottla.pipeline.topics import create, fill
+
+    create(options.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), options.partitions)
+    rows = purchases(Shape(options.rows, options.seed), FORMATS[options.format])
+    fill(options.bootstrap, PURCHASES, track(rows, "purchases", total=options.rows, console=console))
+    return 0
+
+
+def _session(options: argparse.Namespace, name: str) -> Any:
+    from ottla.pipeline.session import session
+
+    return session(f"ottla-{name}", master=options.master, cores=options.cores)
+
+
+def _stream(options: argparse.Namespace) -> int:
+    from ottla.pipeline.jobs import shop, totals
+    from ottla.pipeline.stream import Progress as BatchProgress
+    from ottla.pipeline.stream import Running, StreamOptions, cause_of
+    from ottla.pipeline.wire import Cluster
+
+    job = {"shop": shop.JOB, "totals": totals.JOB}[options.job]
+    run = options.run_id or uuid.uuid4().hex[:12]
+    cluster = Cluster(options.bootstrap)
+    total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
+    cluster.close()
+    settings = StreamOptions(
+        options.bootstrap,
+        options.transactional_id,
+        options.checkpoint,
+        run,
+        options.batch_records,
+        is_bounded=not options.forever,
+        by_driver=options.sink == "driver",
+        fails_on_data_loss=not options.accept_data_loss,
+        values=FORMATS[options.format],
+    )
+    spark = _session(options, job.name)
+    with Progress(console=console, disable=options.forever) as progress:
+        task = progress.add_task(job.source, total=total)
+
+        def tell(done: BatchProgress) -> None:
+            report = done.report
+            how = "was committed before" if report.is_replay else f"{report.records:,} written, commit {report.commit_ms:.1f} ms"
+            console.print(f"batch {report.batch}: {done.rows:,} rows, {done.rows_per_second:,.0f}/s, {done.behind:,} behind; {how}")
+            progress.update(task, completed=total - done.behind)
+
+        def retry(batch: int, error: BaseException) -> None:
+            console.print(f"batch {batch}: aborted and begun again ({cause_of(str(error))})")
+
+        Running(spark, job, settings, retry).finish(tell)
+        progress.update(task, completed=total)
+    console.print(f"{job.name}, run {run}: everything that was there is done")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from ottla.pipeline.jobs.export import ExportOptions, export
+
+    settings = ExportOptions(options.bootstrap, options.topic, options.to, options.data_dir, options.part_offsets)
+    spark = _session(options, "export")
+    with Progress(console=console) as progress:
+        task = progress.add_task("parts", total=None)
+
+        def tell(done: int, parts: int, records: int) -> None:
+            progress.update(task, completed=done, total=parts)
+
+        total = export(spark, settings, tell)
+        progress.update(task, total=1, completed=1)
+    console.print(f"export of {options.topic}: {total:,} records written to {options.to}")
+    return 0
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from ottla.pipeline.jobs.audit import AuditOptions, audit
+
+    settings = AuditOptions(options.bootstrap, options.totals, options.export, options.exported_topic, FORMATS[options.format])
+    found = audit(_session(options, "audit"), settings)
+    topics = Table(title="What lies at the offsets", title_justify="left")
+    columns = ("offsets", "committed", "aborted", "open", "markers", "unexplained")
+    for column in ("topic", *columns):
+        topics.add_column(column, justify="left" if column == "topic" else "right")
+    for row in found.topics:
+        topics.add_row(row.topic, *(f"{getattr(row, column):,}" for column in columns))
+    rules = Table(title="Findings", title_justify="left")
+    for column in ("rule", "broken by", "such as"):
+        rules.add_column(column, justify="right" if column == "broken by" else "left")
+    for finding in found.findings:
+        colour = "green" if finding.count == 0 else "red"
+        rules.add_row(finding.rule, f"[{colour}]{finding.count:,}", ", ".join(finding.examples))
+    tables.print(topics, rules)
+    return 0 if found.is_sound else UNSOUND_EXIT

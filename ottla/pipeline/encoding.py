@@ -1,0 +1,133 @@
+"""Columns as record batches: what `segments.columns` reads, written. Arrow joins the pieces of each record.
+
+A record of these batches has the batch's timestamp: what a task writes, it writes now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.protocol.records import TRANSACTIONAL_BIT, BatchHeader, compress, pack_batch
+
+Ints = npt.NDArray[np.int64]
+
+_EMPTY = pa.scalar(b"", pa.binary())
+_ZERO = pa.scalar(b"\0", pa.binary())
+_LARGEST_OVERHEAD_BYTES = 25
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """A batch with its sequences, ready to be sent."""
+
+    sequence: int
+    records: int
+    data: bytes
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whose batches they are."""
+
+    producer_id: int
+    epoch: int
+    compression: int
+
+
+def encode(rows: pa.RecordBatch, who: Identity, sequence: int, timestamp_ms: int, batch_bytes: int) -> Iterator[Encoded]:
+    """Batches of about ``batch_bytes`` before compression. ``rows`` has key, value and headers, see `segments.reading.COLUMNS`."""
+    keys, values = (rows.column(name).cast(pa.binary()) for name in ("key", "value"))
+    headers = _headers(rows.column("headers"))
+    sizes = _lengths(keys) + _lengths(values) + _lengths(headers) + _LARGEST_OVERHEAD_BYTES
+    starts = _starts(sizes, batch_bytes)
+    counts = np.diff(np.append(starts, len(rows)))
+    deltas = np.arange(len(rows)) - np.repeat(starts, counts)
+    body = _join(_ZERO, _ZERO, varints(deltas), _sized(keys), _sized(values), headers)
+    records = _join(varints(_lengths(body)), body)
+    bounds = _offsets(records)
+    data = memoryview(records.buffers()[2])
+    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+        payload = bytes(data[bounds[start] : bounds[start + count]])
+        header = BatchHeader(
+            base_offset=0,
+            batch_length=0,
+            leader_epoch=-1,
+            magic=2,
+            crc=0,
+            attributes=TRANSACTIONAL_BIT | who.compression,
+            last_offset_delta=count - 1,
+            base_timestamp_ms=timestamp_ms,
+            max_timestamp_ms=timestamp_ms,
+            producer_id=who.producer_id,
+            producer_epoch=who.epoch,
+            base_sequence=sequence + start,
+            record_count=count,
+        )
+        yield Encoded(sequence + start, count, bytes(pack_batch(header, compress(payload, who.compression))))
+
+
+def _starts(sizes: Ints, batch_bytes: int) -> Ints:
+    """The first record of each batch; one that is too large has a batch of its own."""
+    ends = np.cumsum(sizes)
+    starts, at = [], 0
+    while at < len(sizes):
+        starts.append(at)
+        limit = (ends[at - 1] if at else 0) + batch_bytes
+        at = max(at + 1, int(np.searchsorted(ends, limit, side="right")))
+    return np.array(starts, np.int64)
+
+
+def varints(values: Ints) -> pa.BinaryArray:
+    """Each number as a zigzag varint."""
+    raw = ((values << 1) ^ (values >> 63)).astype(np.uint64)
+    sizes = np.ones(len(raw), np.int64)
+    rest = raw >> np.uint64(7)
+    while rest.any():
+        sizes += rest > 0
+        rest >>= np.uint64(7)
+    bounds = np.zeros(len(raw) + 1, np.int32)
+    np.cumsum(sizes, out=bounds[1:])
+    data = np.empty(int(bounds[-1]), np.uint8)
+    for byte in range(int(sizes.max(initial=0))):
+        has = sizes > byte
+        more = np.where(sizes[has] > byte + 1, np.uint64(0x80), np.uint64(0))
+        data[bounds[:-1][has] + byte] = (raw[has] >> np.uint64(7 * byte)) & np.uint64(0x7F) | more
+    return pa.BinaryArray.from_buffers(pa.binary(), len(raw), [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+
+
+def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
+    found: npt.NDArray[np.int32] = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    return found
+
+
+def _lengths(column: pa.Array) -> Ints:
+    """In bytes; a null has none."""
+    return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
+
+
+def _join(*pieces: Any) -> pa.Array:
+    return pc.binary_join_element_wise(*pieces, _EMPTY, null_handling="replace", null_replacement=b"")
+
+
+def _sized(column: pa.Array) -> pa.Array:
+    """Each string behind its length, -1 for null."""
+    lengths = np.asarray(pc.fill_null(pc.binary_length(column), -1)).astype(np.int64)
+    return _join(varints(lengths), column)
+
+
+def _headers(column: pa.Array) -> pa.Array:
+    """How many there are, and each of them; a null list is an empty one."""
+    counts = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
+    if not counts.any():
+        return varints(counts)
+    pairs = column.flatten()
+    each = _join(_sized(pairs.field("key").cast(pa.binary())), _sized(pairs.field("value").cast(pa.binary())))
+    bounds = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=bounds[1:])
+    lists = pa.ListArray.from_arrays(pa.array(bounds), each)
+    return _join(varints(counts), pc.binary_join(lists, _EMPTY))

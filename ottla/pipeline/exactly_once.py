@@ -1,0 +1,82 @@
+"""One micro-batch, one transaction: whether it is due, who writes it, and how it ends. Nothing here knows of Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from ottla.pipeline.errors import Fenced, PipelineError
+from ottla.pipeline.transaction import Mark
+from ottla.pipeline.writer import Written
+
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
+
+Tasks = Callable[[P], list[Written]]
+"""Writes a batch by what a transaction's ``producer`` is; what was written."""
+
+
+class BatchTransaction(Protocol[P_co]):
+    """`transaction.Transaction`, which tasks share, or `driver.DriverTransaction`, which is the driver's alone."""
+
+    @property
+    def producer(self) -> P_co: ...
+
+    def begin(self) -> Mark | None: ...
+
+    def mark(self, mark: Mark) -> None: ...
+
+    def end(self, *, commit: bool) -> None: ...
+
+
+class Report(msgspec.Struct, frozen=True):
+    """How a batch went. ``is_replay``: it had been committed before, and nothing was written."""
+
+    batch: int
+    records: int = 0
+    commit_ms: float = 0.0
+    is_replay: bool = False
+
+
+class ExactlyOnce(Generic[P]):
+    """The batches of one stream. ``run`` is the id of this start of it."""
+
+    def __init__(self, transaction: BatchTransaction[P], run: str) -> None:
+        self._transaction = transaction
+        self._run = run
+        self._last: Mark | None = None
+
+    def start(self) -> Mark | None:
+        """Take the transactional id over; what was committed last under it. Raises `PipelineError`."""
+        self._last = self._transaction.begin()
+        return self._last
+
+    def write(self, query: str, batch: int, tasks: Tasks[P]) -> Report:
+        """Write a batch in a transaction of its own, all of it or nothing. Raises what the tasks raise, once it is aborted.
+
+        ``query`` is the id that the stream keeps over restarts: batches are counted in it.
+        """
+        last = self._last
+        if last is not None and last.query != query:
+            raise PipelineError(
+                f"the last batch under this transactional id came from another checkpoint (query {last.query});"
+                " go on with that one, or begin anew with a --transactional-id of its own"
+            )
+        if last is not None and batch <= last.batch:
+            return Report(batch, is_replay=True)
+        mark = Mark(query, batch, self._run)
+        try:
+            written = tasks(self._transaction.producer)
+            began = time.perf_counter()
+            self._transaction.mark(mark)
+        except Fenced:
+            raise
+        except BaseException:
+            self._transaction.end(commit=False)
+            raise
+        self._transaction.end(commit=True)
+        self._last = mark
+        return Report(batch, sum(w.records for w in written), (time.perf_counter() - began) * 1000)

@@ -1,0 +1,72 @@
+"""Purchases, the same for the same seed: few users buy most, some events are late, some are no purchases at all."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+import msgspec
+
+from ottla.pipeline.formats import JSON, Format
+from ottla.pipeline.schemas import PURCHASE
+
+LATE_MS = 15 * 60_000
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What is generated. Shares are of all rows."""
+
+    rows: int
+    seed: int = 1
+    users: int = 1_000
+    products: int = 100
+    malformed_share: float = 0.01
+    late_share: float = 0.02
+    begin_ms: int = 1_700_000_000_000
+    step_ms: int = 5
+
+
+class Generated(msgspec.Struct, frozen=True):
+    """One record of the topic. ``is_sound`` tells a purchase from what is none."""
+
+    key: bytes
+    value: bytes
+    at_ms: int
+    is_sound: bool
+
+
+def purchases(shape: Shape, values: Format = JSON) -> Iterator[Generated]:
+    rng = random.Random(shape.seed)
+    for number in range(shape.rows):
+        # A square of a uniform number: the first tenth of the users makes a third of the purchases.
+        user = f"user-{int(shape.users * rng.random() ** 2)}"
+        at_ms = shape.begin_ms + number * shape.step_ms
+        if rng.random() < shape.late_share:
+            at_ms -= rng.randrange(LATE_MS)
+        purchase = {
+            "id": number,
+            "user": user,
+            "product": f"product-{rng.randrange(shape.products)}",
+            "quantity": rng.randrange(1, 6),
+            "price_cents": rng.randrange(100, 50_000),
+            "at_ms": at_ms,
+        }
+        is_sound = rng.random() >= shape.malformed_share
+        value = values.pack(purchase, PURCHASE) if is_sound else _spoilt(rng, purchase, values)
+        yield Generated(user.encode(), value, at_ms, is_sound)
+
+
+def _spoilt(rng: random.Random, purchase: dict[str, object], values: Format) -> bytes:
+    """What a careless producer may send."""
+    match rng.randrange(5):
+        case 0:
+            return values.pack(purchase, PURCHASE)[: rng.randrange(1, 30)]
+        case 1:
+            return json.dumps({**purchase, "quantity": "many"}).encode()
+        case 2:
+            return values.pack({k: v for k, v in purchase.items() if k != "id"}, PURCHASE)
+        case 3:
+            return values.pack({**purchase, "quantity": -1}, PURCHASE)
+        case _:
+            return b"\xff\xfe not even text"

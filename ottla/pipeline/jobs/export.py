@@ -1,0 +1,233 @@
+"""Committed records of a topic as Parquet files, each once: an export that was cut off goes on where it was, a later one adds.
+
+What is to be written stands in plans before any of it is; a part is written aside and comes into its place by one rename.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.schemas import RECORD
+from ottla.pipeline.stream import cause_of, source_options
+from ottla.pipeline.wire import Cluster
+from ottla.pipeline.worker import prepare
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.pipeline.segments.reading import Split
+
+PART_OFFSETS = 1_000_000
+"""About as many offsets make a part."""
+_PLAN = "_plan-"
+_ASIDE = "_aside"
+
+Range = tuple[int, int]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Offsets [first, last) of some partitions."""
+
+    number: int
+    ranges: dict[int, Range]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What one run has added to the export."""
+
+    topic: str
+    parts: list[Part]
+
+
+class ExportOptions(msgspec.Struct, frozen=True):
+    """``data_dir`` reads the segment files there, without it the broker is asked for every record."""
+
+    bootstrap: str
+    topic: str
+    to: str
+    data_dir: str | None = None
+    part_offsets: int = PART_OFFSETS
+
+
+class Files:
+    """The target, on any filesystem that Spark knows."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self.root = root
+        jvm: Any = spark._jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._root = self._path(root)
+        self._fs = self._root.getFileSystem(spark._jsc.hadoopConfiguration())
+        self._fs.mkdirs(self._root)
+
+    def names(self) -> list[str]:
+        return sorted(status.getPath().getName() for status in self._fs.listStatus(self._root))
+
+    def path(self, name: str) -> str:
+        return str(self._path(self._root, name).toString())
+
+    def local(self, name: str) -> str | None:
+        """The path on a disk that this machine sees as its own, None on any other filesystem."""
+        if self._fs.getScheme() != "file":
+            return None
+        # Tasks need not have the driver's working directory.
+        return str(self._fs.makeQualified(self._path(self._root, name)).toUri().getPath())
+
+    def read(self, name: str) -> bytes:
+        stream = self._fs.open(self._path(self._root, name))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def write(self, name: str, data: bytes) -> None:
+        """A new file, whole or not at all."""
+        aside = self._path(self._root, f"_{name}.tmp")
+        stream = self._fs.create(aside, True)
+        stream.write(bytearray(data))
+        stream.close()
+        self.rename(f"_{name}.tmp", name)
+
+    def rename(self, old: str, new: str) -> None:
+        if not self._fs.rename(self._path(self._root, old), self._path(self._root, new)):
+            raise PipelineError(f"{self.path(old)} cannot be renamed to {new}")
+
+    def remove(self, name: str) -> None:
+        self._fs.delete(self._path(self._root, name), True)
+
+
+def plans(files: Files, topic: str) -> list[Plan]:
+    """What the runs before have planned. Raises `PipelineError` where it was another topic."""
+    found = []
+    for name in files.names():
+        if name.startswith(_PLAN):
+            try:
+                found.append(msgspec.json.decode(files.read(name), type=Plan))
+            except msgspec.DecodeError as error:
+                raise PipelineError(f"{files.path(name)} is no plan of an export ({error}); export to another directory") from None
+    for plan in found:
+        if plan.topic != topic:
+            raise PipelineError(f"{files.root} holds an export of topic {plan.topic!r}; give {topic!r} a directory of its own")
+    return found
+
+
+def ends_of(before: list[Plan]) -> dict[int, int]:
+    """Partition -> the offset up to which it has been planned."""
+    found: dict[int, int] = {}
+    for plan in before:
+        for part in plan.parts:
+            found |= {index: max(last, found.get(index, 0)) for index, (_, last) in part.ranges.items()}
+    return found
+
+
+def planned(topic: str, ranges: dict[int, Range], before: list[Plan], part_offsets: int) -> Plan:
+    """Parts for what no plan has yet. Raises `PipelineError` where some of it is gone already."""
+    number = sum(len(plan.parts) for plan in before)
+    parts: list[Part] = []
+    at = {index: start for index, (start, _) in ranges.items()} | ends_of(before)
+    for index, (start, _) in ranges.items():
+        if at[index] < start:
+            raise PipelineError(
+                f"{topic}-{index}: the export has offsets up to {at[index]}, and the log begins at {start}:"
+                " retention has removed what lies between; export to a new directory"
+            )
+    share = max(1, part_offsets // max(1, len(ranges)))
+    while any(at[index] < end for index, (_, end) in ranges.items()):
+        piece = {index: (at[index], min(end, at[index] + share)) for index, (_, end) in ranges.items() if at[index] < end}
+        at |= {index: last for index, (_, last) in piece.items()}
+        parts.append(Part(number + len(parts), piece))
+    return Plan(topic, parts)
+
+
+def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, int, int], None]) -> int:
+    """How many records were written now. ``on_part`` hears of parts done, parts in all, and records. Raises `PipelineError`."""
+    files = Files(spark, options.to)
+    before = plans(files, options.topic)
+    new = planned(options.topic, _ranges(options), before, options.part_offsets)
+    if new.parts:
+        files.write(f"{_PLAN}{len(before):05d}.json", msgspec.json.encode(new))
+    names = set(files.names())
+    waiting = [part for plan in (*before, new) for part in plan.parts if _name(part) not in names]
+    total = 0
+    for number, part in enumerate(waiting, 1):
+        aside = f"{_ASIDE}-{part.number:05d}"
+        files.remove(aside)
+        try:
+            written = _write(spark, options, part, files, aside)
+        except PipelineError:
+            raise
+        except Exception as error:
+            raise PipelineError(cause_of(str(error))) from error
+        files.rename(aside, _name(part))
+        total += written
+        on_part(number, len(waiting), written)
+    return total
+
+
+def _write(spark: SparkSession, options: ExportOptions, part: Part, files: Files, aside: str) -> int:
+    """The part's records; tasks that read segment files write Parquet files themselves where they see the target."""
+    local = files.local(aside)
+    if options.data_dir is None or local is None:
+        _read(spark, options, part).write.parquet(files.path(aside))
+        return int(spark.read.parquet(files.path(aside)).count())
+    from ottla.pipeline.segments.reading import Wanted, plan
+
+    starts, ends = ({index: bounds[which] for index, bounds in part.ranges.items()} for which in (0, 1))
+    splits = plan(Wanted(options.data_dir, options.topic, partitions=tuple(part.ranges), starting=starts, ending=ends))
+    Path(local).mkdir()
+    tasks = spark.sparkContext.parallelize(list(enumerate(splits)), len(splits))
+    written = int(tasks.map(lambda task: _write_split(task, local)).sum())
+    for left in Path(local).glob(".*"):
+        left.unlink()
+    return written
+
+
+def _write_split(task: tuple[int, Split], directory: str) -> int:
+    """Runs in a task."""
+    from ottla.pipeline.segments.parquet import write
+
+    prepare()
+    number, split = task
+    return write(split, directory, number)
+
+
+def _name(part: Part) -> str:
+    return f"part={part.number:05d}"
+
+
+def _ranges(options: ExportOptions) -> dict[int, Range]:
+    """Partition -> what is decided of it."""
+    if options.data_dir is None:
+        cluster = Cluster(options.bootstrap)
+        try:
+            return cluster.ranges(options.topic, committed=True)
+        finally:
+            cluster.close()
+    from ottla.pipeline.segments.directory import Directory
+
+    with closing(Directory(options.data_dir)) as directory:
+        views = {index: directory.view(options.topic, index) for index in directory.partitions(options.topic)}
+    return {index: (view.start, view.last_stable_offset) for index, view in views.items()}
+
+
+def _read(spark: SparkSession, options: ExportOptions, part: Part) -> DataFrame:
+    """The part's records, of its partitions only."""
+    starts = {str(index): first for index, (first, _) in part.ranges.items()}
+    ends = {str(index): last for index, (_, last) in part.ranges.items()}
+    if options.data_dir is not None:
+        reader = spark.read.format("ottla").schema(RECORD).option("path", options.data_dir).option("subscribe", options.topic)
+        reader = reader.option("partitions", ",".join(starts)).option("failOnDataLoss", "true")
+        return reader.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends)).load()
+    settings = source_options(options.bootstrap, options.topic)
+    del settings["subscribe"]
+    settings["assign"] = json.dumps({options.topic: sorted(part.ranges)})
+    settings["startingOffsets"] = json.dumps({options.topic: starts})
+    settings["endingOffsets"] = json.dumps({options.topic: ends})
+    return spark.read.format("kafka").options(**settings, failOnDataLoss="true").load()

@@ -1,0 +1,122 @@
+"""What a topic's log says of transactions, read batch by batch: every offset is data, a marker, or unexplained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.wire import Cluster
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.records import BatchHeader, batches, read_marker
+
+FETCH_BYTES = 8 << 20
+
+
+class Entry(msgspec.Struct):
+    """What one transaction wrote to a partition. ``outcome`` is "" as long as it is open."""
+
+    producer_id: int
+    epoch: int
+    first_offset: int
+    records: int = 0
+    outcome: str = ""
+
+
+class Ledger(msgspec.Struct):
+    """One partition. ``plain`` are records outside of transactions; ``unexplained`` are offsets where nothing lies."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    plain: int = 0
+    markers: int = 0
+    unexplained: int = 0
+    entries: list[Entry] = []
+
+    def records(self, outcome: str) -> int:
+        return sum(entry.records for entry in self.entries if entry.outcome == outcome)
+
+    @property
+    def committed(self) -> int:
+        return self.plain + self.records("commit")
+
+
+def ledger(bootstrap: str, topic: str, partition: int) -> Ledger:
+    """Fetch everything, aborted and open as well. Raises `PipelineError`."""
+    cluster = Cluster(bootstrap)
+    try:
+        start, end = cluster.ranges(topic)[partition]
+        found = Ledger(topic, partition, start, end)
+        is_open: dict[int, Entry] = {}
+        at = start
+        for header, raw in _batches(cluster, topic, partition, start, end):
+            found.unexplained += max(0, header.base_offset - at)
+            at = header.next_offset
+            found.unexplained += header.last_offset_delta + 1 - header.record_count
+            _note(found, is_open, header, raw)
+        found.unexplained += max(0, end - at)
+        return found
+    finally:
+        cluster.close()
+
+
+def _note(found: Ledger, is_open: dict[int, Entry], header: BatchHeader, raw: memoryview) -> None:
+    if header.is_control:
+        found.markers += header.record_count
+        marker = read_marker(raw, header)
+        entry = is_open.pop(header.producer_id, None)
+        if marker is not None and entry is not None:
+            entry.outcome = "commit" if marker.commit else "abort"
+    elif header.is_transactional:
+        entry = is_open.get(header.producer_id)
+        if entry is None:
+            entry = is_open[header.producer_id] = Entry(header.producer_id, header.producer_epoch, header.base_offset)
+            found.entries.append(entry)
+        entry.records += header.record_count
+    else:
+        found.plain += header.record_count
+
+
+def _batches(cluster: Cluster, topic: str, partition: int, at: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    while at < end:
+        wanted = FetchPartition(partition, fetch_offset=at, partition_max_bytes=FETCH_BYTES)
+        request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=FETCH_BYTES, topics=[FetchTopic(topic, partitions=[wanted])])
+        answer = cluster.ask(
+            lambda: cluster.leaders(topic)[partition],
+            request,
+            lambda a: int(a.error_code or a.responses[0].partitions[0].error_code),
+            f"reading {topic}-{partition}",
+        )
+        data = memoryview(answer.responses[0].partitions[0].records or b"")
+        before = at
+        for position, header in batches(data):
+            if header.last_offset >= before and header.base_offset < end:
+                yield header, data[position : position + header.size_bytes]
+                at = header.next_offset
+        if at == before:
+            raise PipelineError(f"{topic}-{partition}: nothing is given at offset {at}, before the end at {end}")
+
+
+def torn(ledgers: list[Ledger]) -> list[str]:
+    """Transactions that were committed in one partition and not in another, named by producer and epoch.
+
+    With transaction version 2 an epoch is one transaction. Where it is not, nothing can be said, and nothing is.
+    """
+    outcomes: dict[tuple[int, int], set[str]] = {}
+    repeated: set[tuple[int, int]] = set()
+    for found in ledgers:
+        seen: set[tuple[int, int]] = set()
+        for entry in found.entries:
+            key = (entry.producer_id, entry.epoch)
+            if key in seen:
+                repeated.add(key)
+            seen.add(key)
+            outcomes.setdefault(key, set()).add(entry.outcome)
+    return [
+        f"producer {pid} epoch {epoch}"
+        for (pid, epoch), found in outcomes.items()
+        if len(found) > 1 and (pid, epoch) not in repeated
+    ]

@@ -1,0 +1,156 @@
+"""What every streaming job shares: a topic read as committed, a transform, the exactly-once sink, and how it goes and ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.exactly_once import Report
+from ottla.pipeline.formats import JSON, Format
+from ottla.pipeline.sink import ExactlyOnceSink, SinkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_EVERY_S = 0.2
+_OUR_ERRORS = ("Fenced", "Refused", "PipelineError")
+_LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "could not be found", "may have been lost")
+
+
+class Job(msgspec.Struct, frozen=True):
+    """From one topic to others. ``has_state``: Spark keeps some between batches, so that a replayed batch is computed as well."""
+
+    name: str
+    source: str
+    targets: tuple[str, ...]
+    transform: Callable[[DataFrame, str, Format], DataFrame]
+    has_state: bool = False
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    """``batch_records`` bounds a micro-batch; ``is_bounded`` stops when everything that is there now has been read."""
+
+    bootstrap: str
+    transactional_id: str
+    checkpoint: str
+    run: str
+    batch_records: int = 100_000
+    is_bounded: bool = True
+    interval_ms: int = 500
+    by_driver: bool = False
+    fails_on_data_loss: bool = True
+    values: Format = JSON
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """A batch as a person is told of it. ``behind`` are offsets of the source that wait still."""
+
+    report: Report
+    rows: int
+    rows_per_second: float
+    behind: int
+
+
+def source_options(bootstrap: str, topic: str) -> dict[str, str]:
+    """The stock connector's, as every job wants them: committed records only."""
+    return {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "includeHeaders": "true",
+        "kafka.isolation.level": "read_committed",
+        # The connector asks for offsets about twice a poll.
+        "kafka.max.poll.records": "50000",
+    }
+
+
+def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
+    """The source as a stream, committed records only."""
+    settings = source_options(options.bootstrap, job.source)
+    settings["failOnDataLoss"] = str(options.fails_on_data_loss).lower()
+    settings["maxOffsetsPerTrigger"] = str(options.batch_records)
+    return spark.readStream.format("kafka").options(**settings).load()
+
+
+class Running:
+    """A job that has been started. Raises `PipelineError` where it cannot be."""
+
+    def __init__(
+        self, spark: SparkSession, job: Job, options: StreamOptions, on_retry: Callable[[int, BaseException], None]
+    ) -> None:
+        self._reports: dict[int, Report] = {}
+        self._seen = -1
+        settings = SinkOptions(
+            options.bootstrap,
+            options.transactional_id,
+            job.targets,
+            options.run,
+            by_driver=options.by_driver,
+            computes_replays=job.has_state,
+        )
+        sink = ExactlyOnceSink(settings, self._keep, on_retry)
+        sink.check(job.source)
+        sink.start()
+        frame = job.transform(read(spark, job, options), options.run, options.values)
+        writer = frame.writeStream.foreachBatch(sink.write).option("checkpointLocation", options.checkpoint).queryName(job.name)
+        writer = writer.outputMode("update" if job.has_state else "append")
+        if options.is_bounded:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{options.interval_ms} milliseconds")
+        self._query: StreamingQuery = writer.start()
+
+    def _keep(self, report: Report) -> None:
+        self._reports[report.batch] = report
+
+    def finish(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> list[Report]:
+        """Wait for the end; every batch's report. Raises `PipelineError` with the cause, in one line."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            while not self._query.awaitTermination(LOOK_EVERY_S):  # type: ignore[arg-type]
+                self._tell(on_progress)
+        except StreamingQueryException as error:
+            raise PipelineError(cause_of(str(error))) from error
+        finally:
+            self._tell(on_progress)
+        return list(self._reports.values())
+
+    def _tell(self, on_progress: Callable[[Progress], None]) -> None:
+        for progress in self._query.recentProgress:
+            found = json.loads(progress.json)
+            report = self._reports.get(found["batchId"])
+            if report is not None and report.batch > self._seen:
+                self._seen = report.batch
+                on_progress(Progress(report, found["numInputRows"], found.get("processedRowsPerSecond", 0.0), _behind(found)))
+
+
+def _behind(progress: Any) -> int:
+    """Offsets between what was read and what was there, over all partitions."""
+    total = 0
+    for source in progress["sources"]:
+        ends, latest = source.get("endOffset") or {}, source.get("latestOffset") or {}
+        for topic, partitions in latest.items():
+            total += sum(max(0, end - ends.get(topic, {}).get(index, 0)) for index, end in partitions.items())
+    return total
+
+
+def cause_of(text: str) -> str:
+    """What a person needs of what Spark says: the line of our own error in it, or the loss of data, or the first line."""
+    lines = text.strip().splitlines()
+    for line in reversed(lines):
+        for name in _OUR_ERRORS:
+            found = f"pipeline.errors.{name}: "
+            if found in line:
+                return line.partition(found)[2].strip()
+    if any(word in text for word in _LOST):
+        return (
+            "retention has removed records that were not read yet: nothing is written past the loss;"
+            " --accept-data-loss goes on with what is left"
+        )
+    return lines[0] if lines else "the stream failed"

@@ -1,0 +1,191 @@
+"""The payload of a record batch, inflated piece by piece: what a piece costs is bounded, however far the whole goes.
+
+Each piece is the work of C code that gives up the interpreter's lock, so that a thread may do it beside the event loop.
+Several zstd frames are read one after the other, as Java's stream does; of gzip and lz4 what follows the first is left.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any
+
+import cramjam
+import lz4.frame
+
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import GZIP, LZ4, SNAPPY
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+PIECE_BYTES = 1 << 16
+"""A piece has at most so many bytes."""
+INPUT_BYTES = 1 << 14
+"""How much goes into a decompressor at once."""
+SNAPPY_MAX_RATIO = 22
+"""Three bytes make 64 at the most: what says more is no snappy."""
+SNAPPY_BLOCK_BYTES = 64 << 20
+"""Snappy has no stream: a block is inflated as a whole, and one of more bytes is refused."""
+ZSTD_MAX_WINDOW_LOG = 27
+"""Frames that want more than 128 MiB of history are refused, as every stock client refuses them."""
+_GZIP_WINDOW = 31
+_STATE_BYTES = 1 << 20
+"""About what a decompressor without a declared window takes, with the pieces that wait."""
+_XERIAL_MAGIC = b"\x82SNAPPY\0"
+_XERIAL_HEADER_BYTES = 16
+_BLOCK = Struct(">i")
+
+
+class TooLarge(KafkaError):
+    """The payload inflates to more than is allowed."""
+
+    def __init__(self, reason: str = "the batch inflates to more than is allowed") -> None:
+        super().__init__(Code.MESSAGE_TOO_LARGE, reason)
+
+
+class Allowance:
+    """How many bytes may still be inflated for someone, a request as a rule."""
+
+    __slots__ = ("left_bytes", "limit_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.left_bytes = limit_bytes
+
+    def take(self, size: int) -> None:
+        """Raises `TooLarge`."""
+        self.left_bytes -= size
+        if self.left_bytes < 0:
+            raise TooLarge
+
+
+def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes]:
+    """The inflated payload; an empty piece is only a step on the way.
+
+    Raises `TooLarge`, and CORRUPT_MESSAGE where the payload is no such thing.
+    """
+    try:
+        if compression == GZIP:
+            yield from _gzip(payload)
+        elif compression == SNAPPY:
+            yield from _snappy(payload)
+        elif compression == LZ4:
+            yield from _lz4(lz4.frame.LZ4FrameDecompressor(), payload)
+        elif compression:
+            yield from _zstd(payload)
+        else:
+            yield from _parts(payload, PIECE_BYTES)
+    except (cramjam.DecompressionError, zlib.error, zstd.ZstdError, RuntimeError, EOFError, ValueError) as error:
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"the batch cannot be inflated: {error}") from error
+
+
+def memory_bytes(payload: memoryview, compression: int) -> int:
+    """What inflating this may hold in memory: for zstd the history that its header asks for, for snappy a block."""
+    if compression == SNAPPY:
+        return min(SNAPPY_MAX_RATIO * len(payload), SNAPPY_BLOCK_BYTES) + _STATE_BYTES
+    if compression in (0, GZIP):
+        return _STATE_BYTES
+    if compression == LZ4:
+        return 9 * _STATE_BYTES
+    return min(_zstd_window_bytes(payload), 1 << ZSTD_MAX_WINDOW_LOG) + _STATE_BYTES
+
+
+def _zstd_window_bytes(payload: memoryview) -> int:
+    """The Window_Size of a frame's header (RFC 8878, 3.1.1.1.2); the whole content where the frame is one segment."""
+    if len(payload) < 6:
+        return 0
+    if payload[4] & 0x20:
+        try:
+            return zstd.get_frame_info(payload[:18]).decompressed_size or 0
+        except zstd.ZstdError:
+            return 0
+    exponent, mantissa = payload[5] >> 3, payload[5] & 7
+    return (8 + mantissa) << exponent + 7
+
+
+def _parts(payload: memoryview, size: int) -> Iterator[memoryview]:
+    for at in range(0, len(payload), size):
+        yield payload[at : at + size]
+
+
+def _gzip(payload: memoryview) -> Iterator[bytes]:
+    stream = zlib.decompressobj(wbits=_GZIP_WINDOW)
+    for part in _parts(payload, INPUT_BYTES):
+        rest: memoryview | bytes = part
+        piece = b""
+        while not stream.eof and (rest or len(piece) == PIECE_BYTES):
+            piece = stream.decompress(rest, PIECE_BYTES)
+            rest = stream.unconsumed_tail
+            yield piece
+        if stream.eof:
+            return
+    raise ValueError("the gzip stream is cut off")
+
+
+def _lz4(stream: Any, payload: memoryview) -> Iterator[bytes]:
+    for part in _parts(payload, INPUT_BYTES):
+        rest: memoryview | bytes = part
+        while True:
+            piece: bytes = stream.decompress(rest, PIECE_BYTES)
+            rest = b""
+            yield piece
+            if stream.eof:
+                return
+            if stream.needs_input:
+                break
+    raise ValueError("the stream is cut off")
+
+
+def _zstd(payload: memoryview) -> Iterator[bytes]:
+    window_log = max(10, min((_zstd_window_bytes(payload) - 1).bit_length(), ZSTD_MAX_WINDOW_LOG))
+    options = {int(zstd.DecompressionParameter.window_log_max): window_log}
+    at = 0
+    while True:
+        stream = zstd.ZstdDecompressor(options=options)
+        while not stream.eof:
+            if stream.needs_input and at >= len(payload):
+                raise ValueError("the zstd stream is cut off")
+            part = payload[at : at + INPUT_BYTES] if stream.needs_input else b""
+            at += len(part)
+            yield stream.decompress(part, PIECE_BYTES)
+        at -= len(stream.unused_data)
+        if at >= len(payload):
+            return
+
+
+def _snappy(payload: memoryview) -> Iterator[memoryview]:
+    """Raw snappy, or the blocks of xerial's stream that the Java client writes."""
+    if bytes(payload[:8]) != _XERIAL_MAGIC:
+        yield from _parts(_snappy_block(payload), PIECE_BYTES)
+        return
+    at = _XERIAL_HEADER_BYTES
+    while at < len(payload):
+        if at + _BLOCK.size > len(payload):
+            raise ValueError("a snappy block is cut off")
+        (size,) = _BLOCK.unpack_from(payload, at)
+        at += _BLOCK.size
+        if size < 0 or at + size > len(payload):
+            raise ValueError(f"a snappy block of {size} bytes")
+        block = _snappy_block(payload[at : at + size])
+        yield from _parts(block, PIECE_BYTES) if len(block) else (block,)
+        at += size
+
+
+def _snappy_block(block: memoryview) -> memoryview:
+    size, shift = 0, 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            break
+    if size > SNAPPY_MAX_RATIO * len(block):
+        raise ValueError(f"a snappy block of {len(block)} bytes that says it holds {size}")
+    if size > SNAPPY_BLOCK_BYTES:
+        raise TooLarge(f"a snappy block of {size} bytes, at most {SNAPPY_BLOCK_BYTES} are taken")
+    out = bytearray(size)
+    return memoryview(out)[: cramjam.snappy.decompress_raw_into(block, out)]

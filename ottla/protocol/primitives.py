@@ -1,0 +1,297 @@
+"""Readers and writers for the primitive types of Kafka's wire protocol.
+
+A reader takes a buffer and a position and returns the value and the next position. A length that lies is
+caught by a slice that comes up short, so nothing is ever allocated by a declared size. Generated code calls
+these; ``protocol.codec`` turns what they raise into `DecodeError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context, ContextVar
+from struct import Struct
+from typing import TypeAlias, TypeVar
+
+from ottla.protocol.errors import DecodeError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Put: TypeAlias = Callable[[bytes | bytearray | memoryview], None]
+T = TypeVar("T")
+
+NO_UUID = bytes(16)
+MAX_TAGGED_FIELDS = 128
+"""Tagged fields in one section; Kafka has no cap and can be made to work through millions (CVE-2026-111115)."""
+MAX_ELEMENTS = 250_000
+"""Elements of all arrays of one message: a hundred bytes of memory each, from as little as one byte sent (CVE-2026-111108)."""
+
+MAX_STRING_BYTES = 0x7FFF
+"""The longest string of any version, also where its length could say more: an older version must be able to tell it."""
+
+_H = Struct(">h")
+_I = Struct(">i")
+_unpack_h = _H.unpack_from
+_unpack_i = _I.unpack_from
+_pack_h = _H.pack
+_pack_i = _I.pack
+
+
+def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """Unsigned varint of at most five bytes."""
+    value = buf[pos]
+    pos += 1
+    if value < 0x80:
+        return value, pos
+    value &= 0x7F
+    shift = 7
+    while True:
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            raise DecodeError("a varint is longer than five bytes")
+    if value > 0xFFFFFFFF:
+        raise DecodeError("a varint is larger than 32 bits")
+    return value, pos
+
+
+def read_string(buf: Buffer, pos: int) -> tuple[str, int]:
+    value, pos = read_nullable_string(buf, pos)
+    if value is None:
+        raise DecodeError("null where a string must be")
+    return value, pos
+
+
+def read_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
+    (size,) = _unpack_h(buf, pos)
+    pos += 2
+    if size < 0:
+        if size != -1:
+            raise DecodeError(f"string of length {size}")
+        return None, pos
+    end = pos + size
+    return str(buf[pos:end], "utf-8"), end
+
+
+def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
+    size, pos = read_uvarint(buf, pos)
+    if size == 0:
+        raise DecodeError("null where a string must be")
+    if size > MAX_STRING_BYTES + 1:
+        raise DecodeError(f"string of length {size - 1}")
+    end = pos + size - 1
+    return str(buf[pos:end], "utf-8"), end
+
+
+def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
+    size, pos = read_uvarint(buf, pos)
+    if size == 0:
+        return None, pos
+    if size > MAX_STRING_BYTES + 1:
+        raise DecodeError(f"string of length {size - 1}")
+    end = pos + size - 1
+    return str(buf[pos:end], "utf-8"), end
+
+
+def _slice(buf: Buffer, pos: int, size: int) -> tuple[Buffer, int]:
+    end = pos + size
+    if end > len(buf):
+        raise DecodeError(f"{size} bytes declared, {len(buf) - pos} left")
+    return buf[pos:end], end
+
+
+def read_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
+    value, pos = read_nullable_bytes(buf, pos)
+    if value is None:
+        raise DecodeError("null where bytes must be")
+    return value, pos
+
+
+def read_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
+    value, pos = read_records(buf, pos)
+    return (None if value is None else bytes(value)), pos
+
+
+def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
+    value, pos = read_compact_nullable_bytes(buf, pos)
+    if value is None:
+        raise DecodeError("null where bytes must be")
+    return value, pos
+
+
+def read_compact_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
+    value, pos = read_compact_records(buf, pos)
+    return (None if value is None else bytes(value)), pos
+
+
+def read_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
+    """A view into the buffer: who keeps it past the request must copy it."""
+    (size,) = _unpack_i(buf, pos)
+    pos += 4
+    if size < 0:
+        if size != -1:
+            raise DecodeError(f"bytes of length {size}")
+        return None, pos
+    return _slice(buf, pos, size)
+
+
+def read_compact_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
+    size, pos = read_uvarint(buf, pos)
+    if size == 0:
+        return None, pos
+    return _slice(buf, pos, size - 1)
+
+
+class TooManyElements(DecodeError):
+    """A message holds more elements than its decoding was allowed."""
+
+
+class _Count:
+    """Elements of the message that is being decoded, and how many it may have."""
+
+    __slots__ = ("elements", "limit")
+
+    def __init__(self) -> None:
+        self.elements = 0
+        self.limit = MAX_ELEMENTS
+
+
+_message: ContextVar[_Count] = ContextVar("message", default=_Count())  # noqa: B039
+"""The default is the event loop's. What decodes in another thread counts in a context of its own: `count_apart`."""
+
+
+def begin_message(max_elements: int = MAX_ELEMENTS) -> None:
+    """A message begins: its elements are counted from here."""
+    count = _message.get()
+    count.elements = 0
+    count.limit = max_elements
+
+
+def message_elements() -> int:
+    """How many elements the message that was decoded last has, in all its arrays together."""
+    return _message.get().elements
+
+
+def count_apart(decode: Callable[[], T]) -> T:
+    """Run ``decode`` with a count of its own, so that it may run beside another decoding."""
+
+    def run() -> T:
+        _message.set(_Count())
+        return decode()
+
+    return Context().run(run)
+
+
+def _checked(count: int, buf: Buffer, pos: int) -> int:
+    """An element takes a byte at least, and far more once it is an object: both the bytes and the sum are bounded."""
+    if count > len(buf) - pos:
+        raise DecodeError(f"array of {count} elements in {len(buf) - pos} bytes")
+    if count <= 0:
+        return count
+    message = _message.get()
+    message.elements += count
+    if message.elements > message.limit:
+        raise TooManyElements(f"a message of more than {message.limit} elements")
+    return count
+
+
+def read_nullable_length(buf: Buffer, pos: int) -> tuple[int, int]:
+    """The element count of an array, -1 for null."""
+    (count,) = _unpack_i(buf, pos)
+    pos += 4
+    if count < -1:
+        raise DecodeError(f"array of length {count}")
+    return _checked(count, buf, pos), pos
+
+
+def read_length(buf: Buffer, pos: int) -> tuple[int, int]:
+    count, pos = read_nullable_length(buf, pos)
+    if count < 0:
+        raise DecodeError("null where an array must be")
+    return count, pos
+
+
+def read_compact_nullable_length(buf: Buffer, pos: int) -> tuple[int, int]:
+    count, pos = read_uvarint(buf, pos)
+    return _checked(count - 1, buf, pos), pos
+
+
+def read_compact_length(buf: Buffer, pos: int) -> tuple[int, int]:
+    count, pos = read_compact_nullable_length(buf, pos)
+    if count < 0:
+        raise DecodeError("null where an array must be")
+    return count, pos
+
+
+def read_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
+    count, pos = read_uvarint(buf, pos)
+    if count > MAX_TAGGED_FIELDS:
+        raise DecodeError(f"{count} tagged fields, at most {MAX_TAGGED_FIELDS} are taken")
+    return count, pos
+
+
+def read_tag(buf: Buffer, pos: int) -> tuple[int, int, int]:
+    """Tag, position of its value, position after it."""
+    tag, pos = read_uvarint(buf, pos)
+    size, pos = read_uvarint(buf, pos)
+    if size > len(buf) - pos:
+        raise DecodeError("a tagged field reaches past the end")
+    return tag, pos, pos + size
+
+
+def skip_tags(buf: Buffer, pos: int) -> int:
+    count, pos = read_tag_count(buf, pos)
+    for _ in range(count):
+        _, _, pos = read_tag(buf, pos)
+    return pos
+
+
+_ONE_BYTE = [bytes((i,)) for i in range(128)]
+
+
+def uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def string(value: str | None) -> bytes:
+    if value is None:
+        return b"\xff\xff"
+    raw = value.encode()
+    return _pack_h(len(raw)) + raw
+
+
+def compact_string(value: str | None) -> bytes:
+    if value is None:
+        return b"\0"
+    raw = value.encode()
+    return uvarint(len(raw) + 1) + raw
+
+
+def bytes_length(value: Buffer | None) -> bytes:
+    return b"\xff\xff\xff\xff" if value is None else _pack_i(len(value))
+
+
+def compact_bytes_length(value: Buffer | None) -> bytes:
+    return b"\0" if value is None else uvarint(len(value) + 1)
+
+
+def length(count: int) -> bytes:
+    return _pack_i(count)
+
+
+def put_tags(put: Put, tags: list[tuple[int, list[Buffer]]]) -> None:
+    put(uvarint(len(tags)))
+    for tag, parts in tags:
+        put(uvarint(tag))
+        put(uvarint(sum(map(len, parts))))
+        for part in parts:
+            put(part)

@@ -1,0 +1,322 @@
+"""The records of one batch, a few at a time, in bounded memory: nothing but a piece of the payload is ever held.
+
+A record larger than `LARGE_RECORD_BYTES` is walked through and a stand-in handed out instead: the same attributes, deltas and
+nulls, without the bytes. Reading ahead is C code, which a thread may run beside the event loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.inflating import PIECE_BYTES, Allowance, memory_bytes, pieces
+from ottla.protocol.primitives import Buffer, uvarint
+from ottla.protocol.records import COMPRESSION_MASK, HEADER, HEADER_BYTES, BatchHeader
+
+T = TypeVar("T")
+
+Steps = Generator[Callable[[], None] | None, None, T]
+"""As `storage.steps.Steps`."""
+
+MIN_RECORD_BYTES = 7
+"""Length, attributes, two deltas, two lengths and the number of headers, a byte each."""
+RECORDS_AT_ONCE = 2_000
+"""How many records are made into objects at a time: less than a millisecond's work."""
+LARGE_RECORD_BYTES = 4 * PIECE_BYTES
+READ_AHEAD_BYTES = 1 << 20
+READ_AHEAD_PIECES = 64
+MAX_KEY_BYTES = 1 << 20
+"""The longest key that a stand-in keeps."""
+_HEADERS_AT_ONCE = 5_000
+_MAX_VARINT_BYTES = 10
+_HEAD_BYTES = 4 * _MAX_VARINT_BYTES
+_NULL = b"\1"
+"""A length of -1."""
+
+
+def varint(buf: Buffer, at: int) -> tuple[int, int]:
+    """A zigzag varint and the position after it. Raises IndexError."""
+    byte = buf[at]
+    at += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at
+    value, shift = byte & 0x7F, 7
+    while True:
+        byte = buf[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise IndexError
+
+
+def zigzag(value: int) -> bytes:
+    return uvarint((value << 1) ^ (value >> 63))
+
+
+def malformed(reason: str) -> KafkaError:
+    return KafkaError(Code.INVALID_RECORD, f"the records are not what the batch says: {reason}")
+
+
+def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
+    """How far the whole records from ``start`` on reach, and how many they are."""
+    at, size = start, len(data)
+    for count in range(at_most):
+        try:
+            # Lengths of one and of two bytes are read here: nearly all are, and a call takes longer than all the rest.
+            value, body = data[at], at + 1
+            if value >= 0x80:
+                second = data[body]
+                if second < 0x80:
+                    value, body = value & 0x7F | second << 7, at + 2
+                else:
+                    length, body = varint(data, at)
+                    value = length << 1 if length >= 0 else 1
+        except IndexError:
+            return at, count
+        if value & 1:
+            raise malformed("a record of fewer than no bytes")
+        length = value >> 1
+        if body + length > size:
+            return at, count
+        at = body + length
+    return at, at_most
+
+
+def whole_headers(data: bytes, start: int, at_most: int) -> tuple[int, int]:
+    """How far the whole headers of a record from ``start`` on reach, and how many they are."""
+    at, size = start, len(data)
+    for count in range(at_most):
+        try:
+            key_size, value_at = varint(data, at)
+            if key_size < 0:
+                raise _keyless()
+            value_size, end = varint(data, value_at + key_size)
+        except IndexError:
+            return at, count
+        end += max(value_size, 0)
+        if end > size:
+            return at, count
+        at = end
+    return at, at_most
+
+
+def _keyless() -> KafkaError:
+    return malformed("a header without a key")
+
+
+def plain(header: BatchHeader, records: Buffer, count: int) -> bytes:
+    """``count`` records as an uncompressed batch that aiokafka's C codec reads; its length and CRC are not made right."""
+    head = HEADER.pack(
+        header.base_offset,
+        header.batch_length,
+        header.leader_epoch,
+        header.magic,
+        header.crc,
+        header.attributes & ~COMPRESSION_MASK,
+        header.last_offset_delta,
+        header.base_timestamp_ms,
+        header.max_timestamp_ms,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        count,
+    )
+    return b"".join((head, records))
+
+
+class RecordStream:
+    """``keeps_keys``: stand-ins have the key of their record, if it is no longer than `MAX_KEY_BYTES`.
+
+    Raises INVALID_RECORD for what are no records, CORRUPT_MESSAGE for what cannot be inflated, `TooLarge` beyond a limit.
+    """
+
+    __slots__ = (
+        "_allowance",
+        "_at",
+        "_base",
+        "_data",
+        "_error",
+        "_is_aside",
+        "_is_done",
+        "_keeps_keys",
+        "_pieces",
+        "_ready",
+        "large_bytes",
+        "memory_bytes",
+    )
+
+    def __init__(self, batch: Buffer, header: BatchHeader, allowance: Allowance | None = None, *, keeps_keys: bool = False) -> None:
+        payload = memoryview(batch)[HEADER_BYTES:]
+        self._is_aside = header.compression != 0
+        self._pieces = pieces(payload, header.compression)
+        self._allowance = allowance if self._is_aside else None
+        self._ready: deque[bytes | memoryview] = deque()
+        self._keeps_keys = keeps_keys
+        self.large_bytes = 0
+        """How many bytes the record has that `next_whole` stopped at, because it is large; the first of them are held."""
+        self._error: BaseException | None = None
+        self._is_done = False
+        self._data = b""
+        self._at = 0
+        self._base = 0
+        self.memory_bytes = memory_bytes(payload, header.compression) if self._is_aside else 0
+        """What reading this holds in memory at the most."""
+
+    @property
+    def inflated_bytes(self) -> int:
+        """How much of the payload was taken so far."""
+        return self._base + len(self._data)
+
+    def _read_ahead(self) -> None:
+        """Errors wait for the one who takes the pieces."""
+        size = 0
+        try:
+            for _ in range(READ_AHEAD_PIECES if self._is_aside else 1):
+                piece = next(self._pieces, None)
+                if piece is None:
+                    self._is_done = True
+                    return
+                size += len(piece)
+                self._ready.append(piece)
+                if size >= READ_AHEAD_BYTES:
+                    return
+        except KafkaError as error:
+            self._error, self._is_done = error, True
+
+    def _next_piece(self) -> Steps[bytes | memoryview | None]:
+        while not self._ready:
+            if self._error is not None:
+                raise self._error
+            if self._is_done:
+                return None
+            if self._is_aside:
+                yield self._read_ahead
+            else:
+                self._read_ahead()
+        piece = self._ready.popleft()
+        if self._allowance is not None:
+            self._allowance.take(len(piece))
+        return piece
+
+    def _more(self, wanted_bytes: int = 1) -> Steps[bool]:
+        """More behind what is held, ``wanted_bytes`` if there are as many; False where there is nothing more."""
+        parts: list[bytes | memoryview] = [self._data[self._at :]]
+        while wanted_bytes > 0 and (piece := (yield from self._next_piece())) is not None:
+            parts.append(piece)
+            wanted_bytes -= len(piece)
+        self._base += self._at
+        self._data, self._at = b"".join(parts), 0
+        return len(parts) > 1
+
+    def next_records(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
+        """Some records, one behind the other, and how many they are; none at the end. Of a large one a stand-in."""
+        records, count = yield from self.next_whole(at_most)
+        if not count and self.large_bytes:
+            return (yield from self._stand_in()), 1
+        return records, count
+
+    def next_whole(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
+        """Some whole records and how many they are; none at the end, and before a large one, which is left to `take`."""
+        self.large_bytes = 0
+        while True:
+            end, count = whole_records(self._data, self._at, at_most)
+            if count:
+                records, self._at = self._data[self._at : end], end
+                return records, count
+            size, missing_bytes = self._next_size()
+            if missing_bytes > LARGE_RECORD_BYTES:
+                while len(self._data) - self._at < _HEAD_BYTES and (yield from self._more()):
+                    pass
+                self.large_bytes = size
+                return b"", 0
+            if not (yield from self._more(missing_bytes)):
+                if self._at < len(self._data):
+                    raise malformed("the last one is cut off")
+                return b"", 0
+
+    def take(self, at_most: int) -> Steps[bytes]:
+        """What comes next, as it is: some bytes, and not more than are wanted."""
+        if self._at == len(self._data) and not (yield from self._more()):
+            raise malformed("the last one is cut off")
+        part = self._data[self._at : self._at + at_most]
+        self._at += len(part)
+        return part
+
+    def _next_size(self) -> tuple[int, int]:
+        """How many bytes the record has that comes next, and how many are not held yet; 1 where even its length is cut off."""
+        try:
+            length, body = varint(self._data, self._at)
+        except IndexError:
+            return 0, 1
+        return body + length - self._at, max(1, body + length - len(self._data))
+
+    def _varint(self) -> Steps[int]:
+        while len(self._data) - self._at < _MAX_VARINT_BYTES and (yield from self._more()):
+            pass
+        try:
+            value, self._at = varint(self._data, self._at)
+        except IndexError:
+            raise malformed("a number is cut off") from None
+        return value
+
+    def _skip(self, size: int) -> Steps[None]:
+        left = max(size, 0)
+        while left:
+            here = min(left, len(self._data) - self._at)
+            self._at += here
+            left -= here
+            if left and not (yield from self._more()):
+                raise malformed("a field is cut off")
+
+    def _stand_in(self) -> Steps[bytes]:
+        """Walk through one large record, and give a small one that says the same of itself."""
+        length = yield from self._varint()
+        end = self._base + self._at + length
+        attributes = self._data[self._at]
+        self._at += 1
+        timestamp_delta = yield from self._varint()
+        offset_delta = yield from self._varint()
+        key = yield from self._key()
+        value_size = yield from self._varint()
+        yield from self._skip(value_size)
+        headers = yield from self._varint()
+        if headers < 0:
+            raise malformed(f"{headers} headers")
+        while headers and self._base + self._at < end:
+            self._at, walked = whole_headers(self._data, self._at, min(headers, _HEADERS_AT_ONCE))
+            headers -= walked
+            if headers and walked < _HEADERS_AT_ONCE:
+                # The next one is not held as a whole.
+                yield from self._skip_header()
+                headers -= 1
+            yield None
+        if headers or self._base + self._at != end:
+            raise malformed(f"a record of {length} bytes whose fields have another length")
+        body = bytes((attributes,)) + zigzag(timestamp_delta) + zigzag(offset_delta)
+        body += _NULL if key is None else zigzag(len(key)) + key
+        body += (_NULL if value_size < 0 else b"\0") + b"\0"
+        return zigzag(len(body)) + body
+
+    def _skip_header(self) -> Steps[None]:
+        key_size = yield from self._varint()
+        if key_size < 0:
+            raise _keyless()
+        yield from self._skip(key_size)
+        yield from self._skip((yield from self._varint()))
+
+    def _key(self) -> Steps[bytes | None]:
+        size = yield from self._varint()
+        if not self._keeps_keys or size <= 0:
+            yield from self._skip(size)
+            return b"" if size >= 0 else None
+        if size > MAX_KEY_BYTES:
+            raise malformed(f"a key of {size} bytes")
+        key = b""
+        while len(key) < size:
+            key += yield from self.take(size - len(key))
+        return key

@@ -1,0 +1,254 @@
+"""A client's records, looked at one by one before they are stored (LogValidator): what consumers could not read is refused.
+
+Small batches are checked at once, by aiokafka's C codec. Others are checked a few records at a time, inflated piece by piece:
+memory is bounded whatever a header declares, and nothing is stored unseen.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cramjam
+import msgspec
+from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
+
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.inflating import SNAPPY_MAX_RATIO, Allowance, TooLarge, pieces
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.record_stream import MIN_RECORD_BYTES, RecordStream, Steps, malformed, plain
+from ottla.protocol.records import HEADER_BYTES, LZ4, NO_TIMESTAMP, SNAPPY, TIMESTAMP_TYPE_BIT, ZSTD, BatchHeader
+
+SMALL_RECORDS = 5_000
+SMALL_BYTES = 1 << 18
+"""At most so many records and bytes, compressed or not, are checked in one stretch: a millisecond or two as a rule, and ten where
+they are all headers, which take two bytes and most of the time."""
+BLAMED_AT_ONCE = 2_000
+"""A batch of more records with a fault in some is looked at again in steps: to say what is wrong with each takes longer."""
+MAX_RECORD_ERRORS = 10_000
+"""Records of one batch that are named in an answer; the others count among those refused for their sake."""
+_SHOWN_ERRORS = 3
+
+_scratch = bytearray()
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What a topic asks of records. Timestamps are held against [earliest, latest] unless the broker stamps them."""
+
+    partition: str
+    keys_wanted: bool
+    is_append_time: bool
+    earliest_ms: int
+    latest_ms: int
+
+
+class RecordError(NamedTuple):
+    """Why a record was refused (KIP-467). ``batch_index`` is its place in the batch."""
+
+    batch_index: int
+    message: str
+
+
+class RecordsRefused(KafkaError):
+    """Some records of a batch are to blame: INVALID_TIMESTAMP where one of them has a bad timestamp, else INVALID_RECORD."""
+
+    def __init__(self, errors: list[RecordError], count: int, *, is_timestamp: bool) -> None:
+        self.errors = errors
+        if is_timestamp:
+            super().__init__(Code.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp")
+            return
+        shown = ", ".join(f"RecordError(batchIndex={e.batch_index}, message='{e.message}')" for e in errors[:_SHOWN_ERRORS])
+        super().__init__(
+            Code.INVALID_RECORD,
+            f"One or more records have been rejected due to {count} record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]",
+        )
+
+
+def _timestamps(plain_batch: bytes, first_offset: int, *, keys_wanted: bool) -> list[int]:
+    """The timestamps of the records that are in their place, and have a key if one is wanted. Raises INVALID_RECORD.
+
+    Record after record is forgotten at once, which is faster than to keep them, and takes no memory.
+    """
+    try:
+        records = enumerate(DefaultRecordBatch(plain_batch), first_offset)
+        if keys_wanted:
+            return [record.timestamp for offset, record in records if record.offset == offset and record.key is not None]
+        return [record.timestamp for offset, record in records if record.offset == offset]
+    except Exception as error:  # the C codec raises many kinds
+        raise malformed(str(error)) from error
+
+
+class _Check:
+    """Looks at the records of one batch, some at a time."""
+
+    __slots__ = ("_errors", "_failed", "_header", "_is_timestamp", "_rules", "checked", "max_timestamp_ms")
+
+    def __init__(self, header: BatchHeader, rules: Rules) -> None:
+        self._header = header
+        self._rules = rules
+        self._errors: list[RecordError] = []
+        self._failed = 0
+        self._is_timestamp = False
+        self.checked = 0
+        self.max_timestamp_ms = NO_TIMESTAMP
+
+    def look(self, plain_batch: bytes, count: int) -> None:
+        """Raises INVALID_RECORD where they do not follow one another."""
+        highest = _sound(plain_batch, self._header, self._rules, self.checked, count)
+        if highest is None:
+            highest = self._blame(list(DefaultRecordBatch(plain_batch)))
+        self.max_timestamp_ms = max(self.max_timestamp_ms, highest)
+        self.checked += count
+
+    def _blame(self, records: list[DefaultRecord]) -> int:
+        first = self._header.base_offset + self.checked
+        if [record.offset for record in records] != list(range(first, first + len(records))):
+            raise malformed("offsets are not in order")
+        for index, record in enumerate(records, self.checked):
+            message = self._key_error(record)
+            if message is None:
+                message = self._timestamp_error(record)
+                self._is_timestamp |= message is not None
+            if message is not None:
+                self._failed += 1
+                if self._failed <= MAX_RECORD_ERRORS:
+                    self._errors.append(RecordError(index, message))
+        highest: int = max(record.timestamp for record in records)
+        return highest
+
+    def _key_error(self, record: DefaultRecord) -> str | None:
+        if self._rules.keys_wanted and record.key is None:
+            return f"Compacted topic cannot accept message without key in topic partition {self._rules.partition}"
+        return None
+
+    def _timestamp_error(self, record: DefaultRecord) -> str | None:
+        rules, stamp = self._rules, record.timestamp
+        if not rules.is_append_time and stamp != NO_TIMESTAMP:
+            if rules.earliest_ms <= stamp <= rules.latest_ms:
+                return None
+            return (
+                f"Timestamp {stamp} of message with offset {record.offset} is out of range. "
+                f"The timestamp should be within [{rules.earliest_ms}, {rules.latest_ms}]"
+            )
+        if self._header.attributes & TIMESTAMP_TYPE_BIT:
+            return (
+                f"Invalid timestamp type in message at offset {record.offset} with timestamp {stamp}. "
+                "Producer should not set timestamp type to LogAppendTime."
+            )
+        return None
+
+    def end(self) -> int:
+        """The largest timestamp of all records. Raises `RecordsRefused`, and INVALID_RECORD for records too few."""
+        if self.checked != self._header.record_count:
+            raise malformed(f"{self.checked} records in a batch of {self._header.record_count}")
+        if self._failed:
+            raise RecordsRefused(self._errors, self._failed, is_timestamp=self._is_timestamp)
+        return self.max_timestamp_ms
+
+
+def _sound(plain_batch: bytes, header: BatchHeader, rules: Rules, first: int, count: int) -> int | None:
+    """The largest timestamp of records without a fault, None where one of them has some. Raises INVALID_RECORD."""
+    stamps = _timestamps(plain_batch, header.base_offset + first, keys_wanted=rules.keys_wanted)
+    if len(stamps) != count or header.attributes & TIMESTAMP_TYPE_BIT:
+        return None
+    highest = max(stamps)
+    if rules.is_append_time or (highest <= rules.latest_ms and min(stamps) >= rules.earliest_ms):
+        return highest
+    return None
+
+
+def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: Allowance) -> int | None:
+    """Check a batch at once: every record must be there, whole, at its offset, with a key and a timestamp that are allowed.
+
+    The largest timestamp of the records; None for a batch that is to be checked by `check_in_steps`. Raises INVALID_RECORD
+    for records that are not what the header says, CORRUPT_MESSAGE for a payload that cannot be inflated, and
+    `RecordsRefused`.
+    """
+    count, left_bytes = header.record_count, allowance.left_bytes
+    _check_count(batch, header, allowance)
+    if count > SMALL_RECORDS or len(batch) > SMALL_BYTES:
+        return None
+    if header.compression:
+        payload = _small(memoryview(batch)[HEADER_BYTES:], header.compression)
+        if payload is None:
+            return None
+        try:
+            allowance.take(len(payload))
+        except TooLarge:
+            raise _too_large(allowance) from None
+        plain_batch = plain(header, payload, count)
+    else:
+        plain_batch = bytes(batch)
+    highest = _sound(plain_batch, header, rules, 0, count)
+    if highest is not None:
+        return highest
+    if count > BLAMED_AT_ONCE:
+        allowance.left_bytes = left_bytes
+        return None
+    check = _Check(header, rules)
+    check.look(plain_batch, count)
+    return check.end()
+
+
+def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: Allowance, stream: RecordStream) -> Steps[int]:
+    """`check_records` for a batch of any size, which must not change meanwhile. Raises MESSAGE_TOO_LARGE besides."""
+    _check_count(batch, header, allowance)
+    check = _Check(header, rules)
+    records_left, left_bytes = SMALL_RECORDS, SMALL_BYTES
+    try:
+        while True:
+            records, count = yield from stream.next_records()
+            if not count:
+                break
+            if check.checked + count > header.record_count:
+                raise malformed(f"more than {header.record_count} records")
+            records_left, left_bytes = records_left - count, left_bytes - len(records)
+            if records_left < 0 or left_bytes < 0:
+                records_left, left_bytes = SMALL_RECORDS - count, SMALL_BYTES - len(records)
+                yield None
+            check.look(plain(header, records, count), count)
+    except TooLarge:
+        if allowance.left_bytes >= 0:
+            raise
+        raise _too_large(allowance) from None
+    return check.end()
+
+
+def _too_large(allowance: Allowance) -> KafkaError:
+    return KafkaError(
+        Code.MESSAGE_TOO_LARGE,
+        f"the batch inflates to more than is left of {allowance.limit_bytes} bytes (ottla.request.inflated.max.bytes)",
+    )
+
+
+def _check_count(batch: Buffer, header: BatchHeader, allowance: Allowance) -> None:
+    """A record takes some bytes: more than there can be are refused before anything is decoded."""
+    least = header.record_count * MIN_RECORD_BYTES
+    size = len(batch) - HEADER_BYTES
+    if not header.compression and least > size:
+        raise malformed(f"{header.record_count} records in {size} bytes")
+    if header.compression and least > allowance.left_bytes:
+        raise _too_large(allowance)
+
+
+def _small(payload: memoryview, compression: int) -> Buffer | None:
+    """The payload, inflated at once; None where it is larger than `SMALL_BYTES`."""
+    global _scratch  # noqa: PLW0603
+    if not _scratch:
+        _scratch = bytearray(SMALL_BYTES)
+    if compression == SNAPPY and len(payload) * SNAPPY_MAX_RATIO > SMALL_BYTES:
+        return None
+    if compression in (LZ4, ZSTD):
+        module = cramjam.lz4 if compression == LZ4 else cramjam.zstd
+        try:
+            written = module.decompress_into(payload, _scratch)
+            return memoryview(_scratch)[:written]
+        except (cramjam.DecompressionError, ValueError):
+            # Too large, or no such thing: piece by piece tells.
+            return None
+    found = bytearray()
+    for piece in pieces(payload, compression):
+        found += piece
+        if len(found) > SMALL_BYTES:
+            return None
+    return found

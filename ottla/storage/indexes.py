@@ -1,0 +1,175 @@
+"""Offset and time index of a segment (org.apache.kafka.storage.internals.log.OffsetIndex and TimeIndex).
+
+Entries are kept in memory and written behind: an index can always be made again from its log, which is what an
+unclean start does. Files hold Kafka's big-endian entries and no preallocated tail.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from struct import Struct
+
+from ottla.storage.filesystem import File, Filesystem
+
+_OFFSET_ENTRY = Struct(">ii")
+_TIME_ENTRY = Struct(">qi")
+
+
+class OffsetIndex:
+    """Relative offset -> file position, one entry about every ``index.interval.bytes``."""
+
+    __slots__ = ("_base", "_file", "_fs", "_offsets", "_positions", "_written")
+
+    def __init__(self, fs: Filesystem, path: str, base_offset: int) -> None:
+        self._fs = fs
+        self._file: File = fs.open(path)
+        self._base = base_offset
+        self._offsets = array("i")
+        self._positions = array("i")
+        self._written = 0
+
+    def load(self) -> bool:
+        """Take over the file; False when it is not an index of this segment and must be made again."""
+        size = self._file.size
+        if size % _OFFSET_ENTRY.size:
+            return False
+        both = array("i")
+        if size:
+            both.frombytes(self._file.read(size, 0))
+        if sys.byteorder == "little":
+            both.byteswap()
+        self._offsets, self._positions = both[0::2], both[1::2]
+        self._written = len(self._offsets)
+        return all(a < b for a, b in zip(self._offsets, self._offsets[1:], strict=False)) and min(self._offsets, default=0) >= 0
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def stored(self) -> int:
+        """Entries that the file has."""
+        return self._file.size // _OFFSET_ENTRY.size
+
+    def is_within(self, size_bytes: int) -> bool:
+        """Whether the entries lead into a log of that size, one behind the other."""
+        positions = self._positions
+        if not positions:
+            return True
+        ascending = all(a < b for a, b in pairwise(positions))
+        return ascending and positions[0] >= 0 and positions[-1] < size_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._offsets) * _OFFSET_ENTRY.size
+
+    @property
+    def file(self) -> File:
+        return self._file
+
+    def append(self, offset: int, position: int) -> None:
+        self._offsets.append(offset - self._base)
+        self._positions.append(position)
+
+    def lookup(self, offset: int) -> int:
+        """File position of the last entry at or below ``offset``, 0 without one."""
+        at = bisect_right(self._offsets, offset - self._base) - 1
+        return self._positions[at] if at >= 0 else 0
+
+    def offset_at_or_after(self, position: int) -> int | None:
+        """Offset of the first entry that lies at or after a file position (fetchUpperBoundOffset)."""
+        at = bisect_left(self._positions, position)
+        return self._base + self._offsets[at] if at < len(self._positions) else None
+
+    def position_before(self, position: int) -> int:
+        """The last entry's file position that is not behind ``position``, 0 without one."""
+        at = bisect_right(self._positions, position) - 1
+        return self._positions[at] if at >= 0 else 0
+
+    def clear(self) -> None:
+        """Forget all entries. The file goes: Apache Kafka, and who reads the files of a broker at work, take it for sound."""
+        self._offsets, self._positions, self._written = array("i"), array("i"), 0
+        self._file.close()
+        self._fs.unlink(self._file.path)
+        self._file = self._fs.open(self._file.path)
+
+    def flush(self) -> None:
+        """Write what is not in the file yet; an empty index is an empty file, never none."""
+        if not self._offsets:
+            self._file.append(b"")
+        if self._written < len(self._offsets):
+            new = zip(self._offsets[self._written :], self._positions[self._written :], strict=True)
+            self._file.append(b"".join(_OFFSET_ENTRY.pack(o, p) for o, p in new))
+            self._written = len(self._offsets)
+
+
+class TimeIndex:
+    """Largest timestamp so far -> relative offset; both only grow."""
+
+    __slots__ = ("_base", "_file", "_offsets", "_timestamps", "_written")
+
+    def __init__(self, fs: Filesystem, path: str, base_offset: int) -> None:
+        self._file: File = fs.open(path)
+        self._base = base_offset
+        self._timestamps = array("q")
+        self._offsets = array("i")
+        self._written = 0
+
+    def load(self) -> bool:
+        size = self._file.size
+        if size % _TIME_ENTRY.size:
+            return False
+        entries = list(_TIME_ENTRY.iter_unpack(self._file.read(size, 0))) if size else []
+        self._timestamps = array("q", (e[0] for e in entries))
+        self._offsets = array("i", (e[1] for e in entries))
+        self._written = len(entries)
+        return all(a < b for a, b in zip(self._timestamps, self._timestamps[1:], strict=False))
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def stored(self) -> int:
+        """Entries that the file has."""
+        return self._file.size // _TIME_ENTRY.size
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._offsets) * _TIME_ENTRY.size
+
+    @property
+    def file(self) -> File:
+        return self._file
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """Timestamp and offset of the newest entry, (-1, base offset) without one."""
+        if not self._timestamps:
+            return -1, self._base
+        return self._timestamps[-1], self._base + self._offsets[-1]
+
+    def maybe_append(self, timestamp_ms: int, offset: int) -> None:
+        """Add an entry unless its timestamp is not larger than the last one's."""
+        if not self._timestamps or timestamp_ms > self._timestamps[-1]:
+            self._timestamps.append(timestamp_ms)
+            self._offsets.append(offset - self._base)
+
+    def lookup(self, timestamp_ms: int) -> int:
+        """Offset from which on a record at or after ``timestamp_ms`` must be looked for."""
+        at = bisect_right(self._timestamps, timestamp_ms) - 1
+        if at >= 0 and self._timestamps[at] == timestamp_ms:
+            at -= 1
+        return self._base + self._offsets[at] if at >= 0 else self._base
+
+    def clear(self) -> None:
+        self._timestamps, self._offsets, self._written = array("q"), array("i"), 0
+        if self._file.size:
+            self._file.truncate(0)
+
+    def flush(self) -> None:
+        if self._written < len(self._offsets):
+            new = zip(self._timestamps[self._written :], self._offsets[self._written :], strict=True)
+            self._file.append(b"".join(_TIME_ENTRY.pack(t, o) for t, o in new))
+            self._written = len(self._offsets)

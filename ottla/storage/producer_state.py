@@ -1,0 +1,321 @@
+"""What a partition knows of its producers: duplicates, sequences, epochs, open transactions.
+
+ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka in one: ``check_*`` only looks, ``apply_*``
+only changes, and nothing runs between the two.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from struct import Struct
+
+import msgspec
+
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, EndTxnMarker
+from ottla.storage.steps import Steps
+
+DUPLICATE_WINDOW_BATCHES = 5
+MAX_UNVERIFIED = 200
+"""Producers of a partition whose batches verification has refused, and of whom that is remembered: clients may name any id."""
+TV2 = 2
+
+
+class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
+    """One of the last batches of a producer, as far as a retry must be recognised."""
+
+    last_sequence: int
+    offset_delta: int
+    last_offset: int
+    timestamp_ms: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        first = self.last_sequence - self.offset_delta
+        return first if first >= 0 else first + 0x7FFFFFFF + 1
+
+
+NO_BATCH = BatchMetadata(NO_SEQUENCE, 0, -1, -1)
+_SEEN = Struct("<qi")
+"""When the producer was last heard of, and the coordinator epoch of its last marker."""
+_BATCH = Struct("<iiqq")
+_TIME = Struct("<q")
+_FULL_BYTES = _SEEN.size + DUPLICATE_WINDOW_BATCHES * _BATCH.size
+_UNSEEN = _SEEN.pack(-1, -1)
+
+
+class ProducerEntry(msgspec.Struct, gc=False):
+    """One producer id. ``txn_first_offset`` is -1 outside a transaction.
+
+    ``packed`` is the rest, the last five batches in it: as objects a million producers would take three times the memory.
+    """
+
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    txn_first_offset: int = -1
+    packed: bytes = _UNSEEN
+
+    def forget_batches(self, last_timestamp_ms: int = -1, coordinator_epoch: int = -1) -> None:
+        self.packed = _SEEN.pack(last_timestamp_ms, coordinator_epoch)
+
+    def seen(self, last_timestamp_ms: int, coordinator_epoch: int) -> None:
+        self.packed = _SEEN.pack(last_timestamp_ms, coordinator_epoch) + self.packed[_SEEN.size :]
+
+    def add(self, last_sequence: int, offset_delta: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:
+        known = self.packed
+        first = _SEEN.size if len(known) < _FULL_BYTES else _SEEN.size + _BATCH.size
+        batch = _BATCH.pack(last_sequence, offset_delta, last_offset, timestamp_ms)
+        self.packed = _TIME.pack(seen_ms) + known[_TIME.size : _SEEN.size] + known[first:] + batch
+
+    @property
+    def last_timestamp_ms(self) -> int:
+        found: int = _SEEN.unpack_from(self.packed)[0]
+        return found
+
+    @property
+    def coordinator_epoch(self) -> int:
+        found: int = _SEEN.unpack_from(self.packed)[1]
+        return found
+
+    @property
+    def batches(self) -> list[BatchMetadata]:
+        """The last five batches, oldest first."""
+        return [BatchMetadata(*fields) for fields in _BATCH.iter_unpack(memoryview(self.packed)[_SEEN.size :])]
+
+    @property
+    def last_batch(self) -> BatchMetadata | None:
+        if len(self.packed) == _SEEN.size:
+            return None
+        return BatchMetadata(*_BATCH.unpack_from(self.packed, len(self.packed) - _BATCH.size))
+
+    @property
+    def last_sequence(self) -> int:
+        packed = self.packed
+        if len(packed) == _SEEN.size:
+            return NO_SEQUENCE
+        found: int = _BATCH.unpack_from(packed, len(packed) - _BATCH.size)[0]
+        return found
+
+    @property
+    def last_offset(self) -> int:
+        batch = self.last_batch
+        return -1 if batch is None else batch.last_offset
+
+
+class CompletedTxn(msgspec.Struct, gc=False, frozen=True):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class Unverified(msgspec.Struct, gc=False, frozen=True):
+    """The lowest sequence of an epoch that verification has refused (VerificationStateEntry)."""
+
+    epoch: int
+    sequence: int
+    since_ms: int
+
+
+class ProducerState:
+    """All producers of one partition. ``open_txns`` is ordered by first offset, for offsets only grow."""
+
+    __slots__ = ("_rounds", "_unverified", "entries", "open_txns")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        # Each id once, in the order in which expiry looks at them: so it may stop and go on while ids come and go.
+        self._rounds: deque[int] = deque()
+        self.open_txns: dict[int, int] = {}
+        # In the order in which they were refused first.
+        self._unverified: dict[int, Unverified] = {}
+
+    def replace(self, entries: Iterable[ProducerEntry]) -> None:
+        """Become the state that a snapshot holds."""
+        self.entries = {e.producer_id: e for e in entries}
+        self._rounds = deque(self.entries)
+        ongoing = sorted((e for e in self.entries.values() if e.txn_first_offset >= 0), key=lambda e: e.txn_first_offset)
+        self.open_txns = {e.producer_id: e.txn_first_offset for e in ongoing}
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything that may expire."""
+        return bool(self.entries or self._unverified)
+
+    def _entry(self, producer_id: int) -> ProducerEntry:
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
+            self._rounds.append(producer_id)
+        return entry
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the oldest open transaction."""
+        for offset in self.open_txns.values():
+            return offset
+        return None
+
+    # data
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The stored batch that ``header`` is a retry of."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.epoch != header.producer_epoch:
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        if first == entry.last_sequence + 1:
+            return None
+        for batch in entry.batches:
+            if batch.last_sequence == last and batch.first_sequence == first:
+                return batch
+        return None
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        """Raises INVALID_PRODUCER_EPOCH for a batch of a fenced producer."""
+        entry = self.entries.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.epoch:
+            raise KafkaError(
+                Code.INVALID_PRODUCER_EPOCH,
+                f"epoch {header.producer_epoch} of producer {header.producer_id}, last seen {entry.epoch}",
+            )
+
+    def check_data(self, header: BatchHeader, *, implicit_add: bool) -> None:
+        """Raise what a client must see when its batch may not be appended.
+
+        ``implicit_add``: the batch came by transaction version 2, whose producers always begin at sequence 0.
+        """
+        self.check_epoch(header)
+        entry = self.entries.get(header.producer_id)
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        refused = self._unverified.get(header.producer_id)
+        if refused is not None and refused.epoch == epoch and sequence > refused.sequence:
+            raise _out_of_order(header, refused.sequence)
+        if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
+            if sequence != 0 and implicit_add and header.is_transactional:
+                raise _out_of_order(header, NO_SEQUENCE)
+            return
+        if epoch > entry.epoch:
+            if sequence != 0:
+                raise _out_of_order(header, entry.last_sequence)
+        elif not _in_sequence(entry.last_sequence, sequence):
+            raise _out_of_order(header, entry.last_sequence)
+        if entry.txn_first_offset >= 0 and not header.is_transactional:
+            raise KafkaError(
+                Code.INVALID_TXN_STATE, f"producer {header.producer_id} has an open transaction and sent a batch outside it"
+            )
+
+    def note_unverified(self, header: BatchHeader, now_ms: int) -> None:
+        """A batch was refused before it came here: it will come again, and must not be overtaken (KAFKA-14359)."""
+        known = self._unverified.get(header.producer_id)
+        if known is None or header.producer_epoch > known.epoch or header.base_sequence < known.sequence:
+            self._unverified[header.producer_id] = Unverified(header.producer_epoch, header.base_sequence, now_ms)
+        if len(self._unverified) > MAX_UNVERIFIED:
+            del self._unverified[next(iter(self._unverified))]
+
+    def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:
+        """``timestamp_ms`` is the batch's own; ``seen_ms``, when it came, is what the producer's age counts from.
+
+        Kafka counts from the batch's timestamp, and forgets a producer that writes of long ago while it writes (IDM-22).
+        """
+        producer_id = header.producer_id
+        entry = self._entry(producer_id)
+        if entry.epoch != header.producer_epoch:
+            entry.epoch = header.producer_epoch
+            entry.forget_batches(coordinator_epoch=entry.coordinator_epoch)
+        entry.add(header.last_sequence, last_offset - first_offset, last_offset, timestamp_ms, seen_ms)
+        if self._unverified:
+            self._unverified.pop(producer_id, None)
+        if header.is_transactional and entry.txn_first_offset < 0:
+            entry.txn_first_offset = first_offset
+            self.open_txns[producer_id] = first_offset
+
+    # markers
+
+    def check_marker(self, marker: EndTxnMarker, transaction_version: int) -> None:
+        """ProducerAppendInfo.checkProducerEpoch and checkCoordinatorEpoch for a marker of this transaction version."""
+        entry = self.entries.get(marker.producer_id)
+        if entry is None:
+            return
+        stale = marker.producer_epoch < entry.epoch
+        if transaction_version >= TV2 and entry.txn_first_offset >= 0:
+            # KIP-1228: a TV2 marker carries a bumped epoch; an equal one is only a repeat when nothing is open.
+            stale = marker.producer_epoch <= entry.epoch
+        if stale:
+            raise KafkaError(
+                Code.INVALID_PRODUCER_EPOCH,
+                f"marker epoch {marker.producer_epoch} of producer {marker.producer_id}, last seen {entry.epoch}",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                Code.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {marker.coordinator_epoch}, last seen {entry.coordinator_epoch}",
+            )
+
+    def completed_by(self, marker: EndTxnMarker, offset: int) -> CompletedTxn | None:
+        """The transaction that a marker at ``offset`` would end; None for a marker without data before it."""
+        first = self.open_txns.get(marker.producer_id)
+        return None if first is None else CompletedTxn(marker.producer_id, first, offset, not marker.commit)
+
+    def last_stable_offset_after(self, completed: CompletedTxn) -> int:
+        """The LSO once ``completed`` is decided (ProducerStateManager.lastStableOffset)."""
+        for producer_id, offset in self.open_txns.items():
+            if producer_id != completed.producer_id:
+                return offset
+        return completed.last_offset + 1
+
+    def apply_marker(self, marker: EndTxnMarker, timestamp_ms: int) -> None:
+        entry = self._entry(marker.producer_id)
+        if entry.epoch != marker.producer_epoch:
+            entry.epoch = marker.producer_epoch
+            entry.forget_batches()
+        self._unverified.pop(marker.producer_id, None)
+        entry.txn_first_offset = -1
+        entry.seen(timestamp_ms, marker.coordinator_epoch)
+        self.open_txns.pop(marker.producer_id, None)
+
+    # housekeeping
+
+    def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
+        """Forget idle producers without an open transaction, ``at_once`` looked at between two steps."""
+        limit_ms = now_ms - expiration_ms
+        entries, rounds = self.entries, self._rounds
+        left = len(rounds)
+        while left > 0:
+            for _ in range(min(at_once, left, len(rounds))):
+                producer_id = rounds.popleft()
+                entry = entries[producer_id]
+                if entry.txn_first_offset < 0 and entry.last_timestamp_ms <= limit_ms:
+                    del entries[producer_id]
+                else:
+                    rounds.append(producer_id)
+            left -= at_once
+            yield None
+        self._unverified = {p: u for p, u in self._unverified.items() if u.since_ms > limit_ms}
+
+    def has_late_transaction(self, now_ms: int, limit_ms: int) -> bool:
+        """Whether a transaction has been without news for longer than ``limit_ms`` (ProducerStateManager.hasLateTransaction)."""
+        return any(now_ms - self.entries[p].last_timestamp_ms > limit_ms for p in self.open_txns)
+
+    def drop_open_before(self, log_start_offset: int) -> None:
+        """The log now starts later: transactions that began before begin at its start (STO-24)."""
+        for producer_id, first in list(self.open_txns.items()):
+            if first < log_start_offset:
+                self.open_txns[producer_id] = log_start_offset
+                self.entries[producer_id].txn_first_offset = log_start_offset
+
+
+def _in_sequence(last: int, following: int) -> bool:
+    return following == last + 1 or (following == 0 and last == 0x7FFFFFFF)
+
+
+def _out_of_order(header: BatchHeader, last_sequence: int) -> KafkaError:
+    return KafkaError(
+        Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {header.producer_id} epoch {header.producer_epoch}: sequence {header.base_sequence} after {last_sequence}",
+    )

@@ -1,0 +1,235 @@
+"""Reads of a log: slices for Fetch with the aborted list, and look-ups by timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.record_stream import RecordStream, plain
+from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, Record, read_records
+from ottla.storage.log import Log
+from ottla.storage.segment import LOOKUP_BYTES, Segment
+from ottla.storage.steps import Pace, Steps, run
+from ottla.storage.txn_index import AbortedTxn
+
+MAX_RECORD_BYTES = 64 << 20
+"""The largest record that is read as a whole."""
+SMALL_BYTES = 1 << 20
+"""Batches up to this size, not compressed, are read at once."""
+BATCH_WORK = 2
+WORK_BYTES_SHIFT = 14
+"""What a batch costs in `Pace`'s units to be passed over: a fixed part, and one unit for each 16 KiB."""
+
+
+class Slice(msgspec.Struct, gc=False):
+    """Whole batches from the one that holds the fetch offset; ``aborted`` is None for read_uncommitted."""
+
+    data: Buffer
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[AbortedTxn] | None = None
+
+
+EMPTY = b""
+
+
+def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool = True) -> Slice:
+    """Batches from ``fetch_offset`` up to the high watermark or, ``committed``, the last stable offset.
+
+    The bound is taken once, for data and aborted list alike (KAFKA-9807). Raises OFFSET_OUT_OF_RANGE.
+    """
+    lso = log.last_stable_offset
+    if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {fetch_offset} outside [{log.log_start_offset}, {log.log_end_offset}]")
+    bound = lso if committed else log.high_watermark
+    found = Slice(EMPTY, log.high_watermark, lso, log.log_start_offset, [] if committed else None)
+    if fetch_offset >= bound:
+        return found
+    at = log.segment_at(fetch_offset)
+    while at < len(log.segments):
+        segment = log.segments[at]
+        start = segment.position_of(fetch_offset)
+        if start is not None:
+            position, header = start
+            if header.base_offset >= bound:
+                break
+            end = _end_position(log, at, bound)
+            size = min(max_bytes, end - position)
+            if size < header.size_bytes:
+                if not min_one_batch:
+                    break
+                size = header.size_bytes
+            found.data = segment.log.read(size, position)
+            if committed:
+                found.aborted = _aborted(log, at, fetch_offset, position + size, bound)
+            break
+        at += 1
+    return found
+
+
+def _end_position(log: Log, at: int, bound: int) -> int:
+    """Where in segment ``at`` the first batch at or above ``bound`` begins."""
+    segment = log.segments[at]
+    if bound >= log.log_end_offset or (at + 1 < len(log.segments) and log.segments[at + 1].base_offset <= bound):
+        return segment.size_bytes
+    found = segment.position_of(bound)
+    return found[0] if found is not None else segment.size_bytes
+
+
+def _aborted(log: Log, at: int, fetch_offset: int, end_position: int, bound: int) -> list[AbortedTxn]:
+    upper = log.segments[at].offset_index.offset_at_or_after(end_position)
+    if upper is None:
+        upper = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.log_end_offset
+    upper = min(upper, bound)
+    return log.aborted_from(at, fetch_offset, upper)
+
+
+class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int
+
+
+def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[TimestampedOffset | None]:
+    """The first record at or after a timestamp and below ``bound``; large batches are inflated piece by piece.
+
+    Raises CORRUPT_MESSAGE for a batch that cannot be read, UNKNOWN_TOPIC_OR_PARTITION for a log that is deleted meanwhile.
+    """
+    pace, reached = Pace(), log.log_start_offset
+    while reached < bound and log.segments:
+        # By offset, not by index: retention and compaction change the list between two steps.
+        at = log.segment_at(reached)
+        segment = log.segments[at]
+        following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else bound
+        if segment.max_timestamp_ms < timestamp_ms:
+            reached = following
+        else:
+            answer = yield from _first_in(log, segment, timestamp_ms, range(reached, bound), pace)
+            if answer is None:
+                reached = following
+            elif isinstance(answer, TimestampedOffset):
+                return answer
+            else:
+                reached = answer
+        if pace.is_over(1):
+            yield None
+            _check_there(log)
+    return None
+
+
+def _first_in(log: Log, segment: Segment, timestamp_ms: int, offsets: range, pace: Pace) -> Steps[TimestampedOffset | int | None]:
+    """The first record of a segment at or after a timestamp; None where it has none.
+
+    Where the segment was deleted or replaced meanwhile: the offset up to which it has none.
+    """
+    reached = offsets.start
+    position = segment.offset_index.lookup(max(segment.time_index.lookup(timestamp_ms), reached))
+    for _, header, raw in segment.scan(position, chunk=LOOKUP_BYTES):
+        if header.base_offset >= offsets.stop:
+            return None
+        has_paused = False
+        if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= max(reached, log.log_start_offset):
+            answer = yield from _first_at(log, raw, header, timestamp_ms, offsets.stop, pace)
+            if answer is not None:
+                return answer
+            has_paused = True
+        reached = max(reached, header.next_offset)
+        if pace.is_over(BATCH_WORK + (len(raw) >> WORK_BYTES_SHIFT)):
+            yield None
+            has_paused = True
+        if has_paused and not _stands(log, segment):
+            return reached
+    return None
+
+
+def _check_there(log: Log) -> None:
+    """Raises UNKNOWN_TOPIC_OR_PARTITION where the topic was deleted between two steps, and KAFKA_STORAGE_ERROR."""
+    if log.is_deleted:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    log.check_online()
+
+
+def _stands(log: Log, segment: Segment) -> bool:
+    """Whether a segment is still the log's, so that its files may be read. Raises as `_check_there` does."""
+    _check_there(log)
+    return bool(log.segments) and log.segments[log.segment_at(segment.base_offset)] is segment
+
+
+def _first_at(
+    log: Log, batch: Buffer, header: BatchHeader, timestamp_ms: int, bound: int, pace: Pace
+) -> Steps[TimestampedOffset | None]:
+    """The first record of a batch at or after a timestamp, from the log's start up to ``bound``."""
+    if (
+        header.attributes & TIMESTAMP_TYPE_BIT
+        and log.log_start_offset <= header.base_offset
+        and header.record_count > header.last_offset_delta
+    ):
+        # All carry the batch's time, and none is missing.
+        return TimestampedOffset(header.max_timestamp_ms, header.base_offset, header.leader_epoch)
+    stream = RecordStream(batch, header)
+    try:
+        while True:
+            records, count = yield from stream.next_records()
+            if not count:
+                return None
+            for record in DefaultRecordBatch(plain(header, records, count)):
+                if record.timestamp >= timestamp_ms and log.log_start_offset <= record.offset < bound:
+                    return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
+            if pace.is_over(count):
+                yield None
+    except KafkaError as error:
+        raise KafkaError(Code.CORRUPT_MESSAGE, error.message) from error
+    except Exception as error:  # the C codec raises many kinds
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
+
+
+def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | None]:
+    """The first record that carries the largest timestamp of the log, None where it is not below ``bound``."""
+    best: Segment | None = None
+    for segment in log.segments:
+        if segment.size_bytes and (best is None or segment.max_timestamp_ms > best.max_timestamp_ms):
+            best = segment
+    if best is None or best.max_timestamp_ms < 0:
+        return None
+    found = yield from offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
+    return found if found is not None and found.offset < bound else None
+
+
+def leader_epoch_at_start(log: Log) -> int:
+    return log.epochs.epoch_for(log.log_start_offset)
+
+
+def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
+    """The records of a stored batch one by one, for who has time; what is held is a piece and a record.
+
+    Raises CORRUPT_MESSAGE for what cannot be read, and for a record larger than `MAX_RECORD_BYTES`.
+    """
+    if not header.compression and len(batch) <= SMALL_BYTES:
+        yield from read_records(batch)
+        return
+    stream = RecordStream(batch, header)
+    while True:
+        try:
+            records, count = run(stream.next_whole())
+            if not count and stream.large_bytes:
+                if stream.large_bytes > MAX_RECORD_BYTES:
+                    raise KafkaError(Code.CORRUPT_MESSAGE, f"a record of {stream.large_bytes} bytes")
+                records, count = run(_whole(stream)), 1
+            found = [Record(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(plain(header, records, count))]
+        except Exception as error:  # the C codec raises many kinds
+            raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
+        if not found:
+            return
+        yield from found
+
+
+def _whole(stream: RecordStream) -> Steps[bytes]:
+    found = bytearray()
+    while len(found) < stream.large_bytes:
+        found += yield from stream.take(stream.large_bytes - len(found))
+    return bytes(found)

@@ -1,0 +1,65 @@
+"""Bringing segments that no append touches any more to the disk, so that a start after a crash need not look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from ottla.storage.filesystem import Filesystem, SyncFailed, sync_file
+from ottla.storage.log import Log
+from ottla.storage.steps import Pace, Steps
+
+
+def _raised(_: Log, error: OSError) -> None:
+    raise error
+
+
+def _sync(fs: Filesystem, files: list[str]) -> None:
+    for path in files:
+        # Retention may have taken it meanwhile.
+        with suppress(FileNotFoundError):
+            sync_file(fs, path)
+
+
+def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised) -> Steps[None]:
+    """Sync the segments of ``logs`` that no append touches any more, and move their recovery points.
+
+    ``on_refused`` hears of a log whose files could not be opened or written: its recovery point stays, and the others are
+    synced all the same. Raises `SyncFailed`.
+    """
+    settled, pace = [], Pace()
+    for log in logs:
+        if not log.is_failed and not log.is_offline:
+            try:
+                yield from log.write_rebuilt()
+            except SyncFailed:
+                raise
+            except OSError as error:
+                on_refused(log, error)
+            else:
+                files, point = log.settled()
+                if files and not log.is_failed and not log.is_offline:
+                    settled.append((log, files, point))
+        if pace.is_over(1):
+            yield None
+    if not settled:
+        return
+
+    refused: dict[Log, OSError] = {}
+
+    def sync() -> None:
+        for log, files, _ in settled:
+            try:
+                _sync(log.fs, files)
+            except SyncFailed:
+                raise
+            except OSError as error:
+                refused[log] = error
+
+    yield sync
+    for log, _, point in settled:
+        if log in refused:
+            if not log.is_deleted:
+                on_refused(log, refused[log])
+        else:
+            log.recovery_point = max(log.recovery_point, point)

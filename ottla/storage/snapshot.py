@@ -1,0 +1,89 @@
+"""Producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log."""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+
+from crc32c import crc32c
+
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.producer_state import NO_BATCH, ProducerEntry, ProducerState
+from ottla.storage.segment import parse_file_name
+
+SUFFIX = ".snapshot"
+VERSION = 1
+_HEAD = Struct(">hIi")
+_COUNT = Struct(">i")
+_ENTRY = Struct(">qhiqiqiq")
+_CRC_START = 6
+
+
+def path_of(directory: str, offset: int) -> str:
+    return f"{directory}/{offset:020d}{SUFFIX}"
+
+
+def encode(state: ProducerState) -> bytes:
+    body: bytes = _COUNT.pack(len(state.entries)) + b"".join(map(_encoded, state.entries.values()))
+    return VERSION.to_bytes(2, "big") + int(crc32c(body)).to_bytes(4, "big") + body
+
+
+def _encoded(entry: ProducerEntry) -> bytes:
+    batch = entry.last_batch or NO_BATCH
+    return _ENTRY.pack(
+        entry.producer_id,
+        entry.epoch,
+        batch.last_sequence,
+        batch.last_offset,
+        batch.offset_delta,
+        entry.last_timestamp_ms,
+        entry.coordinator_epoch,
+        entry.txn_first_offset,
+    )
+
+
+def decode(raw: bytes) -> list[ProducerEntry] | None:
+    """The entries, None when the file is not a sound snapshot of a known version."""
+    try:
+        version, crc, count = _HEAD.unpack_from(raw)
+        if version != VERSION or crc32c(memoryview(raw)[_CRC_START:]) != crc:
+            return None
+        if len(raw) != _HEAD.size + count * _ENTRY.size:
+            return None
+    except StructError:
+        return None
+    entries = []
+    for at in range(_HEAD.size, len(raw), _ENTRY.size):
+        pid, epoch, sequence, offset, delta, timestamp, coordinator_epoch, first = _ENTRY.unpack_from(raw, at)
+        entry = ProducerEntry(pid, epoch, first)
+        entry.seen(timestamp, coordinator_epoch)
+        if offset >= 0:
+            entry.add(sequence, delta, offset, timestamp, timestamp)
+        entries.append(entry)
+    return entries
+
+
+def offsets(fs: Filesystem, directory: str) -> list[int]:
+    """Offsets of the snapshots in a directory, ascending."""
+    parsed = (parse_file_name(name, SUFFIX) for name in fs.list_dir(directory))
+    return [offset for offset in parsed if offset is not None]
+
+
+def write(fs: Filesystem, directory: str, state: ProducerState, offset: int) -> None:
+    fs.write_file(path_of(directory, offset), encode(state))
+
+
+def load_newest(fs: Filesystem, directory: str, state: ProducerState, at_most: int) -> int | None:
+    """Fill ``state`` from the newest sound snapshot at or below an offset; that offset, None without one.
+
+    Unsound ones are deleted on the way, as Kafka does.
+    """
+    for offset in reversed(offsets(fs, directory)):
+        if offset > at_most:
+            continue
+        entries = decode(fs.read_file(path_of(directory, offset)) or b"")
+        if entries is not None:
+            state.replace(entries)
+            return offset
+        fs.unlink(path_of(directory, offset))
+    return None

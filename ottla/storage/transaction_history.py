@@ -1,0 +1,113 @@
+"""What reading a log says of its transactions: the producers' state, and every marker that was passed.
+
+Recovery keeps one of the part that it reads anyway, ``ottla audit`` one of a whole log.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import msgspec
+
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import BatchHeader, EndTxnMarker, read_marker
+from ottla.storage.producer_state import CompletedTxn, ProducerState
+
+_EPOCH_BITS = 16
+_MAX_MS = (1 << 46) - 1
+
+
+class Settled(msgspec.Struct, gc=False, frozen=True):
+    """A producer at the offset where reading began. ``last_ms`` is when its last marker or, inside a transaction, batch came."""
+
+    epoch: int
+    last_ms: int
+
+
+class TransactionHistory:
+    """Applies batches in order to a `ProducerState`, and keeps their markers: eight bytes each."""
+
+    __slots__ = (
+        "_had_producers",
+        "_markers",
+        "_next_offset",
+        "_settled",
+        "first_batch_ms",
+        "first_marker_ms",
+        "is_contiguous",
+        "producers",
+    )
+
+    def __init__(self, producers: ProducerState, start_offset: int, *, is_contiguous: bool) -> None:
+        """``is_contiguous``: ``producers`` is all that the log has said before ``start_offset``."""
+        self.producers = producers
+        # Whether no offset was missing so far, as after compaction or retention.
+        self.is_contiguous = is_contiguous
+        # When the first marker behind the last gap was written, None without one.
+        self.first_marker_ms: int | None = None
+        self.first_batch_ms: int | None = None
+        self._next_offset = start_offset
+        self._markers: dict[int, array[int]] = {}
+        self._had_producers = bool(producers.entries)
+        self._settled: dict[int, Settled | None] = {}
+
+    def apply(self, header: BatchHeader, raw: Buffer) -> CompletedTxn | None:
+        """Apply a batch that follows; the transaction that it ends, if it ends one."""
+        if header.base_offset > self._next_offset or header.record_count <= header.last_offset_delta:
+            self.is_contiguous = False
+            self.first_marker_ms = None
+        self._next_offset = header.next_offset
+        if self.first_batch_ms is None:
+            self.first_batch_ms = header.max_timestamp_ms
+        if header.producer_id < 0:
+            return None
+        marker: EndTxnMarker | None = None
+        if header.is_control:
+            marker = read_marker(raw, header)
+            if marker is None:
+                return None
+        if self._had_producers and header.producer_id not in self._settled:
+            self._settled[header.producer_id] = self._now(header.producer_id)
+        producers, timestamp_ms = self.producers, header.max_timestamp_ms
+        if marker is None:
+            producers.apply_data(header, header.base_offset, header.last_offset, timestamp_ms, timestamp_ms)
+            return None
+        if self.first_marker_ms is None:
+            self.first_marker_ms = timestamp_ms
+        known = self._markers.get(marker.producer_id)
+        if known is None:
+            known = self._markers[marker.producer_id] = array("Q")
+        completed = producers.completed_by(marker, header.base_offset)
+        known.append(_packed(marker, timestamp_ms, has_data=completed is not None))
+        producers.apply_marker(marker, timestamp_ms)
+        return completed
+
+    def _now(self, producer_id: int) -> Settled | None:
+        entry = self.producers.entries.get(producer_id)
+        return None if entry is None else Settled(entry.epoch, entry.last_timestamp_ms)
+
+    def settled(self, producer_id: int) -> Settled | None:
+        """The producer as it was where reading began; None where it had not written before."""
+        if not self._had_producers:
+            return None
+        return self._settled[producer_id] if producer_id in self._settled else self._now(producer_id)
+
+    def markers(self, producer_id: int) -> Sequence[int]:
+        """The producer's markers in the log's order, packed; `unpack` reads one."""
+        return self._markers.get(producer_id, ())
+
+
+def _packed(marker: EndTxnMarker, timestamp_ms: int, *, has_data: bool) -> int:
+    time_ms = min(max(timestamp_ms, 0), _MAX_MS)
+    return (time_ms << _EPOCH_BITS | marker.producer_epoch & 0xFFFF) << 2 | marker.commit << 1 | has_data
+
+
+def unpack(packed: int) -> tuple[int, int, bool]:
+    """Timestamp in ms, producer epoch, and whether the marker commits."""
+    return packed >> (_EPOCH_BITS + 2), (packed >> 2) & 0xFFFF, bool(packed & 2)
+
+
+def has_data(packed: int) -> bool:
+    """Whether records stood before the marker that none had decided."""
+    return bool(packed & 1)

@@ -1,0 +1,104 @@
+"""The aborted-transaction index of a segment (``.txnindex``): 34 bytes a transaction, by growing last offset."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from operator import attrgetter
+from struct import Struct
+
+import msgspec
+
+from ottla.storage.filesystem import File, Filesystem
+
+_ENTRY = Struct(">hqqqq")
+ENTRY_BYTES = _ENTRY.size
+
+
+class AbortedTxn(msgspec.Struct, gc=False, frozen=True):
+    """One aborted transaction: its first data offset, its marker's offset, and the LSO once it was decided."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def _packed(entry: AbortedTxn) -> bytes:
+    return _ENTRY.pack(0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
+
+
+class TxnIndex:
+    """The file exists only where a transaction was aborted in the segment."""
+
+    __slots__ = ("_entries", "_file", "_fs")
+
+    def __init__(self, fs: Filesystem, path: str) -> None:
+        self._fs = fs
+        self._file: File = fs.open(path)
+        self._entries: list[AbortedTxn] = []
+
+    def load(self, base_offset: int) -> bool:
+        """Take over the file; False when it must be made again (TransactionIndex.sanityCheck)."""
+        if self._file.size == 0:
+            return True
+        if self._file.size % ENTRY_BYTES:
+            return False
+        for version, *fields in _ENTRY.iter_unpack(self._file.read(self._file.size, 0)):
+            entry = AbortedTxn(*fields)
+            if version != 0 or entry.last_offset < base_offset:
+                return False
+            if self._entries and entry.last_offset <= self._entries[-1].last_offset:
+                return False
+            self._entries.append(entry)
+        return True
+
+    @property
+    def stored(self) -> int:
+        """Entries that the file has."""
+        return self._file.size // ENTRY_BYTES
+
+    @property
+    def file(self) -> File:
+        return self._file
+
+    def __iter__(self) -> Iterator[AbortedTxn]:
+        return iter(self._entries)
+
+    def append(self, entry: AbortedTxn) -> None:
+        """Write the entry at once: the LSO may pass the marker only when this is in the file."""
+        self.flush()
+        self._file.append(_packed(entry))
+        self._entries.append(entry)
+
+    def restore(self, entry: AbortedTxn) -> None:
+        """Add an entry that a start has found in the log; `flush` writes it, which a full disk may refuse for a while."""
+        self._entries.append(entry)
+
+    def flush(self) -> None:
+        """Write what is not in the file yet. Raises OSError, and may be called again."""
+        unwritten = self._entries[self.stored :]
+        if unwritten:
+            self._file.append(b"".join(map(_packed, unwritten)))
+
+    def take_back(self) -> None:
+        """Remove the last entry again: the marker that it belongs to was refused by the disk."""
+        self._entries.pop()
+        self._file.take_back(self._file.size - ENTRY_BYTES)
+
+    def collect(self, fetch_offset: int, upper_bound: int, into: list[AbortedTxn]) -> bool:
+        """Add those that touch [fetch_offset, upper_bound); True when no later segment can hold more."""
+        entries = self._entries
+        for at in range(bisect_left(entries, fetch_offset, key=attrgetter("last_offset")), len(entries)):
+            entry = entries[at]
+            if entry.first_offset < upper_bound:
+                into.append(entry)
+            if entry.last_stable_offset >= upper_bound:
+                return True
+        return False
+
+    def clear(self) -> None:
+        self._entries = []
+        self._file.close()
+        self._fs.unlink(self._file.path)
+        self._file = self._fs.open(self._file.path)
