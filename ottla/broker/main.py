@@ -7,11 +7,10 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 
 import structlog
-import uvloop
 
 from ottla.broker import logs
 from ottla.broker.broker import Broker
@@ -26,6 +25,16 @@ GC_THRESHOLDS = (10_000, 50, 100)
 """When the collector walks its generations: seldom, for a broker makes little garbage in cycles."""
 SWITCH_INTERVAL_S = 0.001
 """How long work beside the event loop may keep Python's interpreter lock from it, in s."""
+
+
+def _run(serving: Coroutine[None, None, None]) -> None:
+    """On uvloop's event loop where there is one, else on asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(serving)
+    else:
+        uvloop.run(serving)
 
 
 def _tell_ready(broker: Broker, ready_file: ReadyFile) -> None:
@@ -87,7 +96,7 @@ def run(
     for name, meant in (warnings or {}).items():
         log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
     try:
-        uvloop.run(_serve(config, features, ReadyFile(ready_file)))
+        _run(_serve(config, features, ReadyFile(ready_file)))
     except (DirectoryError, ConfigError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return 1

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import venv
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -174,3 +176,23 @@ def test_an_installed_wheel_beside_packages_of_the_same_names(wheel: Path, tmp_p
     done = subprocess.run(running, cwd=project, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
+
+
+def test_the_source_distribution_is_whole_and_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    script = f"import setuptools.build_meta as build; build.build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=120, capture_output=True)
+    (archive,) = tmp_path.glob("ottla-*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "unpacked", filter="data")
+    (source,) = (tmp_path / "unpacked").iterdir()
+    for name in ("Makefile", "CHANGELOG.md", "tests/test_lint.py", "tools/kafka.py", "ottla/protocol/schemas/produce.schema"):
+        assert (source / name).is_file(), name
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source)]
+    subprocess.run(build, check=True, timeout=120, capture_output=True)
+    (again,) = tmp_path.glob("ottla-*.whl")
+    assert contents(again) == contents(wheel)
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}

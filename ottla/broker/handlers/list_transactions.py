@@ -22,8 +22,11 @@ PATTERN_CHARACTERS = 100
 
 def _compiled(pattern: str) -> Any:
     """Raises INVALID_REGULAR_EXPRESSION. RE2, as in Kafka: no pattern takes more than linear time."""
-    import re2
-
+    try:
+        import re2
+    except ImportError:
+        # Python's own expressions may take exponential time, so they are no substitute.
+        raise KafkaError(Code.INVALID_REGULAR_EXPRESSION, "patterns need google-re2: pip install 'ottla[regex]'") from None
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise KafkaError(Code.INVALID_REGULAR_EXPRESSION)
     options = re2.Options()

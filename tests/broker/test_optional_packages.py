@@ -1,0 +1,35 @@
+"""Packages that are not there for everybody: what goes without them, and what says so."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from ottla.broker import main
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from tests.simulated import SimulatedBroker
+
+
+def test_without_uvloop_asyncios_own_loop_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops: list[str] = []
+
+    async def serve() -> None:
+        loops.append(type(asyncio.get_running_loop()).__module__.partition(".")[0])
+
+    main._run(serve())
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    main._run(serve())
+    assert loops == ["uvloop", "asyncio"]
+
+
+def test_without_re2_patterns_are_refused_and_all_else_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    broker = SimulatedBroker().start().with_coordinators()
+    with broker.connect() as client:
+        assert client.call(ListTransactionsRequest(transactional_id_pattern="a.*"), 2).error_code == Code.INVALID_REGULAR_EXPRESSION
+        assert client.call(ListTransactionsRequest(), 2).error_code == 0
+    broker.close()
+    assert broker.bugs == 0
