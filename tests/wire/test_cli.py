@@ -7,9 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tarfile
-import venv
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,71 +125,3 @@ async def test_the_handle_in_asynchronous_code() -> None:
 def test_the_handle_tells_why_a_broker_does_not_start() -> None:
     with pytest.raises(BrokerFailed, match=r"num\.partitons"):
         Broker(settings={"num.partitons": 1}).start()
-
-
-USER_TEST = """
-import broker, coordinator, pipeline, protocol, storage
-
-def test_own_packages_are_met(ottla, ottla_topic, ottla_group):
-    assert {room.WHOSE for room in (broker, coordinator, pipeline, protocol, storage)} == {"the user's"}
-    from kafka import KafkaConsumer, KafkaProducer
-    producer = KafkaProducer(bootstrap_servers=ottla.bootstrap)
-    producer.send(ottla_topic, b"hello").get(10)
-    consumer = KafkaConsumer(
-        ottla_topic, bootstrap_servers=ottla.bootstrap, group_id=ottla_group, auto_offset_reset="earliest"
-    )
-    assert next(consumer).value == b"hello"
-"""
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(target), str(ROOT)]
-    subprocess.run(build, check=True, timeout=120, capture_output=True)
-    (found,) = target.glob("ottla-*.whl")
-    return found
-
-
-def test_an_installed_wheel_beside_packages_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
-    """A user's project has packages named as our folders are; the plugin starts the broker all the same."""
-    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    site = next((tmp_path / "venv" / "lib").glob("python*/site-packages"))
-    ours = next(p for p in map(Path, sys.path) if p.name == "site-packages" and (p / "aiokafka").exists())
-    installing = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)]
-    subprocess.run(installing, check=True, timeout=120, capture_output=True)
-    # The dependencies are those of this environment, less its editable ottla.
-    for entry in ours.iterdir():
-        if "ottla" not in entry.name.lower() and not (site / entry.name).exists():
-            (site / entry.name).symlink_to(entry)
-    project = tmp_path / "project"
-    for name in ("broker", "coordinator", "pipeline", "protocol", "storage"):
-        (project / name).mkdir(parents=True)
-        (project / name / "__init__.py").write_text('WHOSE = "the user\'s"\n')
-    (project / "test_user.py").write_text(USER_TEST)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST"))}
-    running = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "test_user.py"]
-    done = subprocess.run(running, cwd=project, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
-
-
-def test_the_source_distribution_is_whole_and_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    script = f"import setuptools.build_meta as build; build.build_sdist({str(tmp_path)!r})"
-    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=120, capture_output=True)
-    (archive,) = tmp_path.glob("ottla-*.tar.gz")
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path / "unpacked", filter="data")
-    (source,) = (tmp_path / "unpacked").iterdir()
-    for name in ("Makefile", "CHANGELOG.md", "tests/test_lint.py", "tools/kafka.py", "ottla/protocol/schemas/produce.schema"):
-        assert (source / name).is_file(), name
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source)]
-    subprocess.run(build, check=True, timeout=120, capture_output=True)
-    (again,) = tmp_path.glob("ottla-*.whl")
-    assert contents(again) == contents(wheel)
-
-
-def contents(wheel: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(wheel) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}

@@ -92,7 +92,7 @@ def arm(point: str, bootstrap: str) -> None:
 
 def main(bootstrap: str, checkpoint: str, sink: str, point: str) -> int:
     master = os.environ.get("SPARK_MASTER", "local[2]")
-    spark = session("ottla-kills", master=master, ivy_home=kafka.cache_dir() / "spark")
+    spark = session("ottla-kills", master=master, ivy_home=kafka.cache_dir() / "ivy")
     # Small pieces, so that a task takes its time.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
     options = StreamOptions(bootstrap, "shop", checkpoint, "run", BATCH_RECORDS)

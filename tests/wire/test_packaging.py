@@ -1,0 +1,133 @@
+"""The wheel and the source distribution, installed beside a user's own packages that are named as our folders are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.pipeline.conftest import java_home
+from tools import kafka
+
+pytestmark = pytest.mark.wire
+
+ROOT = Path(__file__).parent.parent.parent
+ROOMS = ("broker", "coordinator", "pipeline", "protocol", "storage")
+BUILD_TIMEOUT_S = 120
+DEMO_TIMEOUT_S = 600
+
+
+USER_TEST = """
+import broker, coordinator, pipeline, protocol, storage
+
+def test_own_packages_are_met(ottla, ottla_topic, ottla_group):
+    assert {room.WHOSE for room in (broker, coordinator, pipeline, protocol, storage)} == {"the user's"}
+    from kafka import KafkaConsumer, KafkaProducer
+    producer = KafkaProducer(bootstrap_servers=ottla.bootstrap)
+    producer.send(ottla_topic, b"hello").get(10)
+    consumer = KafkaConsumer(
+        ottla_topic, bootstrap_servers=ottla.bootstrap, group_id=ottla_group, auto_offset_reset="earliest"
+    )
+    assert next(consumer).value == b"hello"
+"""
+
+
+class Project(msgspec.Struct, frozen=True):
+    """A directory of a user's, with packages of our folders' names, and the Python that the wheel is installed for."""
+
+    directory: Path
+    python: Path
+
+    def run(self, *arguments: str, timeout_s: float, **environment: str) -> str:
+        """Run Python in the project, as a user does; its output. The project's own packages come first for every process."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "PYSPARK"))}
+        done = subprocess.run(
+            [str(self.python), *arguments],
+            cwd=self.directory,
+            env={**inherited, "PYTHONPATH": str(self.directory), **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(target), str(ROOT)]
+    subprocess.run(build, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
+    (built,) = target.glob("ottla-*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    home = tmp_path_factory.mktemp("home")
+    venv.create(home / "venv", with_pip=False, symlinks=True)
+    site = next((home / "venv" / "lib").glob("python*/site-packages"))
+    installing = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), str(wheel)]
+    subprocess.run(installing, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
+    # The dependencies are those of this environment, less its editable ottla.
+    ours = next(p for p in map(Path, sys.path) if p.name == "site-packages" and (p / "aiokafka").exists())
+    for entry in ours.iterdir():
+        if "ottla" not in entry.name.lower() and not (site / entry.name).exists():
+            (site / entry.name).symlink_to(entry)
+    directory = home / "project"
+    for name in ROOMS:
+        (directory / name).mkdir(parents=True)
+        (directory / name / "__init__.py").write_text('WHOSE = "the user\'s"\n')
+    (directory / "test_user.py").write_text(USER_TEST)
+    return Project(directory=directory, python=home / "venv" / "bin" / "python")
+
+
+def test_the_plugin_starts_a_broker_in_a_project_with_packages_of_the_same_names(project: Project) -> None:
+    output = project.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "test_user.py", timeout_s=120)
+    assert "1 passed" in output
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(project: Project) -> None:
+    """A broker's process, a Spark driver and its Python workers, which all find the user's packages before ours."""
+    output = project.run(
+        "-m",
+        "ottla",
+        "pipeline",
+        "demo",
+        "--rows",
+        "400",
+        timeout_s=DEMO_TIMEOUT_S,
+        JAVA_HOME=java_home(),
+        OTTLA_CACHE=str(kafka.cache_dir()),
+    )
+    assert "Findings" in output
+
+
+def test_the_source_distribution_is_whole_and_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    script = f"import setuptools.build_meta as build; build.build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
+    (archive,) = tmp_path.glob("ottla-*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "unpacked", filter="data")
+    (source,) = (tmp_path / "unpacked").iterdir()
+    for name in ("Makefile", "CHANGELOG.md", "tests/test_lint.py", "tools/kafka.py", "ottla/protocol/schemas/produce.schema"):
+        assert (source / name).is_file(), name
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source)]
+    subprocess.run(build, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
+    (again,) = tmp_path.glob("ottla-*.whl")
+    assert contents(again) == contents(wheel)
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
