@@ -35,7 +35,7 @@ test-all: $(VENV)/.test
 oracle: $(VENV)/.test
 	ORACLE=1 $(PYTEST) -q -rs tests/wire/test_clients.py
 
-# The scenario catalogue against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md.
+# The catalogue of rules against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md.
 conformance: $(VENV)/.test
 	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" --scoreboard .cache/scoreboard.json
 	$(BIN)/python -m tools.conformance .cache/scoreboard.json
@@ -71,8 +71,10 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Messages from their schemas, and what of docs/conformance.md needs no run.
 generate: $(VENV)/.test
 	$(BIN)/python -m ottla.protocol.codegen
+	$(BIN)/python -m tools.conformance
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compare
