@@ -65,7 +65,7 @@ chaos: $(VENV)/.test
 mutants: $(VENV)/.test
 	$(PYTEST) -q -m slow tests/mutants
 
-lint: $(VENV)/.test
+lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -92,9 +92,14 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[demo]'
 	touch $@
 
+# Neither Spark nor Java.
+$(VENV)/.lint: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[lint]'
+	touch $@
+
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
-	touch $@ $(VENV)/.demo
+	touch $@ $(VENV)/.demo $(VENV)/.lint
 
 clean:
 	rm -rf $(VENV) .ottla .cache build *.egg-info
