@@ -35,7 +35,7 @@ test-all: $(VENV)/.test
 oracle: $(VENV)/.test
 	ORACLE=1 $(PYTEST) -q -rs tests/wire/test_clients.py
 
-# The scenario catalogue against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md.
+# The catalogue of rules against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md.
 conformance: $(VENV)/.test
 	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" --scoreboard .cache/scoreboard.json
 	$(BIN)/python -m tools.conformance .cache/scoreboard.json
@@ -65,14 +65,16 @@ chaos: $(VENV)/.test
 mutants: $(VENV)/.test
 	$(PYTEST) -q -m slow tests/mutants
 
-lint: $(VENV)/.test
+lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Messages from their schemas, and what of docs/conformance.md needs no run.
 generate: $(VENV)/.test
 	$(BIN)/python -m ottla.protocol.codegen
+	$(BIN)/python -m tools.conformance
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compare
@@ -90,9 +92,14 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[demo]'
 	touch $@
 
+# Neither Spark nor Java.
+$(VENV)/.lint: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[lint]'
+	touch $@
+
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
-	touch $@ $(VENV)/.demo
+	touch $@ $(VENV)/.demo $(VENV)/.lint
 
 clean:
 	rm -rf $(VENV) .ottla .cache build *.egg-info

@@ -41,9 +41,18 @@ def fill(broker: Broker, partitions: int, progress: Progress) -> None:
     batch = bytes(build_batch([(None, b"v" * 100)] * RECORDS, NOW_MS))
     for number in progress.track(range(partitions // PARTITIONS_A_TOPIC), description="filling partitions"):
         topic = f"t{number}"
-        client.call(CreateTopicsRequest([CreatableTopic(topic, PARTITIONS_A_TOPIC, 1)], 30_000))
-        parts = [PartitionProduceData(index, batch) for index in range(PARTITIONS_A_TOPIC)]
-        answer = client.call(ProduceRequest(None, -1, 30_000, [TopicProduceData(topic, partition_data=parts)]), 9)
+        client.call(
+            CreateTopicsRequest(
+                topics=[CreatableTopic(name=topic, num_partitions=PARTITIONS_A_TOPIC, replication_factor=1)], timeout_ms=30_000
+            )
+        )
+        parts = [PartitionProduceData(index=index, records=batch) for index in range(PARTITIONS_A_TOPIC)]
+        answer = client.call(
+            ProduceRequest(
+                transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(topic, partition_data=parts)]
+            ),
+            9,
+        )
         assert all(p.error_code == Code.NONE for p in answer.responses[0].partition_responses)
     client.close()
 
@@ -75,15 +84,17 @@ def producers(root: Path, count: int, progress: Progress) -> list[tuple[str, str
     """One idempotent batch by each of so many producer ids, all in one partition."""
     with Broker(data_dir=root / "producers", settings=SETTINGS) as broker:
         client = connected(broker)
-        client.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 30_000))
+        client.call(
+            CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)], timeout_ms=30_000)
+        )
         assert broker.pid is not None
         before = memory_mib(broker.pid)
         for start in progress.track(range(0, count, IDS_A_REQUEST), description="producer ids"):
             sent = []
             for producer_id in range(start, start + IDS_A_REQUEST):
                 batch = build_batch([(None, b"v")], NOW_MS, producer_id=producer_id, producer_epoch=0, base_sequence=0)
-                data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(batch))])]
-                sent.append(client.send(ProduceRequest(None, -1, 30_000, data), 9))
+                data = [TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=bytes(batch))])]
+                sent.append(client.send(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=data), 9))
             for one in sent:
                 assert client.receive(one).responses[0].partition_responses[0].error_code == Code.NONE
         after = memory_mib(broker.pid)

@@ -19,11 +19,11 @@ RESULTS: list[dict[str, Any]] = []
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what the brokers answer into the scenario files")
-    parser.addoption("--scoreboard", metavar="FILE", help="write which entries of the catalogue passed against which broker")
+    parser.addoption("--scoreboard", metavar="FILE", help="write which rules' tests passed against which broker")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each test carries the entries of the catalogue that it is about, and whose answers it asks for.
+    """Each test carries the rules of docs/rules.md that it is about, and whose answers it asks for.
 
     Files with a test that takes minutes come first: nothing else is left to run beside one that begins last.
     """

@@ -107,17 +107,28 @@ def retry(ask: Callable[[], T], good: Callable[[T], bool]) -> T:
 
 def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -> None:
     """Create a topic and wait until it has its leaders; ``_`` in a config's name stands for ``.``."""
-    wanted = [CreatableTopicConfig(name.replace("_", "."), value) for name, value in configs.items()]
-    answer = client.call(CreateTopicsRequest([CreatableTopic(topic, partitions, 1, configs=wanted)], 10_000))
+    wanted = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
+    answer = client.call(
+        CreateTopicsRequest(
+            topics=[CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=wanted)], timeout_ms=10_000
+        )
+    )
     assert answer.topics[0].error_code == 0, answer.topics[0].error_message
-    request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     retry(
         lambda: client.call(request, 9).topics[0],
         lambda t: t.error_code == 0 and all(p.error_code == 0 for p in t.partitions),
     )
     # The leader is known before it leads, with Apache Kafka.
-    asked = [ListOffsetsTopic(topic, [ListOffsetsPartition(index, -1, -1) for index in range(partitions)])]
+    asked = [
+        ListOffsetsTopic(
+            name=topic,
+            partitions=[
+                ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=-1) for index in range(partitions)
+            ],
+        )
+    ]
     retry(
-        lambda: client.call(ListOffsetsRequest(-1, 0, asked), 7).topics[0].partitions,
+        lambda: client.call(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=asked), 7).topics[0].partitions,
         lambda found: all(p.error_code == 0 for p in found),
     )

@@ -47,6 +47,66 @@ def test_a_file_can_be_held_in_mind(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MAX_LINES
 
 
+def generated_structs() -> dict[str, set[str]]:
+    """The names of the structs in each module of ottla/protocol/messages."""
+    trees = {path.stem: ast.parse(path.read_text()) for path in (ROOT / "ottla/protocol/messages").glob("*.py")}
+    return {
+        name: {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+        for name, tree in trees.items()
+        if name != "__init__"
+    }
+
+
+GENERATED = generated_structs()
+
+
+def built_by_position(tree: ast.AST) -> list[str]:
+    """Calls of generated structs with an unpacked argument or with more than one that has no name.
+
+    A struct is known by how it is imported: by itself from its module, or as an attribute of the module.
+    """
+    package = "ottla.protocol.messages"
+    structs: set[str] = set()
+    modules: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        for alias in node.names:
+            if node.module == package:
+                modules[alias.asname or alias.name] = alias.name
+            elif alias.name in GENERATED.get(node.module.removeprefix(f"{package}."), ()):
+                structs.add(alias.asname or alias.name)
+    calls = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or (len(node.args) < 2 and not any(isinstance(a, ast.Starred) for a in node.args)):
+            continue
+        match node.func:
+            case ast.Name(name) if name in structs:
+                calls.append(ast.unparse(node))
+            case ast.Attribute(ast.Name(module), name) if name in GENERATED.get(modules.get(module, ""), ()):
+                calls.append(ast.unparse(node))
+    return calls
+
+
+@pytest.mark.parametrize("path", sources("ottla", "tests", "tools", "benchmarks"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_generated_structs_are_built_by_keyword(path: Path) -> None:
+    """The order of a generated struct's fields is that of Kafka's schema, and Kafka inserts fields in the middle."""
+    assert built_by_position(ast.parse(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from ottla.protocol.messages.produce import TopicProduceData\nTopicProduceData('t', b'', [])",
+        "from ottla.protocol.messages.produce import TopicProduceData as Data\nData('t', b'', partition_data=[])",
+        "from ottla.protocol.messages.produce import TopicProduceData\nTopicProduceData(*topic)",
+        "from ottla.protocol.messages import produce as messages\nmessages.TopicProduceData('t', b'')",
+    ],
+)
+def test_a_struct_that_is_built_by_position_is_seen(text: str) -> None:
+    assert len(built_by_position(ast.parse(text))) == 1
+
+
 @pytest.mark.parametrize("name", LINKS)
 def test_the_top_level_names_the_folders_of_the_package(name: str) -> None:
     assert (ROOT / name).readlink() == Path("ottla") / name

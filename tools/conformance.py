@@ -1,6 +1,7 @@
-"""The conformance scoreboard: what each broker answered to the scenario catalogue. ``make conformance`` runs it.
+"""The conformance scoreboard: what each broker answered to the catalogue of rules, on docs/conformance.md.
 
-Reads what ``pytest --scoreboard FILE`` wrote, prints a table, and writes docs/conformance.md.
+``make conformance`` runs the cases and gives what ``pytest --scoreboard FILE`` wrote. Without such a file (``make generate``) the
+page keeps the figures that it has, and everything that can be computed is computed anew.
 """
 
 from __future__ import annotations
@@ -13,26 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.scenarios import script
+from tools import rules
+
 ROOT = Path(__file__).parent.parent
-NOT_RUN = ROOT / "tests" / "scenarios" / "not_run.txt"
 TARGET = ROOT / "docs" / "conformance.md"
-SECTIONS = {
-    "IDM": "A. Idempotent producer",
-    "INI": "B. InitProducerId, fencing, epochs",
-    "ADD": "C. Adding and verifying partitions",
-    "PRD": "D. Produce inside a transaction",
-    "END": "E. EndTxn",
-    "MRK": "F. Markers and completion",
-    "CRD": "G. Coordinator log, restarts, expiry, time-outs",
-    "RDC": "H. Reads, last stable offset, aborted lists",
-    "OFF": "I. Offsets in transactions",
-    "STO": "J. Storage and crash safety",
-    "NET": "K. Late, lost, repeated, reordered",
-    "TPC": "L. Two-phase commit",
-    "ACL": "M. Authorisation",
-    "BAD": "N. Bad input",
-    "PIP": "O. Pipeline and clients",
-}
+TARGETS = {"simulated": "ottla, simulated", "ottla": "ottla", "kafka": "Apache Kafka 4.3.1"}
+NO_CASES = "–"
+DIFFERENCES_OF_TESTS = (
+    "**BAD-08.** Apache Kafka answers requests with bad UTF-8 and negative lengths; ottla closes the connection.",
+    "**BAD-15.** Apache Kafka stores batches with a wrong offset delta and answers undecodable payloads with -1; ottla refuses them"
+    " with INVALID_RECORD or CORRUPT_MESSAGE.",
+    "**PRD-14.** Apache Kafka never answers a Produce of null records; ottla answers INVALID_RECORD.",
+    "**IDM-22.** Apache Kafka's producer expiry counts from the records' timestamps, ottla's from when the batch came.",
+)
+"""Those that no transcript has a ``differs:`` line for."""
 
 
 @dataclass(slots=True)
@@ -48,45 +44,53 @@ class Score:
 
     def __str__(self) -> str:
         run = self.passed + self.failed
-        return f"{self.passed} of {run}" if run else "–"
+        return f"{self.passed} of {run}" if run else NO_CASES
 
 
 @dataclass(slots=True)
 class Board:
-    """Scores by section and broker; ``entries`` that were run, by section."""
+    """Scores by a section's heading in docs/rules.md and by broker."""
 
     scores: dict[str, dict[str, Score]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(Score)))
-    entries: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    differences: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
 
 def board_of(results: list[dict[str, Any]]) -> Board:
     board = Board()
+    section_of = {rule: section for section, members in rules.by_section().items() for rule in members}
     for result in results:
-        section = result["entries"][0][:3]
-        board.scores[section][result["target"]].add(result["outcome"])
-        for entry in result["entries"]:
-            board.entries[entry[:3]].add(entry)
-        if result.get("differs"):
-            board.differences[f"{' '.join(result['entries'])}, {result['title']}"] = result["differs"]
+        board.scores[section_of[result["entries"][0]]][result["target"]].add(result["outcome"])
         if result["outcome"] == "failed":
             board.failures.append(result["test"])
     return board
 
 
-def table(board: Board) -> list[list[str]]:
-    rows = [["Section", "Entries", "ottla, simulated", "ottla", "Apache Kafka 4.3.1"]]
-    total = {name: Score() for name in ("simulated", "ottla", "kafka")}
-    for section, title in SECTIONS.items():
-        if section not in board.scores:
+def board_on(page: str) -> Board:
+    """The figures that a page has."""
+    board = Board()
+    sections = rules.by_section()
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0] not in sections:
             continue
+        for target, cell in zip(TARGETS, cells[-len(TARGETS) :], strict=True):
+            if cell != NO_CASES:
+                passed, run = map(int, cell.split(" of "))
+                board.scores[cells[0]][target] = Score(passed=passed, failed=run - passed)
+    return board
+
+
+def table(board: Board) -> list[list[str]]:
+    marked = rules.marked()
+    rows = [["Section", "Rules", "With a test", *TARGETS.values()]]
+    total = {target: Score() for target in TARGETS}
+    for section, members in rules.by_section().items():
         scores = board.scores[section]
-        rows.append([title, str(len(board.entries[section])), *(str(scores[name]) for name in total)])
-        for name, score in total.items():
-            score.passed += scores[name].passed
-            score.failed += scores[name].failed
-    rows.append(["All", str(sum(map(len, board.entries.values()))), *map(str, total.values())])
+        rows.append([section, str(len(members)), str(len(marked & set(members))), *(str(scores[target]) for target in TARGETS)])
+        for target, score in total.items():
+            score.passed += scores[target].passed
+            score.failed += scores[target].failed
+    rows.append(["All", str(len(rules.known())), str(len(marked & rules.known())), *map(str, total.values())])
     return rows
 
 
@@ -95,40 +99,42 @@ def _markdown(rows: list[list[str]]) -> list[str]:
     return [lines[0], "|---" * len(rows[0]) + "|", *lines[1:]]
 
 
+def _differences() -> list[str]:
+    scenarios = (scenario for file in sorted(script.FOLDER.glob("*.txt")) for scenario in script.load(file))
+    told = ((f"{' '.join(s.entries)}, {s.title}", s.differs) for s in scenarios if s.differs)
+    return [*(f"**{where}.** {why[0].upper()}{why[1:]}." for where, why in sorted(told)), *DIFFERENCES_OF_TESTS]
+
+
 def document(board: Board) -> str:
     """The text of docs/conformance.md."""
+    untested = (line for line in rules.NOT_RUN.read_text().splitlines() if line and not line.startswith("#"))
     lines = [
         "# Conformance",
         "",
-        "The scenario catalogue, as `make conformance` last found it: cases that passed, of those that were run. A transcript",
-        "is a file of requests and answers, written by Apache Kafka 4.3.1 itself and held against ottla twice: in one process",
-        "without sockets and clock, and as users run it. Cases that look inside ottla or drive stock clients have no figure for",
-        "Kafka.",
+        "The [catalogue of rules](rules.md), as `make conformance` last found it: cases that passed, of those that were run. A",
+        "transcript is a file of requests and answers, written by Apache Kafka 4.3.1 itself and held against ottla twice: in one",
+        "process without sockets and clock, and as users run it. Cases that look inside ottla or drive stock clients have no",
+        "figure for Kafka. Where a section has no figures at all, that run did not have its cases.",
         "",
         *_markdown(table(board)),
         "",
         "## Where the two answer differently",
         "",
-        *(f"- **{where}.** {why[0].upper()}{why[1:]}." for where, why in sorted(board.differences.items())),
-        "- **BAD-08.** Apache Kafka answers requests with bad UTF-8 and negative lengths; ottla closes the",
-        "  connection.",
-        "- **BAD-15.** Apache Kafka stores batches with a wrong offset delta and answers undecodable payloads with -1; ottla",
-        "  refuses them with INVALID_RECORD or CORRUPT_MESSAGE.",
-        "- **PRD-14.** Apache Kafka never answers a Produce of null records; ottla answers INVALID_RECORD.",
-        "- **IDM-22.** Apache Kafka's producer expiry counts from the records' timestamps, ottla's from when the batch came.",
+        *(f"- {rules.link(difference)}" for difference in _differences()),
         "",
         "## Not run yet",
         "",
-        *(f"- {line}" for line in NOT_RUN.read_text().splitlines() if line and not line.startswith("#")),
+        *(f"- {rules.link(line)}" for line in untested),
     ]
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Print the scoreboard and write docs/conformance.md.")
-    parser.add_argument("results", type=Path, nargs="+", help="of one run or several")
+    parser.add_argument("results", type=Path, nargs="*", help="of one run or several; without, the page keeps its figures")
     options = parser.parse_args()
-    board = board_of([result for path in options.results for result in json.loads(path.read_text())])
+    results = [result for path in options.results for result in json.loads(path.read_text())]
+    board = board_of(results) if options.results else board_on(TARGET.read_text())
     rows = table(board)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:

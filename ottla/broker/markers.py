@@ -137,7 +137,7 @@ class MarkerSender:
             producer_id=metadata.producer_id,
             producer_epoch=metadata.producer_epoch,
             transaction_result=metadata.state is TxnState.PREPARE_COMMIT,
-            topics=[WritableTxnMarkerTopic(topic, indexes) for topic, indexes in topics.items()],
+            topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=indexes) for topic, indexes in topics.items()],
             coordinator_epoch=shard.coordinator_epoch,
             transaction_version=metadata.client_version,
         )

@@ -123,7 +123,7 @@ class ClusterState:
         """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS."""
         self.check_new_topic(name)
         self._check_partitions(partition_count)
-        records = [_record(topic_record, topic_record.TopicRecord(name, topic_id))]
+        records = [_record(topic_record, topic_record.TopicRecord(name=name, topic_id=topic_id))]
         records += self._partitions(topic_id, range(partition_count))
         records += [self._config(TOPIC_RESOURCE, name, key, value) for key, value in configs.items()]
         return Result(Topic(name, topic_id, [0] * partition_count), records)
@@ -191,7 +191,7 @@ class ClusterState:
     def allocate_producer_ids(self) -> Result[tuple[int, int]]:
         """The next block of producer ids as (first, end)."""
         first, end = self.next_producer_id, self.next_producer_id + PRODUCER_ID_BLOCK
-        message = producer_ids_record.ProducerIdsRecord(self.node_id, 0, end)
+        message = producer_ids_record.ProducerIdsRecord(broker_id=self.node_id, broker_epoch=0, next_producer_id=end)
         return Result((first, end), [_record(producer_ids_record, message)])
 
     def snapshot(self, without_features: Collection[str] = ()) -> list[LogRecord]:
@@ -200,13 +200,15 @@ class ClusterState:
         feature = feature_level_record
         # metadata.version comes first: it says how the others are read.
         levels.sort(key=lambda pair: pair[0] != "metadata.version")
-        records = [_record(feature, feature.FeatureLevelRecord(name, level)) for name, level in levels]
+        records = [_record(feature, feature.FeatureLevelRecord(name=name, feature_level=level)) for name, level in levels]
         for topic in self.topics.values():
-            records.append(_record(topic_record, topic_record.TopicRecord(topic.name, topic.topic_id)))
+            records.append(_record(topic_record, topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id)))
             records += [self._partition(topic.topic_id, index, epoch) for index, epoch in enumerate(topic.leader_epochs)]
         for (kind, name), configs in self.configs.items():
             records += [self._config(kind, name, key, value) for key, value in configs.items()]
-        message = producer_ids_record.ProducerIdsRecord(self.node_id, 0, self.next_producer_id)
+        message = producer_ids_record.ProducerIdsRecord(
+            broker_id=self.node_id, broker_epoch=0, next_producer_id=self.next_producer_id
+        )
         return [*records, _record(producer_ids_record, message)]
 
     # look-ups
@@ -323,7 +325,9 @@ class ClusterState:
 
     @staticmethod
     def _config(resource_type: int, resource: str, key: str, value: str | None) -> LogRecord:
-        return _record(config_record, config_record.ConfigRecord(resource_type, resource, key, value))
+        return _record(
+            config_record, config_record.ConfigRecord(resource_type=resource_type, resource_name=resource, name=key, value=value)
+        )
 
 
 _REPLAY: dict[int, Callable[[ClusterState, Any], None]] = {

@@ -113,7 +113,7 @@ class Running:
         from pyspark.errors import StreamingQueryException
 
         try:
-            while not self._query.awaitTermination(LOOK_EVERY_S):  # type: ignore[arg-type]
+            while not self._query.awaitTermination(LOOK_EVERY_S):
                 self._tell(on_progress)
         except StreamingQueryException as error:
             raise PipelineError(cause_of(str(error))) from error

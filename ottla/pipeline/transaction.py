@@ -73,7 +73,12 @@ class Transaction:
                 f"the broker's transaction.version is {version}, and a shared transaction needs 2: raise it with"
                 " kafka-features, or use --sink driver, which writes from one process"
             )
-        answer = self._ask(TRANSACTION, self._id, InitProducerIdRequest(self._id, self._timeout_ms), "taking the transactional id")
+        answer = self._ask(
+            TRANSACTION,
+            self._id,
+            InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=self._timeout_ms),
+            "taking the transactional id",
+        )
         self.producer = Producer(self._id, answer.producer_id, answer.producer_epoch)
         return self._read_mark()
 
@@ -95,16 +100,20 @@ class Transaction:
 
     def mark(self, mark: Mark) -> None:
         """Note the batch as part of the transaction."""
-        partition = TxnOffsetCommitRequestPartition(0, mark.batch, committed_metadata=msgspec.json.encode(mark).decode())
-        topics = [TxnOffsetCommitRequestTopic(self._mark_topic, [partition])]
+        partition = TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=mark.batch, committed_metadata=msgspec.json.encode(mark).decode()
+        )
+        topics = [TxnOffsetCommitRequestTopic(name=self._mark_topic, partitions=[partition])]
         me = self.producer
-        request = TxnOffsetCommitRequest(self._id, self.group, me.producer_id, me.epoch, topics=topics)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._id, group_id=self.group, producer_id=me.producer_id, producer_epoch=me.epoch, topics=topics
+        )
         self._ask(GROUP, self.group, request, "marking the batch", lambda a: a.topics[0].partitions[0].error_code)
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; the next transaction has the next epoch."""
         me = self.producer
-        request = EndTxnRequest(self._id, me.producer_id, me.epoch, commit)
+        request = EndTxnRequest(transactional_id=self._id, producer_id=me.producer_id, producer_epoch=me.epoch, committed=commit)
         answer = self._ask(TRANSACTION, self._id, request, "committing" if commit else "aborting")
         self.producer = Producer(self._id, answer.producer_id, answer.producer_epoch)
 

@@ -152,12 +152,17 @@ class Cluster:
 
     def transaction_version(self) -> int:
         """The finalized level of the cluster, 0 where it has none."""
-        answer = self.ask(self.anyone, ApiVersionsRequest("ottla-pipeline", "1"), lambda a: a.error_code, "asking for features")
+        answer = self.ask(
+            self.anyone,
+            ApiVersionsRequest(client_software_name="ottla-pipeline", client_software_version="1"),
+            lambda a: a.error_code,
+            "asking for features",
+        )
         return next((f.max_version_level for f in answer.finalized_features if f.name == "transaction.version"), 0)
 
     def leaders(self, topic: str) -> dict[int, Address]:
         """Partition -> leader. Raises `PipelineError` for a topic that does not exist."""
-        request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
 
         def code_of(answer: Any) -> int:
             found = answer.topics[0]
@@ -181,7 +186,9 @@ class Cluster:
 
     def _offset(self, topic: str, index: int, timestamp: int, committed: bool) -> int:
         partitions = [ListOffsetsPartition(index, timestamp=timestamp)]
-        request = ListOffsetsRequest(-1, isolation_level=int(committed), topics=[ListOffsetsTopic(topic, partitions)])
+        request = ListOffsetsRequest(
+            -1, isolation_level=int(committed), topics=[ListOffsetsTopic(name=topic, partitions=partitions)]
+        )
         answer = self.ask(
             lambda: self.leaders(topic)[index],
             request,

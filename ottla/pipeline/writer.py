@@ -73,8 +73,10 @@ class PartitionWriter:
         self._cluster.close()
 
     def _request(self, batch: Encoded) -> ProduceRequest:
-        data = [TopicProduceData(self._topic, partition_data=[PartitionProduceData(self._partition, batch.data)])]
-        return ProduceRequest(self._producer.transactional_id, -1, REQUEST_TIMEOUT_MS, data)
+        data = [TopicProduceData(self._topic, partition_data=[PartitionProduceData(index=self._partition, records=batch.data)])]
+        return ProduceRequest(
+            transactional_id=self._producer.transactional_id, acks=-1, timeout_ms=REQUEST_TIMEOUT_MS, topic_data=data
+        )
 
     def _send(self, batch: Encoded) -> None:
         try:

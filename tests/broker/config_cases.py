@@ -215,16 +215,27 @@ def case_id(case: Case) -> str:
 
 def request(case: Case, name: str, asked: Asked, validate_only: bool) -> AlterConfigsRequest | IncrementalAlterConfigsRequest:
     if case.legacy:
-        configs = [alter_configs.AlterableConfig(key, value) for key, _, value in asked]
-        return AlterConfigsRequest([alter_configs.AlterConfigsResource(case.kind, name, configs)], validate_only)
-    operations = [incremental_alter_configs.AlterableConfig(*operation) for operation in asked]
+        configs = [alter_configs.AlterableConfig(name=key, value=value) for key, _, value in asked]
+        return AlterConfigsRequest(
+            resources=[alter_configs.AlterConfigsResource(resource_type=case.kind, resource_name=name, configs=configs)],
+            validate_only=validate_only,
+        )
+    operations = [
+        incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in asked
+    ]
     return IncrementalAlterConfigsRequest(
-        [incremental_alter_configs.AlterConfigsResource(case.kind, name, operations)], validate_only
+        resources=[incremental_alter_configs.AlterConfigsResource(resource_type=case.kind, resource_name=name, configs=operations)],
+        validate_only=validate_only,
     )
 
 
 def describe(kind: int, name: str, keys: list[str] | None = None, *, documented: bool = False) -> DescribeConfigsRequest:
-    return DescribeConfigsRequest([DescribeConfigsResource(kind, name, keys)], True, documented)
+    return DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)],
+        include_synonyms=True,
+        include_documentation=documented,
+    )
 
 
 def shown(entry: DescribeConfigsResourceResult) -> str:

@@ -89,8 +89,10 @@ def test_every_config_is_documented_when_that_is_asked_for(client: SimulatedClie
 def test_a_refused_change_is_not_written(simulated: SimulatedBroker, client: SimulatedClient) -> None:
     """A value that the broker cannot live by used to be in the log before it was looked at, and no start came after it."""
     before = simulated.broker.cluster.features_epoch
-    wrong = AlterableConfig("max.connections.per.ip.overrides", SET, "nonsense")
-    answer = client.call(IncrementalAlterConfigsRequest([AlterConfigsResource(B, "", [wrong])])).responses[0]
+    wrong = AlterableConfig(name="max.connections.per.ip.overrides", config_operation=SET, value="nonsense")
+    answer = client.call(
+        IncrementalAlterConfigsRequest([AlterConfigsResource(resource_type=B, resource_name="", configs=[wrong])])
+    ).responses[0]
     assert answer.error_code == Code.INVALID_REQUEST
     assert simulated.broker.cluster.features_epoch == before
     simulated.restart(kill=True)
@@ -109,7 +111,11 @@ def test_a_log_with_a_value_that_cannot_be_lived_by_starts_all_the_same(simulate
 def test_a_policy_that_was_appended_to_is_lived_by(simulated: SimulatedBroker, client: SimulatedClient) -> None:
     create(client, "t", retention_ms="5")
     create(client, "own", cleanup_policy="compact")
-    asked = AlterConfigsResource(B, "", [AlterableConfig("log.cleanup.policy", APPEND, "compact")])
+    asked = AlterConfigsResource(
+        resource_type=B,
+        resource_name="",
+        configs=[AlterableConfig(name="log.cleanup.policy", config_operation=APPEND, value="compact")],
+    )
     client.call(IncrementalAlterConfigsRequest([asked]))
     partitions = simulated.broker.partitions
     assert partitions.get("t", 0).log.config.cleanup_policy == ("delete", "compact")
@@ -118,9 +124,17 @@ def test_a_policy_that_was_appended_to_is_lived_by(simulated: SimulatedBroker, c
 
 def test_a_topics_list_begins_as_kafkas_default_whatever_the_broker_is_set_to(client: SimulatedClient) -> None:
     create(client, "t")
-    of_the_broker = AlterConfigsResource(B, "", [AlterableConfig("log.cleanup.policy", SET, "compact")])
+    of_the_broker = AlterConfigsResource(
+        resource_type=B,
+        resource_name="",
+        configs=[AlterableConfig(name="log.cleanup.policy", config_operation=SET, value="compact")],
+    )
     client.call(IncrementalAlterConfigsRequest([of_the_broker]))
-    of_the_topic = AlterConfigsResource(T, "t", [AlterableConfig("cleanup.policy", APPEND, "delete")])
+    of_the_topic = AlterConfigsResource(
+        resource_type=T,
+        resource_name="t",
+        configs=[AlterableConfig(name="cleanup.policy", config_operation=APPEND, value="delete")],
+    )
     client.call(IncrementalAlterConfigsRequest([of_the_topic]))
     assert client.call(describe(T, "t", ["cleanup.policy"])).results[0].configs[0].value == "delete"
 
@@ -128,8 +142,8 @@ def test_a_topics_list_begins_as_kafkas_default_whatever_the_broker_is_set_to(cl
 def test_a_resource_that_is_named_twice_is_refused_twice(client: SimulatedClient) -> None:
     create(client, "t")
     create(client, "u")
-    retention = [AlterableConfig("retention.ms", SET, "5")]
-    resources = [AlterConfigsResource(T, name, retention) for name in ("t", "u", "t")]
+    retention = [AlterableConfig(name="retention.ms", config_operation=SET, value="5")]
+    resources = [AlterConfigsResource(resource_type=T, resource_name=name, configs=retention) for name in ("t", "u", "t")]
     answers = client.call(IncrementalAlterConfigsRequest(resources)).responses
     assert [(a.resource_name, a.error_code) for a in answers] == [("t", 42), ("u", 0), ("t", 42)]
     assert answers[0].error_message == "Each resource must appear at most once."
@@ -147,7 +161,11 @@ def test_a_resource_that_is_named_twice_is_refused_twice(client: SimulatedClient
     ],
 )
 def test_resources_that_are_not_there(client: SimulatedClient, kind: int, name: str, code: int, says: str) -> None:
-    asked = [AlterConfigsResource(kind, name, [AlterableConfig("retention.ms", SET, "5")])]
+    asked = [
+        AlterConfigsResource(
+            resource_type=kind, resource_name=name, configs=[AlterableConfig(name="retention.ms", config_operation=SET, value="5")]
+        )
+    ]
     answer = client.call(IncrementalAlterConfigsRequest(asked)).responses[0]
     assert (answer.error_code, says in answer.error_message) == (code, True)
     described = client.call(describe(kind, name)).results[0]
@@ -156,16 +174,20 @@ def test_resources_that_are_not_there(client: SimulatedClient, kind: int, name: 
 
 def test_a_topic_is_not_created_with_what_it_could_not_be_set_to(client: SimulatedClient) -> None:
     for name, value in (("segment.bytes", "100"), ("cleanup.policy", None), ("no.such", "1"), ("cleanup.policy", "forget")):
-        topic = CreatableTopic("t", 1, 1, configs=[CreatableTopicConfig(name, value)])
-        assert client.call(CreateTopicsRequest([topic], 10_000)).topics[0].error_code == Code.INVALID_CONFIG
+        topic = CreatableTopic(
+            name="t", num_partitions=1, replication_factor=1, configs=[CreatableTopicConfig(name=name, value=value)]
+        )
+        assert client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000)).topics[0].error_code == Code.INVALID_CONFIG
 
 
 def test_many_resources_are_handled_in_steps(simulated: SimulatedBroker, client: SimulatedClient) -> None:
     names = [f"t{number}" for number in range(30)]
     for name in names:
         create(client, name)
-    retention = [AlterableConfig("retention.ms", SET, "5")]
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(T, name, retention) for name in names])
+    retention = [AlterableConfig(name="retention.ms", config_operation=SET, value="5")]
+    request = IncrementalAlterConfigsRequest(
+        [AlterConfigsResource(resource_type=T, resource_name=name, configs=retention) for name in names]
+    )
     sent = client.send(request, 1)
     assert [a.error_code for a in client.receive(sent).responses] == [0] * 30
     described = client.call(describe_all(names)).results
@@ -176,7 +198,9 @@ def test_many_resources_are_handled_in_steps(simulated: SimulatedBroker, client:
 
 
 def describe_all(names: list[str]) -> DescribeConfigsRequest:
-    return DescribeConfigsRequest([DescribeConfigsResource(T, name, None) for name in names])
+    return DescribeConfigsRequest(
+        [DescribeConfigsResource(resource_type=T, resource_name=name, configuration_keys=None) for name in names]
+    )
 
 
 def test_a_small_segment_for_tests_is_honoured(simulated: SimulatedBroker, client: SimulatedClient) -> None:

@@ -34,7 +34,16 @@ OFFLINE = Code.KAFKA_STORAGE_ERROR
 def broker(tmp_path: Path) -> Iterator[SimulatedBroker]:
     simulated = SimulatedBroker({"log.dirs": str(tmp_path)}, fs=RealFilesystem()).start()
     with simulated.connect() as client:
-        client.call(CreateTopicsRequest([CreatableTopic("bad", 1, 1), CreatableTopic("good", 1, 1)], 1000), 7)
+        client.call(
+            CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(name="bad", num_partitions=1, replication_factor=1),
+                    CreatableTopic(name="good", num_partitions=1, replication_factor=1),
+                ],
+                timeout_ms=1000,
+            ),
+            7,
+        )
         for topic in ("bad", "good"):
             for _ in range(5):
                 assert produce(client, topic) == 0
@@ -45,20 +54,45 @@ def broker(tmp_path: Path) -> Iterator[SimulatedBroker]:
 
 def produce(client: SimulatedClient, topic: str) -> int:
     batch = bytes(build_batch([(b"k", b"v" * 200)] * 5, START_MS))
-    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
-    return int(client.call(ProduceRequest(None, -1, 1000, [data]), 9).responses[0].partition_responses[0].error_code)
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+    return int(
+        client.call(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1000, topic_data=[data]), 9)
+        .responses[0]
+        .partition_responses[0]
+        .error_code
+    )
 
 
 def fetched(client: SimulatedClient, topic: str, offset: int = 0, max_bytes: int = 1 << 20) -> tuple[int, int]:
-    asked = [FetchTopic(topic, partitions=[FetchPartition(0, -1, offset, -1, -1, max_bytes)])]
+    asked = [
+        FetchTopic(
+            topic,
+            partitions=[
+                FetchPartition(
+                    partition=0,
+                    current_leader_epoch=-1,
+                    fetch_offset=offset,
+                    last_fetched_epoch=-1,
+                    log_start_offset=-1,
+                    partition_max_bytes=max_bytes,
+                )
+            ],
+        )
+    ]
     answer = client.call(FetchRequest(replica_id=-1, max_wait_ms=0, max_bytes=1 << 20, session_epoch=-1, topics=asked), 12)
     (partition,) = answer.responses[0].partitions
     return partition.error_code, len(partition.records or b"")
 
 
 def listed(client: SimulatedClient, topic: str, timestamp: int) -> int:
-    asked = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, timestamp)])]
-    return int(client.call(ListOffsetsRequest(-1, 0, asked), 7).topics[0].partitions[0].error_code)
+    asked = [
+        ListOffsetsTopic(
+            name=topic, partitions=[ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)]
+        )
+    ]
+    return int(
+        client.call(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=asked), 7).topics[0].partitions[0].error_code
+    )
 
 
 def check_only_bad_is_offline(broker: SimulatedBroker) -> None:
@@ -181,7 +215,14 @@ def test_a_directory_that_is_taken_away_is_not_written(
     left = sorted(tmp_path.rglob("*"))
     with broker.connect() as client:
         assert produce(client, "good") == OFFLINE
-        assert client.call(CreateTopicsRequest([CreatableTopic("new", 1, 1)], 1000), 7).topics[0].error_code != 0
+        assert (
+            client.call(
+                CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)], timeout_ms=1000), 7
+            )
+            .topics[0]
+            .error_code
+            != 0
+        )
         assert client.call(DescribeLogDirsRequest([]), 1).results[0].error_code == OFFLINE
     with capture_logs() as lines:
         broker.stop()
@@ -282,7 +323,9 @@ def test_a_partition_directory_that_is_a_link(broker: SimulatedBroker, tmp_path:
 
 def test_a_link_that_comes_before_the_first_append(broker: SimulatedBroker, tmp_path: Path) -> None:
     with broker.connect() as client:
-        client.call(CreateTopicsRequest([CreatableTopic("late", 1, 1)], 1000), 7)
+        client.call(
+            CreateTopicsRequest(topics=[CreatableTopic(name="late", num_partitions=1, replication_factor=1)], timeout_ms=1000), 7
+        )
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / "late-0").symlink_to(tmp_path / "elsewhere")
         assert produce(client, "late") == OFFLINE
@@ -343,7 +386,7 @@ def test_an_offline_group_partition_never_says_that_it_holds_nothing(broker: Sim
     """A consumer that is told so would begin anew."""
     with broker.connect() as client:
         broker.with_coordinators()
-        assert client.call(OffsetFetchRequest("g", None), 7).error_code == 0
+        assert client.call(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == 0
     index = broker.broker.groups.partition_of("g")
     log = broker.broker.partitions.get("__consumer_offsets", index)
     log.append_own(build_batch([(b"no record of ours", None)], START_MS))
@@ -351,7 +394,7 @@ def test_an_offline_group_partition_never_says_that_it_holds_nothing(broker: Sim
     link(tmp_path / f"__consumer_offsets-{index}" / FIRST)
     broker.start()
     with broker.connect() as client:
-        assert client.call(OffsetFetchRequest("g", None), 7).error_code == Code.NOT_COORDINATOR
+        assert client.call(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == Code.NOT_COORDINATOR
         assert produce(client, "good") == 0
 
 
@@ -402,9 +445,15 @@ def test_checkpoints_that_say_the_impossible(broker: SimulatedBroker, tmp_path: 
 
 def test_a_compacted_log_that_cannot_be_read_is_left_alone(broker: SimulatedBroker, tmp_path: Path) -> None:
     with broker.connect() as client:
-        configs = [Config("cleanup.policy", "compact"), Config("internal.segment.bytes", "1500")]
-        configs.append(Config("min.cleanable.dirty.ratio", "0.01"))
-        client.call(CreateTopicsRequest([CreatableTopic("c", 1, 1, [], configs)], 1000), 7)
+        configs = [Config(name="cleanup.policy", value="compact"), Config(name="internal.segment.bytes", value="1500")]
+        configs.append(Config(name="min.cleanable.dirty.ratio", value="0.01"))
+        client.call(
+            CreateTopicsRequest(
+                topics=[CreatableTopic(name="c", num_partitions=1, replication_factor=1, assignments=[], configs=configs)],
+                timeout_ms=1000,
+            ),
+            7,
+        )
         for _ in range(6):
             assert produce(client, "c") == 0
         cut(tmp_path / "c-0" / FIRST)

@@ -70,7 +70,7 @@ def joining(metadata: bytes) -> JoinGroupRequest:
         session_timeout_ms=10_000,
         rebalance_timeout_ms=60_000,
         protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol("range", metadata)],
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
     )
 
 

@@ -312,8 +312,13 @@ def test_a_new_topic_of_an_old_name_waits_for_checkpoints_that_have_forgotten_th
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     with world.broker.connect() as client:  # type: ignore[attr-defined]
-        client.call(DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)])], 1_000))
-        client.call(DeleteTopicsRequest([DeleteTopicState("t")], [], 1_000))
+        client.call(
+            DeleteRecordsRequest(
+                topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])],
+                timeout_ms=1_000,
+            )
+        )
+        client.call(DeleteTopicsRequest(topics=[DeleteTopicState("t")], topic_names=[], timeout_ms=1_000))
     fs.synced.clear()
     perform(world, "topic t")
     perform(world, "produce A t")

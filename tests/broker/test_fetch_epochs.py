@@ -21,7 +21,12 @@ ENDS = (3, 5)
 
 def write(client: SimulatedClient, count: int) -> None:
     batch = bytes(build_batch([(b"k", b"v")] * count, START_MS))
-    request = ProduceRequest(None, -1, 1_000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])])
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=batch)])],
+    )
     assert client.call(request, 9).responses[0].partition_responses[0].error_code == 0
 
 
@@ -42,7 +47,9 @@ def client() -> Iterator[SimulatedClient]:
 def request(client: SimulatedClient, offset: int, last_epoch: int, **given: Any) -> FetchRequest:
     topic_id = client.call(MetadataRequest([MetadataRequestTopic(name="t")])).topics[0].topic_id
     asked = FetchPartition(0, fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=1_000)
-    return FetchRequest(**{"max_wait_ms": 10_000, "min_bytes": 1, **given}, topics=[FetchTopic("t", topic_id, [asked])])
+    return FetchRequest(
+        **{"max_wait_ms": 10_000, "min_bytes": 1, **given}, topics=[FetchTopic(topic="t", topic_id=topic_id, partitions=[asked])]
+    )
 
 
 def fetch(client: SimulatedClient, offset: int, last_epoch: int, **given: Any) -> PartitionData:
@@ -56,7 +63,7 @@ def fetch(client: SimulatedClient, offset: int, last_epoch: int, **given: Any) -
 def test_an_epoch_that_ended_before_the_offset_is_told_with_its_end(client: SimulatedClient) -> None:
     for offset, last_epoch, end in ((4, 0, 3), (5, 0, 3), (6, 1, 5), (99, 1, 5)):
         part = fetch(client, offset, last_epoch)
-        assert (part.error_code, part.diverging_epoch) == (0, EpochEndOffset(last_epoch, end))
+        assert (part.error_code, part.diverging_epoch) == (0, EpochEndOffset(epoch=last_epoch, end_offset=end))
         assert (part.high_watermark, part.log_start_offset, part.records) == (5, 0, b"")
 
 
@@ -79,7 +86,7 @@ def test_a_session_tells_of_it_though_nothing_else_is_new(client: SimulatedClien
     assert first.session_id
     later = request(client, 5, 0, session_id=first.session_id, session_epoch=1)
     ((part,),) = (topic.partitions for topic in client.call(later, 16).responses)
-    assert part.diverging_epoch == EpochEndOffset(0, 3)
+    assert part.diverging_epoch == EpochEndOffset(epoch=0, end_offset=3)
 
 
 @pytest.mark.parametrize(("version", "code"), [(4, 0), (11, Code.INVALID_REQUEST), (16, Code.INVALID_REQUEST)])

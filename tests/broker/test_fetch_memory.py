@@ -32,8 +32,8 @@ def simulated() -> Iterator[SimulatedBroker]:
 
 def produce(client: SimulatedClient, *partitions: int) -> None:
     batch = bytes(build_batch([(None, b"v" * VALUE_BYTES)], START_MS))
-    data = [TopicProduceData("t", partition_data=[PartitionProduceData(index, batch) for index in partitions])]
-    client.call(ProduceRequest(None, -1, 10_000, data), 9)
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(index=index, records=batch) for index in partitions])]
+    client.call(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=data), 9)
 
 
 def fetch(*partitions: int, min_bytes: int = 1, wait_ms: int = 60_000) -> FetchRequest:

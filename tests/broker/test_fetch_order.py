@@ -35,7 +35,7 @@ class Fetching:
     def ask(self, *partitions: TopicPartition, epoch: int = -1, forget: tuple[TopicPartition, ...] = ()) -> str:
         request = FetchRequest(max_wait_ms=0, min_bytes=0, session_id=self.session_id, session_epoch=epoch)
         for name, index in partitions:
-            part = FetchPartition(index, -1, 0, partition_max_bytes=1_000)
+            part = FetchPartition(partition=index, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1_000)
             request.topics.append(FetchTopic(**self._naming(name), partitions=[part]))  # type: ignore[arg-type]
         for name, index in forget:
             request.forgotten_topics_data.append(ForgottenTopic(**self._naming(name), partitions=[index]))  # type: ignore[arg-type]
@@ -92,7 +92,10 @@ def test_a_topic_that_goes_while_a_large_fetch_is_read_is_told_at_once(monkeypat
         create(client, "b", 300)  # type: ignore[arg-type]
         request = FetchRequest(max_wait_ms=30_000, min_bytes=1, session_epoch=-1)
         for name, count in (("a", 1), ("b", 300)):
-            parts = [FetchPartition(index, -1, 0, partition_max_bytes=1_000) for index in range(count)]
+            parts = [
+                FetchPartition(partition=index, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1_000)
+                for index in range(count)
+            ]
             request.topics.append(FetchTopic(name, partitions=parts))
         began_ms = broker.now_ms()
         answer = client.call(request, 12)

@@ -49,25 +49,51 @@ SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
 def client() -> Iterator[SimulatedClient]:
     broker = SimulatedBroker().start().with_coordinators()
     with broker.connect() as found:
-        found.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1_000), 7)
+        found.call(
+            CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=1)], timeout_ms=1_000), 7
+        )
         yield found
     broker.close()
     assert broker.bugs == 0
 
 
 def commit(client: SimulatedClient, group: str, version: int = 8, generation: int = -1, member: str = "") -> int:
-    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5)])]
-    answer = client.call(OffsetCommitRequest(group, generation, member, None, topics=topics), version)
+    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=5)])]
+    answer = client.call(
+        OffsetCommitRequest(
+            group_id=group, generation_id_or_member_epoch=generation, member_id=member, group_instance_id=None, topics=topics
+        ),
+        version,
+    )
     return answer.topics[0].partitions[0].error_code  # type: ignore[no-any-return]
 
 
 def join(client: SimulatedClient, group: str, version: int, subscription: bytes = SUBSCRIPTION, kind: str = "consumer") -> Any:
-    protocols = [JoinGroupRequestProtocol("range", subscription)]
-    return client.call(JoinGroupRequest(group, 10_000, 10_000, "", None, kind, protocols), version)
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription)]
+    return client.call(
+        JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id="",
+            group_instance_id=None,
+            protocol_type=kind,
+            protocols=protocols,
+        ),
+        version,
+    )
 
 
 def sync(client: SimulatedClient, group: str, member: str, kind: str = "consumer") -> None:
-    request = SyncGroupRequest(group, 1, member, None, kind, "range", [SyncGroupRequestAssignment(member, b"as")])
+    request = SyncGroupRequest(
+        group_id=group,
+        generation_id=1,
+        member_id=member,
+        group_instance_id=None,
+        protocol_type=kind,
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id=member, assignment=b"as")],
+    )
     assert client.call(request, 5).error_code == 0
 
 
@@ -78,8 +104,8 @@ def describe(client: SimulatedClient, group: str) -> DescribedGroup:
 
 
 def delete_offsets(client: SimulatedClient, group: str) -> tuple[int, list[int]]:
-    topic = OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(1)])
-    answer = client.call(OffsetDeleteRequest(group, [topic]), 0)
+    topic = OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(1)])
+    answer = client.call(OffsetDeleteRequest(group_id=group, topics=[topic]), 0)
     return answer.error_code, [p.error_code for t in answer.topics for p in t.partitions]
 
 
@@ -93,7 +119,9 @@ def test_the_empty_group_id_may_hold_offsets(client: SimulatedClient) -> None:
     assert delete_group(client, "") == [69]
     assert commit(client, "") == 0
     for version in (1, 7):
-        answer = client.call(OffsetFetchRequest("", [OffsetFetchRequestTopic("t", [0, 1])]), version)
+        answer = client.call(
+            OffsetFetchRequest(group_id="", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]), version
+        )
         assert [p.committed_offset for p in answer.topics[0].partitions] == [5, -1]
     answer = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("", topics=None)]), 9)
     assert [p.committed_offset for p in answer.groups[0].topics[0].partitions] == [5]
@@ -103,9 +131,23 @@ def test_the_empty_group_id_may_hold_offsets(client: SimulatedClient) -> None:
 
 def test_the_empty_group_id_has_no_members(client: SimulatedClient) -> None:
     assert join(client, "", 9).error_code == 24
-    assert client.call(SyncGroupRequest("", 1, "m", None, "consumer", "range", []), 5).error_code == 24
-    assert client.call(HeartbeatRequest("", 1, "m"), 4).error_code == 24
-    assert client.call(LeaveGroupRequest("", "m", [MemberIdentity("m")]), 5).error_code == 24
+    assert (
+        client.call(
+            SyncGroupRequest(
+                group_id="",
+                generation_id=1,
+                member_id="m",
+                group_instance_id=None,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=[],
+            ),
+            5,
+        ).error_code
+        == 24
+    )
+    assert client.call(HeartbeatRequest(group_id="", generation_id=1, member_id="m"), 4).error_code == 24
+    assert client.call(LeaveGroupRequest(group_id="", member_id="m", members=[MemberIdentity("m")]), 5).error_code == 24
     assert delete_offsets(client, "")[0] == 24
 
 
@@ -144,7 +186,7 @@ def test_offsets_of_a_living_group_that_does_not_consume(client: SimulatedClient
 def test_a_simple_group_outlives_its_offsets(restart: bool) -> None:
     broker = SimulatedBroker().start().with_coordinators()
     client = broker.connect()
-    client.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1_000), 7)
+    client.call(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=1)], timeout_ms=1_000), 7)
     assert commit(client, "s") == 0
     assert delete_offsets(client, "s") == (0, [0, 0])
     if restart:
@@ -179,7 +221,7 @@ def test_who_has_to_come_twice_is_told_of_no_protocol(client: SimulatedClient, v
 
 def test_a_coordinator_is_told_with_a_message(client: SimulatedClient) -> None:
     def told(version: int, key_type: int) -> tuple[int, str | None]:
-        answer = client.call(FindCoordinatorRequest("g", key_type, ["g"]), version)
+        answer = client.call(FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"]), version)
         one = answer if version < 4 else answer.coordinators[0]
         return one.error_code, one.error_message
 
@@ -197,33 +239,51 @@ def test_without_coordinators_topics_nobody_is_the_coordinator() -> None:
     """FindCoordinator makes them, as in Kafka; no other request of a group or a transaction brings anything about."""
     broker = SimulatedBroker({"auto.create.topics.enable": "false"}).start()
     with broker.connect() as client:
-        client.call(CreateTopicsRequest([CreatableTopic("t", 2, 1)], 1_000), 7)
+        client.call(
+            CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=1)], timeout_ms=1_000), 7
+        )
         assert commit(client, "g") == join(client, "g", 5).error_code == NOT_COORDINATOR
-        assert client.call(HeartbeatRequest("g", 1, "m"), 4).error_code == NOT_COORDINATOR
-        assert client.call(LeaveGroupRequest("g", "m"), 1).error_code == NOT_COORDINATOR
-        assert client.call(SyncGroupRequest("g", 1, "m"), 3).error_code == NOT_COORDINATOR
+        assert client.call(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4).error_code == NOT_COORDINATOR
+        assert client.call(LeaveGroupRequest(group_id="g", member_id="m"), 1).error_code == NOT_COORDINATOR
+        assert client.call(SyncGroupRequest(group_id="g", generation_id=1, member_id="m"), 3).error_code == NOT_COORDINATOR
         assert describe(client, "g").error_code == NOT_COORDINATOR
         assert delete_group(client, "g", "") == [NOT_COORDINATOR] * 2
         assert delete_offsets(client, "g") == (NOT_COORDINATOR, [])
         assert client.call(ListGroupsRequest(), 5).groups == []
-        topic = OffsetFetchRequestTopic("t", [0])
-        assert client.call(OffsetFetchRequest("g", [topic]), 1).topics[0].partitions[0].error_code == NOT_COORDINATOR
+        topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+        assert (
+            client.call(OffsetFetchRequest(group_id="g", topics=[topic]), 1).topics[0].partitions[0].error_code == NOT_COORDINATOR
+        )
         for version in (2, 7):
-            answer = client.call(OffsetFetchRequest("g", [topic]), version)
+            answer = client.call(OffsetFetchRequest(group_id="g", topics=[topic]), version)
             assert (answer.error_code, answer.topics) == (NOT_COORDINATOR, [])
         (group,) = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]), 8).groups
         assert (group.error_code, group.topics) == (NOT_COORDINATOR, [])
-        assert client.call(InitProducerIdRequest("x", 60_000), 4).error_code == NOT_COORDINATOR
-        assert client.call(InitProducerIdRequest(None, 60_000), 4).error_code == 0
-        assert client.call(EndTxnRequest("x", 1, 0, True), 3).error_code == NOT_COORDINATOR
-        assert client.call(AddOffsetsToTxnRequest("x", 1, 0, "g"), 3).error_code == NOT_COORDINATOR
+        assert (
+            client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4).error_code == NOT_COORDINATOR
+        )
+        assert client.call(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4).error_code == 0
+        assert (
+            client.call(EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True), 3).error_code
+            == NOT_COORDINATOR
+        )
+        assert (
+            client.call(AddOffsetsToTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, group_id="g"), 3).error_code
+            == NOT_COORDINATOR
+        )
         assert client.call(DescribeTransactionsRequest(["x"]), 0).transaction_states[0].error_code == NOT_COORDINATOR
-        assert client.call(ListTransactionsRequest([], []), 0).error_code == 0
-        topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 5)])]
-        answer = client.call(TxnOffsetCommitRequest("x", "g", 1, 0, topics=topics), 3)
+        assert client.call(ListTransactionsRequest(state_filters=[], producer_id_filters=[]), 0).error_code == 0
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name="t", partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
+            )
+        ]
+        answer = client.call(
+            TxnOffsetCommitRequest(transactional_id="x", group_id="g", producer_id=1, producer_epoch=0, topics=topics), 3
+        )
         assert answer.topics[0].partitions[0].error_code == NOT_COORDINATOR
         assert set(broker.broker.cluster.state.topics) == {"t"}
-        client.call(FindCoordinatorRequest("g", 0, ["g"]), 4)
+        client.call(FindCoordinatorRequest(key="g", key_type=0, coordinator_keys=["g"]), 4)
         assert commit(client, "g") == 0
     broker.close()
     assert broker.bugs == 0
@@ -236,19 +296,24 @@ def test_a_member_is_named_by_its_client_and_a_uuid(client: SimulatedClient) -> 
 
 def test_operations_of_a_group_that_is_not_there_are_not_told_from_version_6_on(client: SimulatedClient) -> None:
     for version, operations in ((5, GROUP_OPERATIONS), (6, NOT_ASKED)):
-        (group,) = client.call(DescribeGroupsRequest(["nobody"], True), version).groups
+        (group,) = client.call(DescribeGroupsRequest(groups=["nobody"], include_authorized_operations=True), version).groups
         assert group.authorized_operations == operations
 
 
 def test_refused_partitions_are_answered_first(client: SimulatedClient) -> None:
-    client.call(CreateTopicsRequest([CreatableTopic("u", 1, 1)], 1_000), 7)
+    client.call(CreateTopicsRequest(topics=[CreatableTopic(name="u", num_partitions=1, replication_factor=1)], timeout_ms=1_000), 7)
     asked = (("t", (0,)), ("u", (0, 9)), ("none", (0,)), ("t", ()), ("other", ()))
-    topics = [OffsetCommitRequestTopic(n, partitions=[OffsetCommitRequestPartition(i, 5) for i in parts]) for n, parts in asked]
-    answer = client.call(OffsetCommitRequest("g", -1, "", None, topics=topics), 8)
+    topics = [
+        OffsetCommitRequestTopic(n, partitions=[OffsetCommitRequestPartition(partition_index=i, committed_offset=5) for i in parts])
+        for n, parts in asked
+    ]
+    answer = client.call(
+        OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", group_instance_id=None, topics=topics), 8
+    )
     told = [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics]
     assert told == [("u", [(9, 3), (0, 0)]), ("none", [(0, 3)]), ("other", []), ("t", [(0, 0)])]
-    deleted = [OffsetDeleteRequestTopic(n, [OffsetDeleteRequestPartition(i) for i in parts]) for n, parts in asked]
-    answer = client.call(OffsetDeleteRequest("g", deleted), 0)
+    deleted = [OffsetDeleteRequestTopic(name=n, partitions=[OffsetDeleteRequestPartition(i) for i in parts]) for n, parts in asked]
+    answer = client.call(OffsetDeleteRequest(group_id="g", topics=deleted), 0)
     assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == told
 
 

@@ -91,7 +91,16 @@ class Timed:
 @pytest.fixture
 def timed() -> Iterator[Timed]:
     made = Timed()
-    made.ask(CreateTopicsRequest([CreatableTopic("t", PARTITIONS, 1), CreatableTopic("small", 1, 1)], 1_000), 7)
+    made.ask(
+        CreateTopicsRequest(
+            topics=[
+                CreatableTopic(name="t", num_partitions=PARTITIONS, replication_factor=1),
+                CreatableTopic(name="small", num_partitions=1, replication_factor=1),
+            ],
+            timeout_ms=1_000,
+        ),
+        7,
+    )
     # A collection of the whole test process's objects is no stretch of the broker's.
     gc.disable()
     yield made
@@ -134,8 +143,12 @@ def test_many_groups(timed: Timed) -> None:
 
 
 def test_many_offsets(timed: Timed) -> None:
-    topic = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(n, n) for n in range(PARTITIONS)])
-    answer = timed.ask(OffsetCommitRequest("g", -1, "", None, topics=[topic]), 9)
+    topic = OffsetCommitRequestTopic(
+        "t", partitions=[OffsetCommitRequestPartition(partition_index=n, committed_offset=n) for n in range(PARTITIONS)]
+    )
+    answer = timed.ask(
+        OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", group_instance_id=None, topics=[topic]), 9
+    )
     assert {p.error_code for p in answer.topics[0].partitions} == {0}
     held(timed, "OffsetCommit")
     everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
@@ -143,7 +156,7 @@ def test_many_offsets(timed: Timed) -> None:
     assert sorted(p.committed_offset for p in fetched) == list(range(PARTITIONS))
     held(timed, "OffsetFetch of everything")
     half = [OffsetDeleteRequestPartition(n) for n in range(PARTITIONS // 2)]
-    deleted = timed.ask(OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", half)]))
+    deleted = timed.ask(OffsetDeleteRequest(group_id="g", topics=[OffsetDeleteRequestTopic(name="t", partitions=half)]))
     assert {p.error_code for p in deleted.topics[0].partitions} == {0}
     held(timed, "OffsetDelete")
     assert [r.error_code for r in timed.ask(DeleteGroupsRequest(["g"])).results] == [0]
@@ -155,20 +168,45 @@ def test_many_offsets(timed: Timed) -> None:
 
 def test_many_members(timed: Timed) -> None:
     """Each joins a group of those before it, then all join again, and the leader gives out assignments."""
-    protocols = [JoinGroupRequestProtocol("range", b"s" * 50)]
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"s" * 50)]
     coordinator = timed.broker.broker.groups
     name = "g"
 
     def join(member: str) -> None:
         client = timed.broker.connect()
-        frame = request_frame(11, 3, 1, "c", JoinGroupRequest(name, 100_000, 100_000, member, None, "consumer", protocols))
+        frame = request_frame(
+            11,
+            3,
+            1,
+            "c",
+            JoinGroupRequest(
+                group_id=name,
+                session_timeout_ms=100_000,
+                rebalance_timeout_ms=100_000,
+                member_id=member,
+                group_instance_id=None,
+                protocol_type="consumer",
+                protocols=protocols,
+            ),
+        )
         connection = client._connection
         buffer = connection.get_buffer(-1)
         buffer[: len(frame)] = frame
         timed._stretch(lambda: connection.buffer_updated(len(frame)))
         timed._settle()
 
-    timed.ask(JoinGroupRequest("other", 100_000, 100_000, "", None, "consumer", protocols), 3)
+    timed.ask(
+        JoinGroupRequest(
+            group_id="other",
+            session_timeout_ms=100_000,
+            rebalance_timeout_ms=100_000,
+            member_id="",
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocols=protocols,
+        ),
+        3,
+    )
     timed.longest_s = timed.total_s = 0.0
     for _ in range(MEMBERS):
         join("")
@@ -180,12 +218,26 @@ def test_many_members(timed: Timed) -> None:
     assert len(group.members) == MEMBERS
     held(timed, "a member that completes a large group")
     assert timed.total_s < 0.002 * MEMBERS, f"{timed.total_s * 1000:.0f} ms in all"
-    assignments = [SyncGroupRequestAssignment(m, b"a" * 20) for m in group.members]
-    assert timed.ask(SyncGroupRequest(name, 2, first, None, "consumer", "range", assignments), 5).error_code == 0
+    assignments = [SyncGroupRequestAssignment(member_id=m, assignment=b"a" * 20) for m in group.members]
+    assert (
+        timed.ask(
+            SyncGroupRequest(
+                group_id=name,
+                generation_id=2,
+                member_id=first,
+                group_instance_id=None,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=assignments,
+            ),
+            5,
+        ).error_code
+        == 0
+    )
     held(timed, "SyncGroup of the leader")
     assert len(timed.ask(DescribeGroupsRequest([name])).groups[0].members) == MEMBERS
     held(timed, "DescribeGroups of a large group")
-    timed.ask(LeaveGroupRequest(name, "", [MemberIdentity(m) for m in group.members]))
+    timed.ask(LeaveGroupRequest(group_id=name, member_id="", members=[MemberIdentity(m) for m in group.members]))
     held(timed, "LeaveGroup of all")
 
 

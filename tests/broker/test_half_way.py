@@ -55,7 +55,9 @@ def fs() -> Stubborn:
 def broker(fs: Stubborn) -> Iterator[SimulatedBroker]:
     simulated = SimulatedBroker(fs=fs).start()
     with simulated.connect() as client:
-        client.call(CreateTopicsRequest([CreatableTopic("t", 3, 1)], 1000), 7)
+        client.call(
+            CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=3, replication_factor=1)], timeout_ms=1000), 7
+        )
         assert [produce(client, "t", index) for index in range(3)] == [0, 0, 0]
     yield simulated
     fs.refuses = ()
@@ -65,17 +67,24 @@ def broker(fs: Stubborn) -> Iterator[SimulatedBroker]:
 
 def produce(client: SimulatedClient, topic: str, index: int) -> int:
     batch = bytes(build_batch([(b"k", b"v")] * 3, START_MS))
-    data = TopicProduceData(topic, partition_data=[PartitionProduceData(index, batch)])
-    return int(client.call(ProduceRequest(None, -1, 1000, [data]), 9).responses[0].partition_responses[0].error_code)
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(index=index, records=batch)])
+    return int(
+        client.call(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1000, topic_data=[data]), 9)
+        .responses[0]
+        .partition_responses[0]
+        .error_code
+    )
 
 
 def deleted(client: SimulatedClient, topic: str) -> int:
-    return int(client.call(DeleteTopicsRequest([DeleteTopicState(topic)], [], 1000)).responses[0].error_code)
+    return int(
+        client.call(DeleteTopicsRequest(topics=[DeleteTopicState(topic)], topic_names=[], timeout_ms=1000)).responses[0].error_code
+    )
 
 
 def check_gone(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
-        request = MetadataRequest([MetadataRequestTopic(name="t")], False)
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
         assert client.call(request).topics[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
         assert {produce(client, "t", index) for index in range(3)} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
         assert deleted(client, "t") == Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -112,7 +121,9 @@ def test_a_new_topic_never_takes_over_an_old_ones_files(broker: SimulatedBroker,
         assert deleted(client, "t") == 0
         if mended == "before":
             fs.refuses = ()
-        client.call(CreateTopicsRequest([CreatableTopic("t", 3, 1)], 1000), 7)
+        client.call(
+            CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=3, replication_factor=1)], timeout_ms=1000), 7
+        )
         answers = [produce(client, "t", index) for index in range(3)]
         if mended == "before":
             assert answers == [0, 0, 0]
@@ -137,13 +148,26 @@ def test_a_stray_that_cannot_be_set_aside_stops_no_start(broker: SimulatedBroker
         broker.start()
     assert "stray_directory_in_the_way" in [line["event"] for line in lines]
     with broker.connect() as client:
-        client.call(CreateTopicsRequest([CreatableTopic("ghost", 1, 1)], 1000), 7)
+        client.call(
+            CreateTopicsRequest(topics=[CreatableTopic(name="ghost", num_partitions=1, replication_factor=1)], timeout_ms=1000), 7
+        )
         assert produce(client, "ghost", 0) == Code.KAFKA_STORAGE_ERROR
         assert produce(client, "t", 1) == 0
 
 
 def test_records_are_deleted_when_the_start_is_on_file(broker: SimulatedBroker, fs: Stubborn) -> None:
-    request = DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 2), DeleteRecordsPartition(1, 9)])], 1000)
+    request = DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name="t",
+                partitions=[
+                    DeleteRecordsPartition(partition_index=0, offset=2),
+                    DeleteRecordsPartition(partition_index=1, offset=9),
+                ],
+            )
+        ],
+        timeout_ms=1000,
+    )
     fs.refuses = ("log-start-offset-checkpoint",)
     with broker.connect() as client:
         first, second = client.call(request).topics[0].partitions
@@ -157,8 +181,12 @@ def test_records_are_deleted_when_the_start_is_on_file(broker: SimulatedBroker, 
 
 
 def altered(client: SimulatedClient, kind: int, name: str, key: str, value: str) -> int:
-    asked = [AlterConfigsResource(kind, name, [AlterableConfig(key, 0, value)])]
-    return int(client.call(IncrementalAlterConfigsRequest(asked, False)).responses[0].error_code)
+    asked = [
+        AlterConfigsResource(
+            resource_type=kind, resource_name=name, configs=[AlterableConfig(name=key, config_operation=0, value=value)]
+        )
+    ]
+    return int(client.call(IncrementalAlterConfigsRequest(resources=asked, validate_only=False)).responses[0].error_code)
 
 
 def test_a_config_that_the_broker_could_not_live_by_is_not_logged(broker: SimulatedBroker) -> None:
@@ -189,7 +217,14 @@ def test_configs_change_beside_a_partition_that_is_offline(broker: SimulatedBrok
     broker.broker.partitions.get("t", 1).log.offline_reason = "for a test"
     with broker.connect() as client:
         assert altered(client, TOPIC, "t", "retention.ms", "5") == 0
-        assert client.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 5, None)], 1000)).results[0].error_code == 0
+        assert (
+            client.call(
+                CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=5, assignments=None)], timeout_ms=1000)
+            )
+            .results[0]
+            .error_code
+            == 0
+        )
         assert produce(client, "t", 4) == 0
     assert {broker.broker.partitions.get("t", i).log.config.retention_ms for i in range(5)} == {5}
 

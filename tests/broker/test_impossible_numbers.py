@@ -26,7 +26,16 @@ LOWEST = -(2**31)
 def client() -> Iterator[SimulatedClient]:
     broker = SimulatedBroker().start()
     with broker.connect() as connected:
-        connected.call(CreateTopicsRequest([CreatableTopic("a", 3, 1), CreatableTopic("b", 2, 1)], 1000), 7)
+        connected.call(
+            CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(name="a", num_partitions=3, replication_factor=1),
+                    CreatableTopic(name="b", num_partitions=2, replication_factor=1),
+                ],
+                timeout_ms=1000,
+            ),
+            7,
+        )
         yield connected
     broker.close()
     assert broker.bugs == 0
@@ -35,8 +44,10 @@ def client() -> Iterator[SimulatedClient]:
 def pages(
     client: SimulatedClient, topics: list[str], limit: int, cursor: tuple[str, int] | None
 ) -> tuple[list[tuple[int, str, list[int]]], tuple[str, int] | None]:
-    after = None if cursor is None else Cursor(*cursor)
-    answer = client.call(DescribeTopicPartitionsRequest([TopicRequest(name) for name in topics], limit, after))
+    after = None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1])
+    answer = client.call(
+        DescribeTopicPartitionsRequest(topics=[TopicRequest(name) for name in topics], response_partition_limit=limit, cursor=after)
+    )
     told = [(t.error_code, t.name, [p.partition_index for p in t.partitions]) for t in answer.topics]
     return told, None if answer.next_cursor is None else (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
 
@@ -69,18 +80,42 @@ def test_a_page_has_one_partition_at_least(client: SimulatedClient, limit: int) 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1), (-1, -1), (-5, 3)])
 def test_a_marker_of_no_producer_is_not_written(client: SimulatedClient, producer_id: int, epoch: int) -> None:
-    marker = WritableTxnMarker(producer_id, epoch, True, [WritableTxnMarkerTopic("a", [0])], 0)
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transaction_result=True,
+        topics=[WritableTxnMarkerTopic(name="a", partition_indexes=[0])],
+        coordinator_epoch=0,
+    )
     answer = client.call(WriteTxnMarkersRequest([marker]), 1)
     assert answer.markers[0].topics[0].partitions[0].error_code == Code.UNKNOWN_SERVER_ERROR
     batch = bytes(build_batch([(None, b"v")], START_MS))
-    data = TopicProduceData("a", partition_data=[PartitionProduceData(0, batch)])
-    assert client.call(ProduceRequest(None, -1, -1, [data]), 9).responses[0].partition_responses[0].base_offset == 0
+    data = TopicProduceData("a", partition_data=[PartitionProduceData(index=0, records=batch)])
+    assert (
+        client.call(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=-1, topic_data=[data]), 9)
+        .responses[0]
+        .partition_responses[0]
+        .base_offset
+        == 0
+    )
 
 
 @pytest.mark.parametrize(("epoch", "told"), [(-1, (-1, -1)), (-2, (-2, 0)), (0, (0, 1)), (5, (-1, -1))])
 def test_where_a_leader_epoch_ends(client: SimulatedClient, epoch: int, told: tuple[int, int]) -> None:
     batch = bytes(build_batch([(None, b"v")], START_MS))
-    client.call(ProduceRequest(None, -1, -1, [TopicProduceData("a", partition_data=[PartitionProduceData(0, batch)])]), 9)
-    asked = [OffsetForLeaderTopic("a", [OffsetForLeaderPartition(0, -1, epoch)])]
-    (answer,) = client.call(OffsetForLeaderEpochRequest(-1, asked)).topics[0].partitions
+    client.call(
+        ProduceRequest(
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=-1,
+            topic_data=[TopicProduceData("a", partition_data=[PartitionProduceData(index=0, records=batch)])],
+        ),
+        9,
+    )
+    asked = [
+        OffsetForLeaderTopic(
+            topic="a", partitions=[OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=epoch)]
+        )
+    ]
+    (answer,) = client.call(OffsetForLeaderEpochRequest(replica_id=-1, topics=asked)).topics[0].partitions
     assert (answer.leader_epoch, answer.end_offset) == told

@@ -47,7 +47,17 @@ def store(simulated: SimulatedBroker, raw: bytes | bytearray, index: int = 0) ->
 def asked(*timestamps_ms: int, first: int = 0) -> ListOffsetsRequest:
     """One question a partition, from partition ``first`` on."""
     return ListOffsetsRequest(
-        -1, 0, [ListOffsetsTopic("t", [ListOffsetsPartition(i, -1, at_ms) for i, at_ms in enumerate(timestamps_ms, first)])]
+        replica_id=-1,
+        isolation_level=0,
+        topics=[
+            ListOffsetsTopic(
+                name="t",
+                partitions=[
+                    ListOffsetsPartition(partition_index=i, current_leader_epoch=-1, timestamp=at_ms)
+                    for i, at_ms in enumerate(timestamps_ms, first)
+                ],
+            )
+        ],
     )
 
 
@@ -134,8 +144,13 @@ def test_many_questions_are_answered_in_steps(simulated: SimulatedBroker) -> Non
 
 
 def test_a_partition_that_is_named_twice_gets_one_answer(simulated: SimulatedBroker) -> None:
-    partitions = [ListOffsetsPartition(index, -1, at_ms) for index, at_ms in ((0, -1), (1, -1), (0, -2), (0, -2))]
-    response = handled(simulated, ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", partitions)]))
+    partitions = [
+        ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=at_ms)
+        for index, at_ms in ((0, -1), (1, -1), (0, -2), (0, -2))
+    ]
+    response = handled(
+        simulated, ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(name="t", partitions=partitions)])
+    )
     assert [(p.partition_index, p.error_code) for p in response.topics[0].partitions] == [(0, Code.INVALID_REQUEST), (1, 0)]
 
 

@@ -43,17 +43,28 @@ def files(broker: SimulatedBroker) -> dict[str, bytearray]:
 
 def produce(client: SimulatedClient, topic: str, index: int = 0) -> int:
     batch = bytes(build_batch([(b"k", b"v")], START_MS))
-    data = TopicProduceData(topic, partition_data=[PartitionProduceData(index, batch)])
-    return int(client.call(ProduceRequest(None, -1, 1000, [data]), 9).responses[0].partition_responses[0].error_code)
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(index=index, records=batch)])
+    return int(
+        client.call(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1000, topic_data=[data]), 9)
+        .responses[0]
+        .partition_responses[0]
+        .error_code
+    )
 
 
 def created(client: SimulatedClient, name: str, *, validate_only: bool = False) -> int:
-    request = CreateTopicsRequest([CreatableTopic(name, 1, 1)], 1000, validate_only)
+    request = CreateTopicsRequest(
+        topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)], timeout_ms=1000, validate_only=validate_only
+    )
     return int(client.call(request, 7).topics[0].error_code)
 
 
 def auto_created(client: SimulatedClient, name: str) -> int:
-    return int(client.call(MetadataRequest([MetadataRequestTopic(name=name)], True), 9).topics[0].error_code)
+    return int(
+        client.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True), 9)
+        .topics[0]
+        .error_code
+    )
 
 
 def test_no_request_reaches_the_metadata_log(broker: SimulatedBroker) -> None:
@@ -65,18 +76,42 @@ def test_no_request_reaches_the_metadata_log(broker: SimulatedBroker) -> None:
         assert created(client, name) == Code.INVALID_REQUEST
         assert auto_created(client, name) == Code.UNKNOWN_TOPIC_OR_PARTITION
         assert produce(client, name) == Code.UNKNOWN_TOPIC_OR_PARTITION
-        answer = client.call(CreatePartitionsRequest([CreatePartitionsTopic(name, 5, None)], 1000))
+        answer = client.call(
+            CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=5, assignments=None)], timeout_ms=1000)
+        )
         assert answer.results[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
-        answer = client.call(DeleteTopicsRequest([DeleteTopicState(name)], [], 1000))
+        answer = client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name)], topic_names=[], timeout_ms=1000))
         assert answer.responses[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
-        answer = client.call(DeleteRecordsRequest([DeleteRecordsTopic(name, [DeleteRecordsPartition(0, 1)])], 1000))
+        answer = client.call(
+            DeleteRecordsRequest(
+                topics=[DeleteRecordsTopic(name=name, partitions=[DeleteRecordsPartition(partition_index=0, offset=1)])],
+                timeout_ms=1000,
+            )
+        )
         assert answer.topics[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
-        answer = client.call(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)])]), 7)
+        answer = client.call(
+            ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=0,
+                topics=[
+                    ListOffsetsTopic(
+                        name=name, partitions=[ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)]
+                    )
+                ],
+            ),
+            7,
+        )
         assert answer.topics[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
-        topics = [AddPartitionsToTxnTopic(name, [0])]
+        topics = [AddPartitionsToTxnTopic(name=name, partitions=[0])]
         answer = client.call(AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=topics), 3)
         assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 3
-        marker = WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic(name, [0])], 0)
+        marker = WritableTxnMarker(
+            producer_id=1,
+            producer_epoch=0,
+            transaction_result=True,
+            topics=[WritableTxnMarkerTopic(name=name, partition_indexes=[0])],
+            coordinator_epoch=0,
+        )
         answer = client.call(WriteTxnMarkersRequest([marker]), 1)
         assert answer.markers[0].topics[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     assert files(broker)[LOG] == before
@@ -127,7 +162,12 @@ def test_names_that_look_like_the_brokers_own(broker: SimulatedBroker, name: str
         ends = [broker.broker.partitions.get(topic, 0).log.log_end_offset for topic in ("a", name)]
         assert ends == [1, 1]
     with broker.connect() as client:
-        assert client.call(DeleteTopicsRequest([DeleteTopicState("a")], [], 1000)).responses[0].error_code == 0
+        assert (
+            client.call(DeleteTopicsRequest(topics=[DeleteTopicState("a")], topic_names=[], timeout_ms=1000))
+            .responses[0]
+            .error_code
+            == 0
+        )
     broker.restart()
     assert broker.broker.partitions.get(name, 0).log.log_end_offset == 1
 
@@ -179,7 +219,12 @@ def test_a_file_system_that_ignores_case() -> None:
         assert created(client, "orders") == Code.INVALID_TOPIC_EXCEPTION
         assert created(client, "__CLUSTER_metadata") == Code.INVALID_TOPIC_EXCEPTION
         assert created(client, "__Consumer_Offsets") == Code.INVALID_TOPIC_EXCEPTION
-        assert client.call(DeleteTopicsRequest([DeleteTopicState("Orders")], [], 1000)).responses[0].error_code == 0
+        assert (
+            client.call(DeleteTopicsRequest(topics=[DeleteTopicState("Orders")], topic_names=[], timeout_ms=1000))
+            .responses[0]
+            .error_code
+            == 0
+        )
         assert created(client, "orders") == 0
     broker.close()
 
@@ -198,9 +243,14 @@ def test_a_name_is_free_again_when_its_topic_is_gone() -> None:
 def test_too_many_partitions(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         for count, code in ((0, Code.INVALID_PARTITIONS), (-2, Code.INVALID_PARTITIONS), (2**31 - 1, Code.POLICY_VIOLATION)):
-            answer = client.call(CreateTopicsRequest([CreatableTopic("t", count, 1)], 1000), 7)
+            answer = client.call(
+                CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=count, replication_factor=1)], timeout_ms=1000),
+                7,
+            )
             assert answer.topics[0].error_code == code
         created(client, "t")
         for count in (0, -4, 1):
-            answer = client.call(CreatePartitionsRequest([CreatePartitionsTopic("t", count, [])], 1000))
+            answer = client.call(
+                CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=count, assignments=[])], timeout_ms=1000)
+            )
             assert answer.results[0].error_code == Code.INVALID_PARTITIONS

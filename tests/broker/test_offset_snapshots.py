@@ -53,7 +53,7 @@ def asked(count: int | None) -> OffsetFetchRequestGroup:
     return OffsetFetchRequestGroup(group_id="g", topics=topics)
 
 
-@pytest.mark.entry("OFS-08")
+@pytest.mark.entry("OFF-01", "OFF-03")
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("is_named", [False, True])
 def test_a_marker_between_two_steps_is_seen_by_none_of_an_answer(simulated: SimulatedBroker, is_named: bool, stable: bool) -> None:

@@ -49,8 +49,10 @@ def log_of(simulated: SimulatedBroker, topic: str, index: int = 0) -> Log:
 
 
 def request(topic: str, batches: dict[int, bytes]) -> ProduceRequest:
-    data = [PartitionProduceData(index, memoryview(bytearray(raw))) for index, raw in batches.items()]
-    return ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=data)])
+    data = [PartitionProduceData(index=index, records=memoryview(bytearray(raw))) for index, raw in batches.items()]
+    return ProduceRequest(
+        transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(topic, partition_data=data)]
+    )
 
 
 def handled(simulated: SimulatedBroker, asked: ProduceRequest, version: int = 12) -> Any:

@@ -99,7 +99,11 @@ def test_metadata_makes_many_topics(broker: TimedBroker) -> None:
 
 def test_topics_are_made_and_deleted(broker: TimedBroker) -> None:
     answers, longest_s = answered(
-        broker, lambda n: (CreateTopicsRequest([CreatableTopic(f"t{n}-{i}", 1, 1) for i in range(1_000)]), 7)
+        broker,
+        lambda n: (
+            CreateTopicsRequest([CreatableTopic(name=f"t{n}-{i}", num_partitions=1, replication_factor=1) for i in range(1_000)]),
+            7,
+        ),
     )
     for answer in answers:
         assert [t.error_code for t in answer.topics] == [0] * 1_000
@@ -115,10 +119,15 @@ def test_a_topic_of_many_partitions(broker: TimedBroker) -> None:
     most = 10_000
 
     def made(n: int) -> tuple[Any, int]:
-        return CreateTopicsRequest([CreatableTopic(f"t{n}", most, 1), CreatableTopic(f"u{n}", 1, 1)]), 7
+        return CreateTopicsRequest(
+            [
+                CreatableTopic(name=f"t{n}", num_partitions=most, replication_factor=1),
+                CreatableTopic(name=f"u{n}", num_partitions=1, replication_factor=1),
+            ]
+        ), 7
 
     def grown(n: int) -> tuple[Any, int]:
-        return CreatePartitionsRequest([CreatePartitionsTopic(f"u{n}", most, None)]), 3
+        return CreatePartitionsRequest([CreatePartitionsTopic(name=f"u{n}", count=most, assignments=None)]), 3
 
     def gone(n: int) -> tuple[Any, int]:
         return DeleteTopicsRequest([DeleteTopicState(f"t{n}"), DeleteTopicState(f"u{n}")]), 6
@@ -142,18 +151,29 @@ def test_a_topic_of_many_partitions(broker: TimedBroker) -> None:
 def test_a_transaction_of_many_partitions(broker: TimedBroker) -> None:
     count = 1_500
     with broker.connect() as client:
-        client.call(CreateTopicsRequest([CreatableTopic("t", count, 1)]), 7)
+        client.call(CreateTopicsRequest([CreatableTopic(name="t", num_partitions=count, replication_factor=1)]), 7)
         client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
         longest = []
         for attempt in range(ATTEMPTS):
-            producer = client.call(InitProducerIdRequest("x", 60_000), 5)
+            producer = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 5)
             assert producer.error_code == 0, "the transaction before is completed"
-            identity = (producer.producer_id, producer.producer_epoch)
-            topics = [AddPartitionsToTxnTopic("t", list(range(count)))]
-            added = client.call(AddPartitionsToTxnRequest([], "x", *identity, topics), 3)
+            topics = [AddPartitionsToTxnTopic(name="t", partitions=list(range(count)))]
+            adding = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id="x",
+                v3_and_below_producer_id=producer.producer_id,
+                v3_and_below_producer_epoch=producer.producer_epoch,
+                v3_and_below_topics=topics,
+            )
+            added = client.call(adding, 3)
             assert {p.partition_error_code for p in added.results_by_topic_v3_and_below[0].results_by_partition} == {0}
             broker.forget()
-            assert client.call(EndTxnRequest("x", *identity, bool(attempt)), 5).error_code == 0
+            ending = EndTxnRequest(
+                transactional_id="x",
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                committed=bool(attempt),
+            )
+            assert client.call(ending, 5).error_code == 0
             longest.append(broker.longest_s)
             ends = {broker.broker.partitions.get("t", index).log.last_stable_offset for index in range(count)}
             assert ends == {attempt + 1}, "each has its marker by the time of the answer"
@@ -191,11 +211,14 @@ def configs_of(make: Callable[[str, str], Any]) -> list[Any]:
 
 
 REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
-    "DescribeConfigs": lambda n: (DescribeConfigsRequest([DescribeConfigsResource(4, "1") for _ in range(300)]), 4),
+    "DescribeConfigs": lambda n: (
+        DescribeConfigsRequest([DescribeConfigsResource(resource_type=4, resource_name="1") for _ in range(300)]),
+        4,
+    ),
     "DescribeTransactions": lambda n: (DescribeTransactionsRequest([f"id{i}" for i in range(20 * MANY)]), 0),
     "OffsetForLeaderEpoch": lambda n: (
         OffsetForLeaderEpochRequest(
-            topics=[OffsetForLeaderTopic("t", [OffsetForLeaderPartition(partition=i) for i in range(20 * MANY)])]
+            topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=i) for i in range(20 * MANY)])]
         ),
         4,
     ),
@@ -210,25 +233,34 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
     "FindCoordinator": lambda n: (FindCoordinatorRequest(key_type=1, coordinator_keys=[f"i{i}" for i in range(60 * MANY)]), 4),
     "AddPartitionsToTxn": lambda n: (
         AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id="x", v3_and_below_topics=[AddPartitionsToTxnTopic("t", list(range(20 * MANY)))]
+            v3_and_below_transactional_id="x",
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(range(20 * MANY)))],
         ),
         3,
     ),
     "AddPartitionsToTxn of many": lambda n: (
         AddPartitionsToTxnRequest(
             transactions=[
-                AddPartitionsToTxnTransaction(f"x{i}", 1, 0, topics=[AddPartitionsToTxnTopic("t", [0])]) for i in range(5 * MANY)
+                AddPartitionsToTxnTransaction(
+                    transactional_id=f"x{i}",
+                    producer_id=1,
+                    producer_epoch=0,
+                    topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+                )
+                for i in range(5 * MANY)
             ]
         ),
         5,
     ),
     "TxnOffsetCommit": lambda n: (
         TxnOffsetCommitRequest(
-            "x",
-            "g",
-            1,
-            0,
-            topics=[TxnOffsetCommitRequestTopic(f"t{i}", [TxnOffsetCommitRequestPartition()]) for i in range(10 * MANY)],
+            transactional_id="x",
+            group_id="g",
+            producer_id=1,
+            producer_epoch=0,
+            topics=[
+                TxnOffsetCommitRequestTopic(name=f"t{i}", partitions=[TxnOffsetCommitRequestPartition()]) for i in range(10 * MANY)
+            ],
         ),
         3,
     ),
@@ -240,28 +272,60 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
         12,
     ),
     "a large frame": lambda n: (
-        ProduceRequest(acks=-1, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(FRAME_BYTES))])]),
+        ProduceRequest(
+            acks=-1, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=bytes(FRAME_BYTES))])]
+        ),
         9,
     ),
     "CreateTopics of many configs": lambda n: (
-        CreateTopicsRequest([CreatableTopic("c", 1, 1, [], configs_of(CreatableTopicConfig))]),
+        CreateTopicsRequest(
+            [
+                CreatableTopic(
+                    name="c", num_partitions=1, replication_factor=1, assignments=[], configs=configs_of(CreatableTopicConfig)
+                )
+            ]
+        ),
         7,
     ),
-    "AlterConfigs of many": lambda n: (AlterConfigsRequest([AlterConfigsResource(4, "", configs_of(AlterableConfig))]), 2),
+    "AlterConfigs of many": lambda n: (
+        AlterConfigsRequest([AlterConfigsResource(resource_type=4, resource_name="", configs=configs_of(AlterableConfig))]),
+        2,
+    ),
     "IncrementalAlterConfigs that deletes many": lambda n: (
-        IncrementalAlterConfigsRequest([IncrementalResource(4, "", configs_of(lambda name, _: IncrementalConfig(name, 1, None)))]),
+        IncrementalAlterConfigsRequest(
+            [
+                IncrementalResource(
+                    resource_type=4,
+                    resource_name="",
+                    configs=configs_of(lambda name, _: IncrementalConfig(name=name, config_operation=1, value=None)),
+                )
+            ]
+        ),
         1,
     ),
     "DescribeConfigs of many keys": lambda n: (
-        DescribeConfigsRequest([DescribeConfigsResource(4, "1", [f"k{i}" for i in range(60 * MANY)])]),
+        DescribeConfigsRequest(
+            [DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=[f"k{i}" for i in range(60 * MANY)])]
+        ),
         4,
     ),
     "WriteTxnMarkers of no partitions": lambda n: (
-        WriteTxnMarkersRequest([WritableTxnMarker(1, 0, True, [], 0) for _ in range(20 * MANY)]),
+        WriteTxnMarkersRequest(
+            [
+                WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=True, topics=[], coordinator_epoch=0)
+                for _ in range(20 * MANY)
+            ]
+        ),
         1,
     ),
     "DeleteRecords": lambda n: (
-        DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(i, 0) for i in range(10 * MANY)])]),
+        DeleteRecordsRequest(
+            [
+                DeleteRecordsTopic(
+                    name="t", partitions=[DeleteRecordsPartition(partition_index=i, offset=0) for i in range(10 * MANY)]
+                )
+            ]
+        ),
         2,
     ),
 }

@@ -37,7 +37,12 @@ def offsets(partitions: int | None) -> OffsetFetchRequest:
 
 ASKED = [
     pytest.param(MetadataRequest([MetadataRequestTopic(name="small")]), 12, True, id="metadata of a topic"),
-    pytest.param(MetadataRequest([MetadataRequestTopic(name="nobody's")], False), 12, True, id="metadata of none"),
+    pytest.param(
+        MetadataRequest(topics=[MetadataRequestTopic(name="nobody's")], allow_auto_topic_creation=False),
+        12,
+        True,
+        id="metadata of none",
+    ),
     pytest.param(MetadataRequest([]), 12, True, id="metadata of the brokers"),
     pytest.param(MetadataRequest([]), 0, False, id="metadata of all topics, as version 0 asks"),
     pytest.param(MetadataRequest(None), 12, False, id="metadata of all topics"),

@@ -95,7 +95,15 @@ def test_a_session_that_cannot_be_ended_keeps_no_other_from_it(
     # The verb's SyncGroup names no protocol and is refused: both groups are synced here.
     for name, actor in (("g", "M"), (other, "N")):
         member = world.actors[actor].member
-        request = SyncGroupRequest(f"sweep-{name}", 1, member, None, "consumer", "range", [])
+        request = SyncGroupRequest(
+            group_id=f"sweep-{name}",
+            generation_id=1,
+            member_id=member,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[],
+        )
         assert world.client.call(request, 5).error_code == 0
     refuse(disk, OFFSETS_TOPIC, groups.partition_of("sweep-g"))
     broker.sleep(8_000)
@@ -110,12 +118,28 @@ def test_a_session_that_cannot_be_ended_keeps_no_other_from_it(
 
 
 def join(group: str, instance: str | None = None) -> JoinGroupRequest:
-    return JoinGroupRequest(group, 6_000, 6_000, "", instance, "consumer", [JoinGroupRequestProtocol("range", b"s")])
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=6_000,
+        rebalance_timeout_ms=6_000,
+        member_id="",
+        group_instance_id=instance,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"s")],
+    )
 
 
 def test_a_static_member_that_cannot_be_replaced_stays(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     first = world.client.call(join("sweep-s", "i1"), 9)
-    request = SyncGroupRequest("sweep-s", 1, first.member_id, "i1", "consumer", "range", [])
+    request = SyncGroupRequest(
+        group_id="sweep-s",
+        generation_id=1,
+        member_id=first.member_id,
+        group_instance_id="i1",
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[],
+    )
     assert world.client.call(request, 5).error_code == 0
     group = broker.broker.groups.shard("sweep-s")[0].groups["sweep-s"]
     refuse(disk, OFFSETS_TOPIC, broker.broker.groups.partition_of("sweep-s"))
@@ -141,7 +165,18 @@ def test_groups_that_nobody_joined_in_the_end_are_forgotten(broker: SimulatedBro
 
 def test_a_heartbeat_sets_no_timer_and_an_idle_group_has_none(broker: SimulatedBroker, world: World) -> None:
     first = world.client.call(join("sweep-s", "i1"), 9)
-    world.client.call(SyncGroupRequest("sweep-s", 1, first.member_id, "i1", "consumer", "range", []), 5)
+    world.client.call(
+        SyncGroupRequest(
+            group_id="sweep-s",
+            generation_id=1,
+            member_id=first.member_id,
+            group_instance_id="i1",
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[],
+        ),
+        5,
+    )
     shard = broker.broker.groups.shard("sweep-s")[0]
     before = len(shard.membership._deadlines)
     for _ in range(300):

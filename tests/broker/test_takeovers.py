@@ -36,8 +36,12 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Line]]:
 
 
 def init(simulated: SimulatedBroker, client_id: str, expected: tuple[int, int] = (-1, -1)) -> tuple[int, int, int]:
+    producer_id, epoch = expected
+    request = InitProducerIdRequest(
+        transactional_id="orders", transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
+    )
     with simulated.connect(client_id) as client:
-        answer = client.call(InitProducerIdRequest("orders", 60_000, *expected), 5)
+        answer = client.call(request, 5)
     return answer.error_code, answer.producer_id, answer.producer_epoch
 
 
@@ -68,7 +72,7 @@ def test_over_an_open_transaction_the_line_names_whom_it_was_taken_from(simulate
     _, producer_id, epoch = init(simulated, "first")
     with simulated.connect("first") as client:
         create(client, "t")
-        topics = [AddPartitionsToTxnTopic("t", [0])]
+        topics = [AddPartitionsToTxnTopic(name="t", partitions=[0])]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="orders",
             v3_and_below_producer_id=producer_id,

@@ -44,14 +44,19 @@ def broker() -> Iterator[SimulatedBroker]:
 @pytest.fixture
 def client(broker: SimulatedBroker) -> SimulatedClient:
     client = broker.connect()
-    asked = [CreatableTopic("a", 1, 1), CreatableTopic("b", 1, 1)]
-    assert {t.error_code for t in client.call(CreateTopicsRequest(asked, 1000)).topics} == {0}
+    asked = [
+        CreatableTopic(name="a", num_partitions=1, replication_factor=1),
+        CreatableTopic(name="b", num_partitions=1, replication_factor=1),
+    ]
+    assert {t.error_code for t in client.call(CreateTopicsRequest(topics=asked, timeout_ms=1000)).topics} == {0}
     return client
 
 
 def deleted(client: SimulatedClient, *topics: tuple[str | None, bytes], version: int = 6) -> list[tuple[Any, ...]]:
     names = [name for name, _ in topics if name is not None]
-    request = DeleteTopicsRequest([DeleteTopicState(*topic) for topic in topics], names, 1000)
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in topics], topic_names=names, timeout_ms=1000
+    )
     return [(r.name, r.error_code, r.error_message) for r in client.call(request, version).responses]
 
 
@@ -77,16 +82,16 @@ def test_what_to_delete_is_named_by_name_or_by_id(client: SimulatedClient) -> No
 
 
 def test_partitions_that_are_asked_for_twice_are_not_made(broker: SimulatedBroker, client: SimulatedClient) -> None:
-    asked = [CreatePartitionsTopic(name, count, None) for name, count in (("a", 2), ("b", 2), ("a", 3))]
-    answers = client.call(CreatePartitionsRequest(asked, 1000, False)).results
+    asked = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in (("a", 2), ("b", 2), ("a", 3))]
+    answers = client.call(CreatePartitionsRequest(topics=asked, timeout_ms=1000, validate_only=False)).results
     assert [(r.name, r.error_code) for r in answers] == [("a", Code.INVALID_REQUEST), ("b", 0)]
     assert broker.broker.cluster.state.topics["a"].partition_count == 1
 
 
 def test_records_of_internal_topics_are_not_deleted(client: SimulatedClient) -> None:
     client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
-    asked = [DeleteRecordsTopic("__consumer_offsets", [DeleteRecordsPartition(0, 0)])]
-    answer = client.call(DeleteRecordsRequest(asked, 1000)).topics[0].partitions[0]
+    asked = [DeleteRecordsTopic(name="__consumer_offsets", partitions=[DeleteRecordsPartition(partition_index=0, offset=0)])]
+    answer = client.call(DeleteRecordsRequest(topics=asked, timeout_ms=1000)).topics[0].partitions[0]
     assert (answer.error_code, answer.low_watermark) == (Code.INVALID_TOPIC_EXCEPTION, -1)
 
 
@@ -103,14 +108,23 @@ def test_the_current_epoch_of_an_empty_partition_ends_at_its_end(
     client: SimulatedClient, epoch: int, expected: tuple[int, int]
 ) -> None:
     # A consumer takes an end of -1 for a loss: it resets its position, or fails where it has no reset policy.
-    asked = [OffsetForLeaderTopic("a", [OffsetForLeaderPartition(0, -1, epoch)])]
-    answer = client.call(OffsetForLeaderEpochRequest(-1, asked)).topics[0].partitions[0]
+    asked = [
+        OffsetForLeaderTopic(
+            topic="a", partitions=[OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=epoch)]
+        )
+    ]
+    answer = client.call(OffsetForLeaderEpochRequest(replica_id=-1, topics=asked)).topics[0].partitions[0]
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, *expected)
 
 
 def test_producers_of_what_is_not_there(client: SimulatedClient) -> None:
     """Kafka has a message for a topic that it does not know, none for a partition, and checks the name first."""
-    asked = [ProducersTopic("a", [0, 7]), ProducersTopic("none", [0]), ProducersTopic("a b", [0]), ProducersTopic("", [0])]
+    asked = [
+        ProducersTopic(name="a", partition_indexes=[0, 7]),
+        ProducersTopic(name="none", partition_indexes=[0]),
+        ProducersTopic(name="a b", partition_indexes=[0]),
+        ProducersTopic(name="", partition_indexes=[0]),
+    ]
     answer = client.call(DescribeProducersRequest(asked), 0)
     assert [(p.error_code, p.error_message) for t in answer.topics for p in t.partitions] == [
         (0, None),
@@ -125,26 +139,36 @@ def test_producers_of_what_is_not_there(client: SimulatedClient) -> None:
 
 
 def test_a_marker_for_no_partition_is_not_answered(client: SimulatedClient) -> None:
-    topics = [WritableTxnMarkerTopic("a", [0])]
-    markers = [WritableTxnMarker(5, 0, True, []), WritableTxnMarker(6, 0, True, topics)]
+    topics = [WritableTxnMarkerTopic(name="a", partition_indexes=[0])]
+    markers = [
+        WritableTxnMarker(producer_id=5, producer_epoch=0, transaction_result=True, topics=[]),
+        WritableTxnMarker(producer_id=6, producer_epoch=0, transaction_result=True, topics=topics),
+    ]
     answer = client.call(WriteTxnMarkersRequest(markers), 1)
     assert [marker.producer_id for marker in answer.markers] == [6]
 
 
 def test_what_is_verified_must_be_there_first(client: SimulatedClient) -> None:
     def verified(transactional_id: str, *topics: AddPartitionsToTxnTopic) -> list[int]:
-        asked = AddPartitionsToTxnTransaction(transactional_id, 5, 0, True, list(topics))
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id=transactional_id, producer_id=5, producer_epoch=0, verify_only=True, topics=list(topics)
+        )
         (answer,) = client.call(AddPartitionsToTxnRequest([asked]), 5).results_by_transaction
         return [p.partition_error_code for t in answer.topic_results for p in t.results_by_partition]
 
-    there, missing = AddPartitionsToTxnTopic("a", [0]), AddPartitionsToTxnTopic("a", [7])
+    there, missing = AddPartitionsToTxnTopic(name="a", partitions=[0]), AddPartitionsToTxnTopic(name="a", partitions=[7])
     for transactional_id in ("x", ""):
         assert verified(transactional_id, missing, there) == [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.OPERATION_NOT_ATTEMPTED]
     assert verified("", there) == [Code.INVALID_REQUEST]
 
 
 def test_a_marker_that_cannot_be_is_refused_after_a_partition_that_is_not_there(client: SimulatedClient) -> None:
-    marker = WritableTxnMarker(-1, 0, True, [WritableTxnMarkerTopic("a", [0, 7])])
+    marker = WritableTxnMarker(
+        producer_id=-1,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=[WritableTxnMarkerTopic(name="a", partition_indexes=[0, 7])],
+    )
     (answer,) = client.call(WriteTxnMarkersRequest([marker]), 1).markers
     codes = [p.error_code for p in answer.topics[0].partitions]
     assert codes == [Code.UNKNOWN_SERVER_ERROR, Code.UNKNOWN_TOPIC_OR_PARTITION]

@@ -30,7 +30,9 @@ def topic_id(client: SimulatedClient) -> bytes:
 
 
 def asked(client: SimulatedClient, *topics: tuple[bytes, str | None], version: int = 13) -> list[tuple[int, str | None, bytes]]:
-    request = MetadataRequest([MetadataRequestTopic(*topic) for topic in topics], False)
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(topic_id=uuid, name=name) for uuid, name in topics], allow_auto_topic_creation=False
+    )
     return [(t.error_code, t.name, t.topic_id) for t in client.call(request, version).topics]
 
 

@@ -53,7 +53,15 @@ def warm_up() -> None:
     create(client, "t")
     for compression in range(5):
         batch = bytes(build_batch([(None, b"v")], 0, compression=compression))
-        client.call(ProduceRequest(None, -1, 1_000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]), 9)
+        client.call(
+            ProduceRequest(
+                transactional_id=None,
+                acks=-1,
+                timeout_ms=1_000,
+                topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=batch)])],
+            ),
+            9,
+        )
     broker.close()
 
 

@@ -138,7 +138,7 @@ class SocketHost(Trace):
             raise Failure("the broker is gone")
         for again in (True, False):
             try:
-                answer = self._bystander.call(ApiVersionsRequest("fuzz", "1"), 3)
+                answer = self._bystander.call(ApiVersionsRequest(client_software_name="fuzz", client_software_version="1"), 3)
             except (Closed, TimeoutError) as error:
                 if not again or isinstance(error, TimeoutError):
                     raise Failure(f"a bystander is not answered: {error}") from error

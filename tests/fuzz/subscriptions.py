@@ -18,5 +18,5 @@ def subscription(rng: random.Random, topics: Sequence[str]) -> bytes:
 
 def assignment(topics: Sequence[tuple[str, list[int]]]) -> bytes:
     module = consumer_protocol_assignment
-    parts = [module.TopicPartition(topic, partitions) for topic, partitions in topics]
+    parts = [module.TopicPartition(topic=topic, partitions=partitions) for topic, partitions in topics]
     return encode_record(module, module.ConsumerProtocolAssignment(assigned_partitions=parts), 0)

@@ -32,10 +32,16 @@ def incrementally(setting: Setting, version: int) -> Questions:
     Change = tuple[str, int, str | None]
 
     def resource(kind: int, name: str, *changes: Change) -> changing.AlterConfigsResource:
-        return changing.AlterConfigsResource(kind, name, [changing.AlterableConfig(*change) for change in changes])
+        return changing.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                changing.AlterableConfig(name=key, config_operation=operation, value=value) for key, operation, value in changes
+            ],
+        )
 
     def ask(kind: int, name: str, *changes: Change, validate_only: bool = False) -> changing.IncrementalAlterConfigsRequest:
-        return changing.IncrementalAlterConfigsRequest([resource(kind, name, *changes)], validate_only)
+        return changing.IncrementalAlterConfigsRequest(resources=[resource(kind, name, *changes)], validate_only=validate_only)
 
     two = setting.name("two")
     good: Change = ("retention.ms", SET, "100000")
@@ -83,10 +89,14 @@ def replaced(setting: Setting, version: int) -> Questions:
     Change = tuple[str, str | None]
 
     def resource(kind: int, name: str, *configs: Change) -> replacing.AlterConfigsResource:
-        return replacing.AlterConfigsResource(kind, name, [replacing.AlterableConfig(*config) for config in configs])
+        return replacing.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[replacing.AlterableConfig(name=key, value=value) for key, value in configs],
+        )
 
     def ask(kind: int, name: str, *configs: Change, validate_only: bool = False) -> replacing.AlterConfigsRequest:
-        return replacing.AlterConfigsRequest([resource(kind, name, *configs)], validate_only)
+        return replacing.AlterConfigsRequest(resources=[resource(kind, name, *configs)], validate_only=validate_only)
 
     two = setting.name("two")
     good: Change = ("retention.ms", "100000")
@@ -126,7 +136,9 @@ def replaced(setting: Setting, version: int) -> Questions:
 
 def described(setting: Setting, version: int) -> Questions:
     def ask(kind: int, name: str, keys: list[str] | None = None, **options: bool) -> DescribeConfigsRequest:
-        return DescribeConfigsRequest([DescribeConfigsResource(kind, name, keys)], **options)
+        return DescribeConfigsRequest(
+            [DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)], **options
+        )
 
     two, key = setting.name("two"), ["retention.ms"]
     for label, kind, name in _resources(setting):
@@ -137,7 +149,10 @@ def described(setting: Setting, version: int) -> Questions:
         yield label, ask(TOPIC, two, keys)
     yield "synonyms", ask(TOPIC, two, ["segment.ms", "cleanup.policy"], include_synonyms=True)
     yield "documentation", ask(TOPIC, two, key, include_documentation=True)
-    yield "a topic twice", DescribeConfigsRequest([DescribeConfigsResource(TOPIC, two, key)] * 2)
+    yield (
+        "a topic twice",
+        DescribeConfigsRequest([DescribeConfigsResource(resource_type=TOPIC, resource_name=two, configuration_keys=key)] * 2),
+    )
     yield "no resources", DescribeConfigsRequest([])
     this = str(setting.node_id)
     for name in ("", this):

@@ -26,7 +26,7 @@ def forge(world: World, words: Words) -> str:
     if "as" in words.options:
         pid, epoch = world.actors[words.options["as"]].pid, world.actors[words.options["as"]].epoch
     else:
-        asked = InitProducerIdRequest(None, 60_000)
+        asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         pid = world.until(lambda: world.call(asked, 5), lambda a: a.error_code == 0).producer_id
         epoch = words.number("epoch", 0)
     metadata = TxnMetadata(
@@ -42,8 +42,10 @@ def forge(world: World, words: Words) -> str:
     )
     record = to_record(metadata, flexible=True)
     batch = build_batch([(record.key, record.value)], now_ms)
-    data = PartitionProduceData(partition_for(name, PARTITIONS), bytes(batch))
-    request = ProduceRequest(None, -1, 5_000, [TopicProduceData(TRANSACTION_TOPIC, partition_data=[data])])
+    data = PartitionProduceData(index=partition_for(name, PARTITIONS), records=bytes(batch))
+    request = ProduceRequest(
+        transactional_id=None, acks=-1, timeout_ms=5_000, topic_data=[TopicProduceData(TRANSACTION_TOPIC, partition_data=[data])]
+    )
     admin = world.broker.connect(ADMIN)
     code = world.until(lambda: admin.call(request, 9).responses[0].partition_responses[0].error_code, lambda c: c == 0)
     admin.close()

@@ -53,7 +53,7 @@ def join_request(
         member_id=member,
         group_instance_id=instance,
         protocol_type=kind,
-        protocols=[JoinGroupRequestProtocol(name, metadata) for name in protocols],
+        protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name in protocols],
     )
 
 
@@ -74,23 +74,40 @@ def joined(setting: Setting, group: str, **given: Any) -> str:
 def stable(setting: Setting, group: str, **given: Any) -> str:
     """A member of a group that is stable at generation 1."""
     member = joined(setting, group, **given)
-    request = SyncGroupRequest(group, 1, member, assignments=[SyncGroupRequestAssignment(member, b"as")])
+    request = SyncGroupRequest(
+        group_id=group,
+        generation_id=1,
+        member_id=member,
+        assignments=[SyncGroupRequestAssignment(member_id=member, assignment=b"as")],
+    )
     assert setting.call(request, 3).error_code == 0
     return member
 
 
 def left(setting: Setting, group: str, member: str) -> None:
-    assert setting.call(LeaveGroupRequest(group, member), 1).error_code == 0
+    assert setting.call(LeaveGroupRequest(group_id=group, member_id=member), 1).error_code == 0
 
 
 def commit_request(
     setting: Setting, version: int, group: str, generation: int = -1, member: str = "", *, topic: str = "", **given: Any
 ) -> OffsetCommitRequest:
     name = topic or setting.name("one")
-    partitions = [OffsetCommitRequestPartition(index, 5, -1, given.get("metadata", "m")) for index in given.get("indexes", (0,))]
+    partitions = [
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=5, committed_leader_epoch=-1, committed_metadata=given.get("metadata", "m")
+        )
+        for index in given.get("indexes", (0,))
+    ]
     topic_id = setting.ids.get(name, NO_SUCH_ID) if version >= 10 else NO_UUID
-    topics = [OffsetCommitRequestTopic(name if version < 10 else "", topic_id, partitions)]
-    return OffsetCommitRequest(group, generation, member, given.get("instance"), given.get("retention_ms", -1), topics)
+    topics = [OffsetCommitRequestTopic(name=name if version < 10 else "", topic_id=topic_id, partitions=partitions)]
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        group_instance_id=given.get("instance"),
+        retention_time_ms=given.get("retention_ms", -1),
+        topics=topics,
+    )
 
 
 def committed(setting: Setting, group: str, topic: str = "") -> None:
@@ -101,22 +118,46 @@ def committed(setting: Setting, group: str, topic: str = "") -> None:
 def pending(setting: Setting, group: str, transactional_id: str, *, commit: bool | None) -> None:
     """An offset in a transaction, which is then ended or left open."""
     producer_id, epoch = setting.init(transactional_id)
-    assert setting.call(AddOffsetsToTxnRequest(transactional_id, producer_id, epoch, group), 3).error_code == 0
-    topics = [TxnOffsetCommitRequestTopic(setting.name("one"), [TxnOffsetCommitRequestPartition(0, 5, -1, "m")])]
-    request = TxnOffsetCommitRequest(transactional_id, group, producer_id, epoch, topics=topics)
+    assert (
+        setting.call(
+            AddOffsetsToTxnRequest(
+                transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, group_id=group
+            ),
+            3,
+        ).error_code
+        == 0
+    )
+    topics = [
+        TxnOffsetCommitRequestTopic(
+            name=setting.name("one"),
+            partitions=[
+                TxnOffsetCommitRequestPartition(
+                    partition_index=0, committed_offset=5, committed_leader_epoch=-1, committed_metadata="m"
+                )
+            ],
+        )
+    ]
+    request = TxnOffsetCommitRequest(
+        transactional_id=transactional_id, group_id=group, producer_id=producer_id, producer_epoch=epoch, topics=topics
+    )
     answer = setting.call(request, 3)
     assert answer.topics[0].partitions[0].error_code == 0, answer
     if commit is not None:
-        assert setting.call(EndTxnRequest(transactional_id, producer_id, epoch, commit), 3).error_code == 0
+        assert (
+            setting.call(
+                EndTxnRequest(transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=commit), 3
+            ).error_code
+            == 0
+        )
 
 
 def found(setting: Setting, version: int) -> Questions:
     for kind in (GROUP_KEY, TRANSACTION_KEY, SHARE_KEY, 3, -1):
         for key in ("k", "", "a:b:0"):
-            yield f"key {key!r} of type {kind}", FindCoordinatorRequest(key, kind, [key])
+            yield f"key {key!r} of type {kind}", FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
     if version >= 4:
-        yield "many keys", FindCoordinatorRequest("", GROUP_KEY, ["x", "y", "x", ""])
-        yield "no keys", FindCoordinatorRequest("", GROUP_KEY, [])
+        yield "many keys", FindCoordinatorRequest(key="", key_type=GROUP_KEY, coordinator_keys=["x", "y", "x", ""])
+        yield "no keys", FindCoordinatorRequest(key="", key_type=GROUP_KEY, coordinator_keys=[])
 
 
 def joining(setting: Setting, version: int) -> Questions:
@@ -163,9 +204,12 @@ def syncing(setting: Setting, version: int) -> Questions:
         yield "no protocol", sync_request(group, 1, member, protocol_name=None)
         yield "another type", sync_request(group, 1, member, protocol_type="connect")
         yield "another protocol", sync_request(group, 1, member, protocol_name="sticky")
-    assignments = [SyncGroupRequestAssignment("nobody", b"x"), SyncGroupRequestAssignment(member, b"y")]
+    assignments = [
+        SyncGroupRequestAssignment(member_id="nobody", assignment=b"x"),
+        SyncGroupRequestAssignment(member_id=member, assignment=b"y"),
+    ]
     yield "assignments", sync_request(group, 1, member, assignments=assignments)
-    yield "again", sync_request(group, 1, member, assignments=[SyncGroupRequestAssignment(member, b"z")])
+    yield "again", sync_request(group, 1, member, assignments=[SyncGroupRequestAssignment(member_id=member, assignment=b"z")])
     yield "without assignments", sync_request(group, 1, member)
     without = setting.name(f"unassigned-{version}")
     member = joined(setting, without)
@@ -177,33 +221,38 @@ def syncing(setting: Setting, version: int) -> Questions:
 def beating(setting: Setting, version: int) -> Questions:
     group, waiting = setting.name(f"beat-{version}"), setting.name(f"early-{version}")
     member = stable(setting, group)
-    yield "a member", HeartbeatRequest(group, 1, member)
-    yield "no group", HeartbeatRequest("", 1, member)
-    yield "no such group", HeartbeatRequest(setting.name("nobody"), 1, member)
-    yield "no such member", HeartbeatRequest(group, 1, "nobody")
-    yield "no member", HeartbeatRequest(group, 1, "")
+    yield "a member", HeartbeatRequest(group_id=group, generation_id=1, member_id=member)
+    yield "no group", HeartbeatRequest(group_id="", generation_id=1, member_id=member)
+    yield "no such group", HeartbeatRequest(group_id=setting.name("nobody"), generation_id=1, member_id=member)
+    yield "no such member", HeartbeatRequest(group_id=group, generation_id=1, member_id="nobody")
+    yield "no member", HeartbeatRequest(group_id=group, generation_id=1, member_id="")
     for generation in (0, 2, -1):
-        yield f"generation {generation}", HeartbeatRequest(group, generation, member)
+        yield f"generation {generation}", HeartbeatRequest(group_id=group, generation_id=generation, member_id=member)
     if version >= 3:
-        yield "no such instance", HeartbeatRequest(group, 1, member, "i")
+        yield "no such instance", HeartbeatRequest(group_id=group, generation_id=1, member_id=member, group_instance_id="i")
         static = setting.name(f"beat-static-{version}")
         known = stable(setting, static, instance="i")
-        yield "an instance", HeartbeatRequest(static, 1, known, "i")
-        yield "an instance's other member", HeartbeatRequest(static, 1, "nobody", "i")
-        yield "a static member without its instance", HeartbeatRequest(static, 1, known)
-    yield "in a rebalance", HeartbeatRequest(waiting, 1, joined(setting, waiting))
+        yield "an instance", HeartbeatRequest(group_id=static, generation_id=1, member_id=known, group_instance_id="i")
+        yield (
+            "an instance's other member",
+            HeartbeatRequest(group_id=static, generation_id=1, member_id="nobody", group_instance_id="i"),
+        )
+        yield "a static member without its instance", HeartbeatRequest(group_id=static, generation_id=1, member_id=known)
+    yield "in a rebalance", HeartbeatRequest(group_id=waiting, generation_id=1, member_id=joined(setting, waiting))
     left(setting, group, member)
-    yield "after leaving", HeartbeatRequest(group, 1, member)
+    yield "after leaving", HeartbeatRequest(group_id=group, generation_id=1, member_id=member)
     simple = setting.name(f"beat-simple-{version}")
     committed(setting, simple)
-    yield "a simple group", HeartbeatRequest(simple, -1, "")
+    yield "a simple group", HeartbeatRequest(group_id=simple, generation_id=-1, member_id="")
 
 
 def leaving(setting: Setting, version: int) -> Questions:
     def ask(group: str, *members: tuple[str, str | None]) -> LeaveGroupRequest:
         if version < 3:
-            return LeaveGroupRequest(group, members[0][0] if members else "")
-        return LeaveGroupRequest(group, members=[MemberIdentity(*m) for m in members])
+            return LeaveGroupRequest(group_id=group, member_id=members[0][0] if members else "")
+        return LeaveGroupRequest(
+            group, members=[MemberIdentity(member_id=member_id, group_instance_id=instance) for member_id, instance in members]
+        )
 
     group = setting.name(f"leave-{version}")
     member = stable(setting, group)
@@ -246,7 +295,7 @@ def describing(setting: Setting, version: int) -> Questions:
     yield "many", ask(group, simple, group)
     yield "none", ask()
     if version >= 3:
-        yield "with operations", DescribeGroupsRequest([group, setting.name("nobody")], True)
+        yield "with operations", DescribeGroupsRequest(groups=[group, setting.name("nobody")], include_authorized_operations=True)
     if version >= 4:
         static = setting.name(f"desc-static-{version}")
         stable(setting, static, instance="i")
@@ -291,8 +340,8 @@ def listing(setting: Setting, version: int) -> Questions:
         yield f"state {state!r}", ListGroupsRequest([state])
     if version >= 5:
         for kind in ("consumer", "share", "nonsense", ""):
-            yield f"type {kind!r}", ListGroupsRequest([], [kind])
-        yield "two filters", ListGroupsRequest(["Dead"], ["classic"])
+            yield f"type {kind!r}", ListGroupsRequest(states_filter=[], types_filter=[kind])
+        yield "two filters", ListGroupsRequest(states_filter=["Dead"], types_filter=["classic"])
 
 
 def committing(setting: Setting, version: int) -> Questions:
@@ -329,10 +378,16 @@ def committing(setting: Setting, version: int) -> Questions:
     one, two, none = (
         commit_request(setting, version, group, 1, member, topic=setting.name(n)).topics[0] for n in ("one", "two", "none")
     )
-    two.partitions.append(OffsetCommitRequestPartition(9, 5))
-    nothing = OffsetCommitRequestTopic(none.name, none.topic_id, [])
-    yield "no partitions of no such topic", OffsetCommitRequest(group, 1, member, topics=[nothing])
-    yield "topics that are there or not", OffsetCommitRequest(group, 1, member, topics=[one, two, none])
+    two.partitions.append(OffsetCommitRequestPartition(partition_index=9, committed_offset=5))
+    nothing = OffsetCommitRequestTopic(name=none.name, topic_id=none.topic_id, partitions=[])
+    yield (
+        "no partitions of no such topic",
+        OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=1, member_id=member, topics=[nothing]),
+    )
+    yield (
+        "topics that are there or not",
+        OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=1, member_id=member, topics=[one, two, none]),
+    )
     early = setting.name(f"commit-early-{version}")
     member = joined(setting, early)
     yield "in a rebalance", ask(early, 1, member)
@@ -345,7 +400,9 @@ def committing(setting: Setting, version: int) -> Questions:
 def deleted_offsets(setting: Setting, version: int) -> Questions:
     def ask(group: str, topic: str = "", *indexes: int) -> OffsetDeleteRequest:
         partitions = [OffsetDeleteRequestPartition(index) for index in indexes or (0,)]
-        return OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic or setting.name("one"), partitions)])
+        return OffsetDeleteRequest(
+            group_id=group, topics=[OffsetDeleteRequestTopic(name=topic or setting.name("one"), partitions=partitions)]
+        )
 
     one, two = setting.name("one"), setting.name("two")
     yield "no name", ask("")
@@ -355,10 +412,10 @@ def deleted_offsets(setting: Setting, version: int) -> Questions:
     yield "simple, no such topic", ask(simple, setting.name("none"))
     yield "simple, no such partition", ask(simple, one, 0, 9)
     yield "simple, again", ask(simple, one, 0)
-    yield "simple, no partitions", OffsetDeleteRequest(simple, [])
+    yield "simple, no partitions", OffsetDeleteRequest(group_id=simple, topics=[])
     yield "simple, described", DescribeGroupsRequest([simple])
     topics = [ask("", name, *indexes).topics[0] for name, indexes in ((one, (0,)), (two, (1, 9)), (setting.name("none"), (0,)))]
-    yield "simple, topics that are there or not", OffsetDeleteRequest(simple, topics)
+    yield "simple, topics that are there or not", OffsetDeleteRequest(group_id=simple, topics=topics)
     for label, given in (
         ("subscribed", {"metadata": subscription(one)}),
         ("subscribed to another", {"metadata": subscription(two)}),

@@ -31,7 +31,13 @@ def join(world: World, words: Words) -> str:
     known = world.actors.get(words.name)
     member = known.member if known is not None else ""
     request = JoinGroupRequest(
-        group, words.number("session", 30_000), 30_000, member, instance, "consumer", [JoinGroupRequestProtocol("range", b"")]
+        group_id=group,
+        session_timeout_ms=words.number("session", 30_000),
+        rebalance_timeout_ms=30_000,
+        member_id=member,
+        group_instance_id=instance,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
     answer = world.until(lambda: world.call(request, 7), lambda a: not name_of(a.error_code).startswith(NOT_READY))
     if answer.error_code == Code.MEMBER_ID_REQUIRED:
@@ -39,7 +45,12 @@ def join(world: World, words: Words) -> str:
         answer = world.call(request, 7)
     if answer.error_code:
         return name_of(answer.error_code)
-    synced = world.call(SyncGroupRequest(group, answer.generation_id, answer.member_id, instance), 5)
+    synced = world.call(
+        SyncGroupRequest(
+            group_id=group, generation_id=answer.generation_id, member_id=answer.member_id, group_instance_id=instance
+        ),
+        5,
+    )
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1))
     actor.member, actor.generation = answer.member_id, answer.generation_id
     return f"{name_of(synced.error_code)} generation {answer.generation_id}"
@@ -85,11 +96,21 @@ def offsets(world: World, words: Words) -> Ask:
     pid, epoch = identity(world, words, actor)
     generation, member, instance = _membership(world, words)
     wanted = _offsets(world, words)
-    topics = [TxnOffsetCommitRequestTopic(t, [TxnOffsetCommitRequestPartition(i, at)]) for t, i, at in wanted]
+    topics = [
+        TxnOffsetCommitRequestTopic(name=t, partitions=[TxnOffsetCommitRequestPartition(partition_index=i, committed_offset=at)])
+        for t, i, at in wanted
+    ]
     group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
     _coordinated(world, group or "any")
     request = TxnOffsetCommitRequest(
-        transactional_id(world, words, actor) or "", group, pid, epoch, generation, member, instance, topics
+        transactional_id=transactional_id(world, words, actor) or "",
+        group_id=group,
+        producer_id=pid,
+        producer_epoch=epoch,
+        generation_id=generation,
+        member_id=member,
+        group_instance_id=instance,
+        topics=topics,
     )
 
     def show(answer: Any) -> str:
@@ -106,8 +127,17 @@ def commit_offsets(world: World, words: Words) -> Ask:
     _coordinated(world, world.real(words.plain[0]))
     generation, member, instance = _membership(world, words)
     wanted = _offsets(world, words)
-    topics = [OffsetCommitRequestTopic(t, partitions=[OffsetCommitRequestPartition(i, at)]) for t, i, at in wanted]
-    request = OffsetCommitRequest(world.real(words.plain[0]), generation, member, instance, topics=topics)
+    topics = [
+        OffsetCommitRequestTopic(t, partitions=[OffsetCommitRequestPartition(partition_index=i, committed_offset=at)])
+        for t, i, at in wanted
+    ]
+    request = OffsetCommitRequest(
+        group_id=world.real(words.plain[0]),
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        group_instance_id=instance,
+        topics=topics,
+    )
 
     def show(answer: Any) -> str:
         return " | ".join(name_of(p.error_code) for t in answer.topics for p in t.partitions)
@@ -131,7 +161,7 @@ def committed(world: World, words: Words) -> Ask:
     else:
         from ottla.protocol.messages.offset_fetch import OffsetFetchRequestTopic
 
-        old = [OffsetFetchRequestTopic(t, [i]) for t, i in wanted]
+        old = [OffsetFetchRequestTopic(name=t, partition_indexes=[i]) for t, i in wanted]
         request = OffsetFetchRequest(group_id=group, topics=old, require_stable=words.has("stable"))
 
     def show(answer: Any) -> str:
@@ -154,7 +184,8 @@ def delete_offsets(world: World, words: Words) -> Ask:
     """delete_offsets g t"""
     topic, index = world.partition(words.plain[1])
     request = OffsetDeleteRequest(
-        world.real(words.plain[0]), [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index)])]
+        group_id=world.real(words.plain[0]),
+        topics=[OffsetDeleteRequestTopic(name=topic, partitions=[OffsetDeleteRequestPartition(index)])],
     )
     return Ask(request, 0, lambda a: name_of(a.error_code or a.topics[0].partitions[0].error_code))
 

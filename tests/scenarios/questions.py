@@ -50,7 +50,12 @@ def metadata(setting: Setting, version: int) -> Questions:
     one, two = setting.name("one"), setting.name("two")
 
     def ask(*names: str, operations: bool = False) -> MetadataRequest:
-        return MetadataRequest([MetadataRequestTopic(name=name) for name in names], False, operations, operations)
+        return MetadataRequest(
+            topics=[MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=operations,
+            include_topic_authorized_operations=operations,
+        )
 
     yield "a topic", ask(two)
     yield "a topic twice", ask(two, one, two)
@@ -62,11 +67,31 @@ def metadata(setting: Setting, version: int) -> Questions:
     if version:
         yield "no topics", ask()
     if version >= 10:
-        yield "an id", MetadataRequest([MetadataRequestTopic(setting.id("two"), None)], False)
-        yield "an id and an empty name", MetadataRequest([MetadataRequestTopic(setting.id("two"), "")], False)
-        yield "an id and its name", MetadataRequest([MetadataRequestTopic(setting.id("two"), two)], False)
-        yield "no such id", MetadataRequest([MetadataRequestTopic(NO_SUCH_ID, None)], False)
-        yield "no such id, with operations", MetadataRequest([MetadataRequestTopic(NO_SUCH_ID, None)], False, False, True)
+        yield (
+            "an id",
+            MetadataRequest(topics=[MetadataRequestTopic(topic_id=setting.id("two"), name=None)], allow_auto_topic_creation=False),
+        )
+        yield (
+            "an id and an empty name",
+            MetadataRequest(topics=[MetadataRequestTopic(topic_id=setting.id("two"), name="")], allow_auto_topic_creation=False),
+        )
+        yield (
+            "an id and its name",
+            MetadataRequest(topics=[MetadataRequestTopic(topic_id=setting.id("two"), name=two)], allow_auto_topic_creation=False),
+        )
+        yield (
+            "no such id",
+            MetadataRequest(topics=[MetadataRequestTopic(topic_id=NO_SUCH_ID, name=None)], allow_auto_topic_creation=False),
+        )
+        yield (
+            "no such id, with operations",
+            MetadataRequest(
+                topics=[MetadataRequestTopic(topic_id=NO_SUCH_ID, name=None)],
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=True,
+            ),
+        )
 
 
 def create_topics(setting: Setting, version: int) -> Questions:
@@ -74,43 +99,108 @@ def create_topics(setting: Setting, version: int) -> Questions:
         return setting.name(f"made-{stem}-{version}")
 
     def ask(*topics: CreatableTopic, validate_only: bool = False) -> CreateTopicsRequest:
-        return CreateTopicsRequest(list(topics), TIMEOUT_MS, validate_only)
+        return CreateTopicsRequest(topics=list(topics), timeout_ms=TIMEOUT_MS, validate_only=validate_only)
 
     def assigned(*nodes: tuple[int, list[int]], count: int = -1) -> CreateTopicsRequest:
-        assignments = [CreatableReplicaAssignment(index, ids) for index, ids in nodes]
-        return ask(CreatableTopic(name("assigned"), count, -1 if count == -1 else 1, assignments))
+        assignments = [CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in nodes]
+        return ask(
+            CreatableTopic(
+                name=name("assigned"), num_partitions=count, replication_factor=-1 if count == -1 else 1, assignments=assignments
+            )
+        )
 
     def configured(key: str, value: str | None) -> CreateTopicsRequest:
-        return ask(CreatableTopic(name("configured"), 1, 1, configs=[CreatableTopicConfig(key, value)]))
+        return ask(
+            CreatableTopic(
+                name=name("configured"),
+                num_partitions=1,
+                replication_factor=1,
+                configs=[CreatableTopicConfig(name=key, value=value)],
+            )
+        )
 
-    yield "two partitions", ask(CreatableTopic(name("new"), 2, 1))
-    yield "again", ask(CreatableTopic(name("new"), 2, 1))
-    yield "defaults", ask(CreatableTopic(name("defaults"), -1, -1))
+    yield "two partitions", ask(CreatableTopic(name=name("new"), num_partitions=2, replication_factor=1))
+    yield "again", ask(CreatableTopic(name=name("new"), num_partitions=2, replication_factor=1))
+    yield "defaults", ask(CreatableTopic(name=name("defaults"), num_partitions=-1, replication_factor=-1))
     for count, factor in ((0, 1), (-5, 1), (1, 0), (1, 2)):
-        yield f"{count} partitions, factor {factor}", ask(CreatableTopic(name("bad"), count, factor))
+        yield (
+            f"{count} partitions, factor {factor}",
+            ask(CreatableTopic(name=name("bad"), num_partitions=count, replication_factor=factor)),
+        )
     for bad in ("a b", "..", "x" * 250, "", "__consumer_offsets/"):
-        yield f"the name {bad[:20]!r}", ask(CreatableTopic(bad, 1, 1))
-    yield "twice", ask(CreatableTopic(name("twice"), 1, 1), CreatableTopic(name("twice"), 1, 1))
-    yield "names that collide", ask(CreatableTopic(name("new_"), 1, 1), CreatableTopic(name("new."), 1, 1))
+        yield f"the name {bad[:20]!r}", ask(CreatableTopic(name=bad, num_partitions=1, replication_factor=1))
+    yield (
+        "twice",
+        ask(
+            CreatableTopic(name=name("twice"), num_partitions=1, replication_factor=1),
+            CreatableTopic(name=name("twice"), num_partitions=1, replication_factor=1),
+        ),
+    )
+    yield (
+        "names that collide",
+        ask(
+            CreatableTopic(name=name("new_"), num_partitions=1, replication_factor=1),
+            CreatableTopic(name=name("new."), num_partitions=1, replication_factor=1),
+        ),
+    )
     for key, value in (("retention.mss", "1"), ("retention.ms", "x"), ("segment.bytes", "1"), ("cleanup.policy", "no")):
         yield f"{key}={value}", configured(key, value)
     yield "a config of null", configured("retention.ms", None)
-    bad = CreatableTopicConfig("retention.ms", "x")
+    bad = CreatableTopicConfig(name="retention.ms", value="x")
     for stem in ("new", "other"):
         for count, factor in ((0, 1), (1, 0), (1, 2)):
-            yield f"{stem}, {count} partitions, factor {factor}", ask(CreatableTopic(name(stem), count, factor))
+            yield (
+                f"{stem}, {count} partitions, factor {factor}",
+                ask(CreatableTopic(name=name(stem), num_partitions=count, replication_factor=factor)),
+            )
             for value in ("x", None):
-                configs = [CreatableTopicConfig("retention.ms", value)]
+                configs = [CreatableTopicConfig(name="retention.ms", value=value)]
                 label = f"{stem}, {count} partitions, factor {factor}, retention.ms={value}"
-                yield label, ask(CreatableTopic(name(stem), count, factor, configs=configs))
-        yield f"{stem}, a bad config", ask(CreatableTopic(name(stem), 1, 1, configs=[bad]))
-        yield f"{stem}, assigned to nobody", ask(CreatableTopic(name(stem), -1, -1, [CreatableReplicaAssignment(0, [])], [bad]))
-        yield f"{stem}, a count and assignments", ask(CreatableTopic(name(stem), 1, -1, [CreatableReplicaAssignment(0, [])], [bad]))
-    yield "a bad name and no partitions", ask(CreatableTopic("a b", 0, 1, configs=[bad]))
-    yield "a bad name twice", ask(CreatableTopic("a b", 1, 1), CreatableTopic("a b", 1, 1))
+                yield label, ask(CreatableTopic(name=name(stem), num_partitions=count, replication_factor=factor, configs=configs))
+        yield f"{stem}, a bad config", ask(CreatableTopic(name=name(stem), num_partitions=1, replication_factor=1, configs=[bad]))
+        yield (
+            f"{stem}, assigned to nobody",
+            ask(
+                CreatableTopic(
+                    name=name(stem),
+                    num_partitions=-1,
+                    replication_factor=-1,
+                    assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[])],
+                    configs=[bad],
+                )
+            ),
+        )
+        yield (
+            f"{stem}, a count and assignments",
+            ask(
+                CreatableTopic(
+                    name=name(stem),
+                    num_partitions=1,
+                    replication_factor=-1,
+                    assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[])],
+                    configs=[bad],
+                )
+            ),
+        )
+    yield "a bad name and no partitions", ask(CreatableTopic(name="a b", num_partitions=0, replication_factor=1, configs=[bad]))
+    yield (
+        "a bad name twice",
+        ask(
+            CreatableTopic(name="a b", num_partitions=1, replication_factor=1),
+            CreatableTopic(name="a b", num_partitions=1, replication_factor=1),
+        ),
+    )
     yield (
         "a config twice",
-        ask(CreatableTopic(name("other"), 1, 1, configs=[bad, CreatableTopicConfig("retention.ms", "1")]), validate_only=True),
+        ask(
+            CreatableTopic(
+                name=name("other"),
+                num_partitions=1,
+                replication_factor=1,
+                configs=[bad, CreatableTopicConfig(name="retention.ms", value="1")],
+            ),
+            validate_only=True,
+        ),
     )
     node = setting.node_id
     yield "assignments and a count", assigned((0, [node]), count=1)
@@ -125,8 +215,8 @@ def create_topics(setting: Setting, version: int) -> Questions:
 def create_partitions(setting: Setting, version: int) -> Questions:
     def ask(*wanted: tuple[str, int], nodes: list[list[int]] | None = None, validate_only: bool = False) -> CreatePartitionsRequest:
         assignments = None if nodes is None else [CreatePartitionsAssignment(ids) for ids in nodes]
-        topics = [CreatePartitionsTopic(name, count, assignments) for name, count in wanted]
-        return CreatePartitionsRequest(topics, TIMEOUT_MS, validate_only)
+        topics = [CreatePartitionsTopic(name=name, count=count, assignments=assignments) for name, count in wanted]
+        return CreatePartitionsRequest(topics=topics, timeout_ms=TIMEOUT_MS, validate_only=validate_only)
 
     topic = setting.name(f"grown-{version}")
     yield "only validated", ask((topic, 2), validate_only=True)
@@ -144,7 +234,11 @@ def create_partitions(setting: Setting, version: int) -> Questions:
 def delete_topics(setting: Setting, version: int) -> Questions:
     def ask(*topics: tuple[str | None, bytes]) -> DeleteTopicsRequest:
         names = [name for name, _ in topics if name is not None]
-        return DeleteTopicsRequest([DeleteTopicState(*topic) for topic in topics], names, TIMEOUT_MS)
+        return DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in topics],
+            topic_names=names,
+            timeout_ms=TIMEOUT_MS,
+        )
 
     one, two = setting.name(f"gone-one-{version}"), setting.name(f"gone-two-{version}")
     yield "a topic", ask((one, NO_UUID))
@@ -163,7 +257,10 @@ def delete_topics(setting: Setting, version: int) -> Questions:
 
 def delete_records(setting: Setting, version: int) -> Questions:
     def ask(topic: str, index: int, offset: int) -> DeleteRecordsRequest:
-        return DeleteRecordsRequest([DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)])], TIMEOUT_MS)
+        return DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)])],
+            timeout_ms=TIMEOUT_MS,
+        )
 
     cut = setting.name(f"cut-{version}")
     for offset in (1, 0, 4, -2, -1):
@@ -178,8 +275,13 @@ def list_offsets(setting: Setting, version: int) -> Questions:
     full = setting.name("full")
 
     def ask(topic: str, *partitions: tuple[int, int], epoch: int = -1, isolation: int = 0) -> ListOffsetsRequest:
-        asked = [ListOffsetsPartition(index, epoch, timestamp) for index, timestamp in partitions]
-        return ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(topic, asked)], TIMEOUT_MS)
+        asked = [
+            ListOffsetsPartition(partition_index=index, current_leader_epoch=epoch, timestamp=timestamp)
+            for index, timestamp in partitions
+        ]
+        return ListOffsetsRequest(
+            replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=asked)], timeout_ms=TIMEOUT_MS
+        )
 
     for timestamp in (-1, -2, -3, -4, -5, -7, 0, 1 << 60):
         yield f"at {timestamp}", ask(full, (0, timestamp))
@@ -196,8 +298,10 @@ def list_offsets(setting: Setting, version: int) -> Questions:
 
 def leader_epochs(setting: Setting, version: int) -> Questions:
     def ask(topic: str, index: int, epoch: int, current: int = -1) -> OffsetForLeaderEpochRequest:
-        asked = OffsetForLeaderTopic(topic, [OffsetForLeaderPartition(index, current, epoch)])
-        return OffsetForLeaderEpochRequest(-1, [asked])
+        asked = OffsetForLeaderTopic(
+            topic=topic, partitions=[OffsetForLeaderPartition(partition=index, current_leader_epoch=current, leader_epoch=epoch)]
+        )
+        return OffsetForLeaderEpochRequest(replica_id=-1, topics=[asked])
 
     for stem in ("full", "one"):
         for epoch in (-1, 0, 1, 9):
@@ -212,21 +316,29 @@ def cluster(setting: Setting, version: int) -> Questions:
     yield "with operations", DescribeClusterRequest(True)
     if version:
         for endpoint_type in (2, 9, 0):
-            yield f"endpoints of type {endpoint_type}", DescribeClusterRequest(False, endpoint_type)
+            yield (
+                f"endpoints of type {endpoint_type}",
+                DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=endpoint_type),
+            )
 
 
 def producer_ids(setting: Setting, version: int) -> Questions:
     x, y = setting.name(f"x{version}"), setting.name(f"y{version}")
-    yield "no id", InitProducerIdRequest(None, 60_000)
-    yield "no id, no time", InitProducerIdRequest(None, 0)
-    yield "an empty id", InitProducerIdRequest("", 60_000)
-    yield "an id", InitProducerIdRequest(x, 60_000)
-    yield "again", InitProducerIdRequest(x, 60_000)
+    yield "no id", InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    yield "no id, no time", InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    yield "an empty id", InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60_000)
+    yield "an id", InitProducerIdRequest(transactional_id=x, transaction_timeout_ms=60_000)
+    yield "again", InitProducerIdRequest(transactional_id=x, transaction_timeout_ms=60_000)
     for timeout_ms in (0, -1, 900_001):
-        yield f"a time-out of {timeout_ms}", InitProducerIdRequest(y, timeout_ms)
+        yield f"a time-out of {timeout_ms}", InitProducerIdRequest(transactional_id=y, transaction_timeout_ms=timeout_ms)
     if version >= 3:
         for producer_id, epoch in ((5, -1), (-1, 0), (NO_SUCH_PRODUCER, 0), (-5, 0)):
-            yield f"from producer {producer_id} epoch {epoch}", InitProducerIdRequest(x, 60_000, producer_id, epoch)
+            yield (
+                f"from producer {producer_id} epoch {epoch}",
+                InitProducerIdRequest(
+                    transactional_id=x, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
+                ),
+            )
 
 
 def transactions(setting: Setting, version: int) -> Questions:
@@ -240,36 +352,83 @@ def transactions(setting: Setting, version: int) -> Questions:
         "an epoch to come": (name, producer_id, epoch + 1),
     }
     for label, identity in identities.items():
-        yield f"commit for {label}", EndTxnRequest(*identity, True)
-        yield f"offsets for {label}", AddOffsetsToTxnRequest(*identity, setting.name("group"))
-    yield "offsets", AddOffsetsToTxnRequest(name, producer_id, epoch, setting.name("group"))
-    topic = TxnOffsetCommitRequestTopic(setting.name("one"), [TxnOffsetCommitRequestPartition(0, 5, -1, "m")])
+        transactional_id, producer, at_epoch = identity
+        yield (
+            f"commit for {label}",
+            EndTxnRequest(transactional_id=transactional_id, producer_id=producer, producer_epoch=at_epoch, committed=True),
+        )
+        yield (
+            f"offsets for {label}",
+            AddOffsetsToTxnRequest(
+                transactional_id=transactional_id, producer_id=producer, producer_epoch=at_epoch, group_id=setting.name("group")
+            ),
+        )
+    yield (
+        "offsets",
+        AddOffsetsToTxnRequest(
+            transactional_id=name, producer_id=producer_id, producer_epoch=epoch, group_id=setting.name("group")
+        ),
+    )
+    topic = TxnOffsetCommitRequestTopic(
+        name=setting.name("one"),
+        partitions=[
+            TxnOffsetCommitRequestPartition(
+                partition_index=0, committed_offset=5, committed_leader_epoch=-1, committed_metadata="m"
+            )
+        ],
+    )
     for label, identity in identities.items():
         if label != "an empty id":
-            transactional_id, *producer = identity
-            request = TxnOffsetCommitRequest(transactional_id, setting.name("group"), *producer, topics=[topic])
+            transactional_id, producer, at_epoch = identity
+            request = TxnOffsetCommitRequest(
+                transactional_id=transactional_id,
+                group_id=setting.name("group"),
+                producer_id=producer,
+                producer_epoch=at_epoch,
+                topics=[topic],
+            )
             yield f"commit of offsets for {label}", request
     topics = [
-        TxnOffsetCommitRequestTopic(setting.name(stem), [TxnOffsetCommitRequestPartition(i, 5, -1, "m") for i in indexes])
+        TxnOffsetCommitRequestTopic(
+            name=setting.name(stem),
+            partitions=[
+                TxnOffsetCommitRequestPartition(
+                    partition_index=i, committed_offset=5, committed_leader_epoch=-1, committed_metadata="m"
+                )
+                for i in indexes
+            ],
+        )
         for stem, indexes in (("one", (0,)), ("two", (1, 9)), ("none", (0,)), ("full", ()))
     ]
-    yield "topics that are there or not", TxnOffsetCommitRequest(name, setting.name("group"), producer_id, epoch, topics=topics)
-    yield "no group", TxnOffsetCommitRequest(name, "", producer_id, epoch, topics=[topic])
+    yield (
+        "topics that are there or not",
+        TxnOffsetCommitRequest(
+            transactional_id=name, group_id=setting.name("group"), producer_id=producer_id, producer_epoch=epoch, topics=topics
+        ),
+    )
+    yield (
+        "no group",
+        TxnOffsetCommitRequest(transactional_id=name, group_id="", producer_id=producer_id, producer_epoch=epoch, topics=[topic]),
+    )
     yield "describe", DescribeTransactionsRequest([name, setting.name("nobody"), ""])
-    yield "commit", EndTxnRequest(name, producer_id, epoch, True)
+    yield "commit", EndTxnRequest(transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=True)
 
 
 def fetched_offsets(setting: Setting, version: int) -> Questions:
     def ask(group: str, topics: dict[str, list[int]] | None) -> OffsetFetchRequest:
         if version < 8:
-            older = None if topics is None else [OffsetFetchRequestTopic(name, indexes) for name, indexes in topics.items()]
-            return OffsetFetchRequest(group, older)
+            older = (
+                None
+                if topics is None
+                else [OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+            )
+            return OffsetFetchRequest(group_id=group, topics=older)
         newer = None
         if topics is not None:
             newer = [
-                OffsetFetchRequestTopics("", setting.ids.get(name, NO_SUCH_ID), indexes)
+                OffsetFetchRequestTopics(name="", topic_id=setting.ids.get(name, NO_SUCH_ID), partition_indexes=indexes)
                 if version >= 10
-                else OffsetFetchRequestTopics(name, NO_UUID, indexes)
+                else OffsetFetchRequestTopics(name=name, topic_id=NO_UUID, partition_indexes=indexes)
                 for name, indexes in topics.items()
             ]
         return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=newer)])

@@ -43,9 +43,14 @@ def produced(setting: Setting, version: int) -> Questions:
     def ask(
         topic: str, *partitions: tuple[int, bytes | None], acks: int = -1, transactional_id: str | None = None
     ) -> ProduceRequest:
-        data = [PartitionProduceData(index, records) for index, records in partitions]
+        data = [PartitionProduceData(index=index, records=records) for index, records in partitions]
         name, topic_id = (topic, NO_UUID) if version < 13 else ("", setting.ids.get(topic, NO_SUCH_ID))
-        return ProduceRequest(transactional_id, acks, TIMEOUT_MS, [TopicProduceData(name, topic_id, data)])
+        return ProduceRequest(
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=[TopicProduceData(name=name, topic_id=topic_id, partition_data=data)],
+        )
 
     topic = setting.name(f"cut-{version % 7}")
     yield "a batch", ask(topic, (0, _batch()))
@@ -55,7 +60,7 @@ def produced(setting: Setting, version: int) -> Questions:
     yield "a partition below 0", ask(topic, (-1, _batch()))
     yield "no such topic", ask(setting.name("none"), (0, _batch()))
     yield "no partitions", ask(topic)
-    yield "no topics", ProduceRequest(None, -1, TIMEOUT_MS, [])
+    yield "no topics", ProduceRequest(transactional_id=None, acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[])
     if version < 13:
         for name in BAD_NAMES:
             yield f"the topic {name[:5]!r}", ask(name, (0, _batch()))
@@ -94,7 +99,7 @@ def fetched(setting: Setting, version: int) -> Questions:
     def ask(topic: str, *partitions: FetchPartition, **given: Any) -> FetchRequest:
         name, topic_id = (topic, NO_UUID) if version < 13 else ("", setting.ids.get(topic, NO_SUCH_ID))
         known: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1 << 20, **given}
-        return FetchRequest(topics=[FetchTopic(name, topic_id, list(partitions))], **known)
+        return FetchRequest(topics=[FetchTopic(topic=name, topic_id=topic_id, partitions=list(partitions))], **known)
 
     def part(offset: int, index: int = 0, *, current: int = -1, last: int = -1, max_bytes: int = 1 << 20) -> FetchPartition:
         return FetchPartition(
@@ -142,7 +147,7 @@ def fetched(setting: Setting, version: int) -> Questions:
 
 def producers(setting: Setting, version: int) -> Questions:
     def ask(*topics: tuple[str, list[int]]) -> DescribeProducersRequest:
-        return DescribeProducersRequest([ProducersTopic(name, indexes) for name, indexes in topics])
+        return DescribeProducersRequest([ProducersTopic(name=name, partition_indexes=indexes) for name, indexes in topics])
 
     full = setting.name("full")
     yield "nobody", ask((setting.name("two"), [0, 1]))
@@ -161,7 +166,11 @@ def producers(setting: Setting, version: int) -> Questions:
 def topic_partitions(setting: Setting, version: int) -> Questions:
     def ask(*names: str, cursor: tuple[str, int] | None = None, limit: int = 2_000) -> DescribeTopicPartitionsRequest:
         topics = [PartitionsTopic(name) for name in names]
-        return DescribeTopicPartitionsRequest(topics, limit, None if cursor is None else Cursor(*cursor))
+        return DescribeTopicPartitionsRequest(
+            topics=topics,
+            response_partition_limit=limit,
+            cursor=None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+        )
 
     one, two, none = setting.name("one"), setting.name("two"), setting.name("none")
     yield "a topic", ask(two)
@@ -188,15 +197,23 @@ def transactions_of(setting: Setting, version: int) -> Questions:
     name = setting.name(f"listed-{version}")
     producer_id, _ = setting.init(name)
     for states in (["Ongoing"], ["Nonsense"], ["ongoing", "Nonsense", ""], ["Dead"], [""]):
-        yield f"states {states}", ListTransactionsRequest(states, [])
-    yield "a producer", ListTransactionsRequest([], [producer_id])
-    yield "no such producer", ListTransactionsRequest([], [NO_SUCH_PRODUCER, -1])
+        yield f"states {states}", ListTransactionsRequest(state_filters=states, producer_id_filters=[])
+    yield "a producer", ListTransactionsRequest(state_filters=[], producer_id_filters=[producer_id])
+    yield "no such producer", ListTransactionsRequest(state_filters=[], producer_id_filters=[NO_SUCH_PRODUCER, -1])
     if version >= 1:
         for duration_ms in (-1, 0, -5, 1 << 60):
-            yield f"for {duration_ms} ms", ListTransactionsRequest([], [producer_id], duration_ms)
+            yield (
+                f"for {duration_ms} ms",
+                ListTransactionsRequest(state_filters=[], producer_id_filters=[producer_id], duration_filter=duration_ms),
+            )
     if version >= 2:
         for pattern in (name, "", "[", "nothing", None, f".*listed-{version}", "listed"):
-            yield f"like {pattern}", ListTransactionsRequest([], [producer_id], -1, pattern)
+            yield (
+                f"like {pattern}",
+                ListTransactionsRequest(
+                    state_filters=[], producer_id_filters=[producer_id], duration_filter=-1, transactional_id_pattern=pattern
+                ),
+            )
     yield "described", DescribeTransactionsRequest([name, name, setting.name("nobody"), ""])
 
 
@@ -207,10 +224,23 @@ def added(setting: Setting, version: int) -> Questions:
     def ask(
         *topics: tuple[str, list[int]], who: tuple[str, int, int] = (name, producer_id, epoch), verify: bool = False
     ) -> AddPartitionsToTxnRequest:
-        wanted = [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in topics]
+        transactional_id, producer, at_epoch = who
+        wanted = [AddPartitionsToTxnTopic(name=topic, partitions=indexes) for topic, indexes in topics]
         if version < 4:
-            return AddPartitionsToTxnRequest([], *who, wanted)
-        return AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(*who, verify, wanted)])
+            return AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=transactional_id,
+                v3_and_below_producer_id=producer,
+                v3_and_below_producer_epoch=at_epoch,
+                v3_and_below_topics=wanted,
+            )
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=transactional_id,
+            producer_id=producer,
+            producer_epoch=at_epoch,
+            verify_only=verify,
+            topics=wanted,
+        )
+        return AddPartitionsToTxnRequest([transaction])
 
     one = setting.name("one")
     good = (one, [0])
@@ -243,7 +273,7 @@ def added(setting: Setting, version: int) -> Questions:
 
 def log_dirs(setting: Setting, version: int) -> Questions:
     def ask(*topics: tuple[str, list[int]]) -> DescribeLogDirsRequest:
-        return DescribeLogDirsRequest([DescribableLogDirTopic(*topic) for topic in topics])
+        return DescribeLogDirsRequest([DescribableLogDirTopic(topic=topic, partitions=indexes) for topic, indexes in topics])
 
     yield "a partition", ask((setting.name("full"), [0]))
     yield "an empty one", ask((setting.name("two"), [1]))
@@ -258,8 +288,18 @@ def markers(setting: Setting, version: int) -> Questions:
     producer_id, epoch = setting.init(name)
 
     def ask(*topics: tuple[str, list[int]], at: int = epoch, coordinator: int = 0, commit: bool = True) -> WriteTxnMarkersRequest:
-        wanted = [WritableTxnMarkerTopic(*topic) for topic in topics]
-        return WriteTxnMarkersRequest([WritableTxnMarker(producer_id, at, commit, wanted, coordinator)])
+        wanted = [WritableTxnMarkerTopic(name=topic, partition_indexes=indexes) for topic, indexes in topics]
+        return WriteTxnMarkersRequest(
+            [
+                WritableTxnMarker(
+                    producer_id=producer_id,
+                    producer_epoch=at,
+                    transaction_result=commit,
+                    topics=wanted,
+                    coordinator_epoch=coordinator,
+                )
+            ]
+        )
 
     one = setting.name("two")
     yield "no such topic", ask((setting.name("none"), [0]))

@@ -115,7 +115,10 @@ def find(raw: RawClient, name: str, key_type: int) -> None:
 
 def identity(raw: RawClient, transactional_id: str) -> Any:
     find(raw, transactional_id, 1)
-    return retry(lambda: raw.call(InitProducerIdRequest(transactional_id, 60_000), 5), lambda a: a.error_code not in NOT_READY)
+    return retry(
+        lambda: raw.call(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000), 5),
+        lambda a: a.error_code not in NOT_READY,
+    )
 
 
 BOMB = b"\0" * (100 << 20)
@@ -162,31 +165,50 @@ def test_two_producers_in_one_transactional_request(raw: RawClient) -> None:
     create(raw, name, 2)
     options: dict[str, Any] = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
     raw_batches = [bytes(build_batch([(None, b"v")], 1, producer_id=50 + i, **options)) for i in range(2)]
-    parts = [PartitionProduceData(i, raw_batch) for i, raw_batch in enumerate(raw_batches)]
-    answer = raw.call(ProduceRequest(name, -1, 1_000, [TopicProduceData(name, partition_data=parts)]), 9)
+    parts = [PartitionProduceData(index=i, records=raw_batch) for i, raw_batch in enumerate(raw_batches)]
+    answer = raw.call(
+        ProduceRequest(transactional_id=name, acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(name, partition_data=parts)]),
+        9,
+    )
     assert {p.error_code for p in answer.responses[0].partition_responses} == {Code.INVALID_PRODUCER_ID_MAPPING}
     assert end_offset(raw, name) == 0
 
 
 @pytest.mark.entry("BAD-09")
 def test_a_partition_named_twice_is_written_once(raw: RawClient, topic: str) -> None:
-    parts = [PartitionProduceData(0, bytes(build_batch([(None, value)], 1))) for value in (b"first", b"last")]
-    answer = raw.call(ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=parts)]), 9)
+    parts = [PartitionProduceData(index=0, records=bytes(build_batch([(None, value)], 1))) for value in (b"first", b"last")]
+    answer = raw.call(
+        ProduceRequest(
+            transactional_id=None, acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(topic, partition_data=parts)]
+        ),
+        9,
+    )
     assert len(answer.responses[0].partition_responses) == 1
     assert end_offset(raw, topic) == 1
 
 
 @pytest.mark.entry("BAD-09")
 def test_other_requests_that_name_a_thing_twice(raw: RawClient, topic: str) -> None:
-    twice = CreateTopicsRequest([CreatableTopic("twin", 1, 1), CreatableTopic("twin", 1, 1)], 5_000)
+    twice = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(name="twin", num_partitions=1, replication_factor=1),
+            CreatableTopic(name="twin", num_partitions=1, replication_factor=1),
+        ],
+        timeout_ms=5_000,
+    )
     answer = raw.call(twice)
     assert [(t.name, t.error_code) for t in answer.topics] == [("twin", Code.INVALID_REQUEST)]
-    part = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
+    part = FetchPartition(partition=0, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1 << 20)
     fetched = raw.call(FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic, partitions=[part, part])]), 11)
     assert [p.error_code for t in fetched.responses for p in t.partitions] == [Code.NONE]
-    offsets = [OffsetCommitRequestPartition(0, 3), OffsetCommitRequestPartition(0, 4)]
+    offsets = [
+        OffsetCommitRequestPartition(partition_index=0, committed_offset=3),
+        OffsetCommitRequestPartition(partition_index=0, committed_offset=4),
+    ]
     find(raw, topic, 0)
-    request = OffsetCommitRequest(topic, -1, "", topics=[OffsetCommitRequestTopic(topic, partitions=offsets)])
+    request = OffsetCommitRequest(
+        group_id=topic, generation_id_or_member_epoch=-1, member_id="", topics=[OffsetCommitRequestTopic(topic, partitions=offsets)]
+    )
     committed = retry(lambda: raw.call(request, 8), lambda a: a.topics[0].partitions[0].error_code not in NOT_READY)
     assert [p.error_code for p in committed.topics[0].partitions] == [0, 0]
     who = identity(raw, topic)
@@ -195,7 +217,7 @@ def test_other_requests_that_name_a_thing_twice(raw: RawClient, topic: str) -> N
             v3_and_below_transactional_id=topic,
             v3_and_below_producer_id=who.producer_id,
             v3_and_below_producer_epoch=who.producer_epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [0, 0])],
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0, 0])],
         ),
         3,
     )
@@ -213,14 +235,14 @@ def test_ids_are_never_file_names(raw: RawClient, name: str) -> None:
 def test_a_fetch_of_any_size_is_answered(raw: RawClient, topic: str, max_bytes: int) -> None:
     raw_batch = bytes(build_batch([(None, b"v" * 1_000)], 1))
     assert produce(raw, topic, raw_batch) is Code.NONE
-    part = FetchPartition(0, -1, 0, partition_max_bytes=max_bytes)
+    part = FetchPartition(partition=0, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=max_bytes)
     answer = raw.call(FetchRequest(max_wait_ms=0, max_bytes=max_bytes, topics=[FetchTopic(topic, partitions=[part])]), 11)
     assert len(bytes(answer.responses[0].partitions[0].records)) == len(raw_batch), "the first batch comes whole"
 
 
 @pytest.mark.entry("BAD-19")
 def test_ten_thousand_partitions_that_are_not_there(raw: RawClient, topic: str) -> None:
-    parts = [FetchPartition(i, -1, 0, partition_max_bytes=1_000) for i in range(10_000)]
+    parts = [FetchPartition(partition=i, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1_000) for i in range(10_000)]
     answer = raw.call(FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic, partitions=parts)]), 11)
     codes = [p.error_code for p in answer.responses[0].partitions]
     assert len(codes) == 10_000
@@ -237,11 +259,11 @@ def test_an_unknown_fetch_session(raw: RawClient) -> None:
 def test_partitions_are_described_in_pages(raw: RawClient) -> None:
     name = f"pages-{time.time_ns()}"
     create(raw, name, 5)
-    request = DescribeTopicPartitionsRequest([TopicRequest(name)], 2, None)
+    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name)], response_partition_limit=2, cursor=None)
     first = raw.call(request, 0)
     assert [p.partition_index for p in first.topics[0].partitions] == [0, 1]
     assert (first.next_cursor.topic_name, first.next_cursor.partition_index) == (name, 2)
-    many = raw.call(DescribeTopicPartitionsRequest([TopicRequest(name)], 1_000_000, None), 0)
+    many = raw.call(DescribeTopicPartitionsRequest(topics=[TopicRequest(name)], response_partition_limit=1_000_000, cursor=None), 0)
     assert len(many.topics[0].partitions) == 5
 
 

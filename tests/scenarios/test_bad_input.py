@@ -102,12 +102,15 @@ def test_a_future_api_versions_is_answered_in_version_zero(raw: RawClient) -> No
     answer = raw.receive_frame()
     correlation_id, code, count, key, low, high = struct.unpack(">ihihhh", answer)
     assert (correlation_id, code, count, key, low, high) == (5, Code.UNSUPPORTED_VERSION, 1, 18, 0, 4)
-    assert raw.call(ApiVersionsRequest("test", "1"), 4).error_code == 0
+    assert raw.call(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4).error_code == 0
 
 
 @pytest.mark.entry("BAD-07")
 def test_a_bad_software_name_is_told(raw: RawClient) -> None:
-    assert raw.call(ApiVersionsRequest("bad name!", "1"), 3).error_code == Code.INVALID_REQUEST
+    assert (
+        raw.call(ApiVersionsRequest(client_software_name="bad name!", client_software_version="1"), 3).error_code
+        == Code.INVALID_REQUEST
+    )
 
 
 @pytest.mark.entry("NET-12")
@@ -124,14 +127,29 @@ def test_requests_split_and_joined_anywhere(raw: RawClient) -> None:
 
 
 def produce(client: RawClient, topic: str, records: bytes | None, *, acks: int = -1, version: int = 9) -> Code:
-    request = ProduceRequest(None, acks, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, records)])])
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout_ms=1_000,
+        topic_data=[TopicProduceData(topic, partition_data=[PartitionProduceData(index=0, records=records)])],
+    )
     return Code(client.call(request, version).responses[0].partition_responses[0].error_code)
 
 
 def end_offset(client: RawClient, topic: str) -> int:
     from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-    answer = client.call(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, -1)])]))
+    answer = client.call(
+        ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=0,
+            topics=[
+                ListOffsetsTopic(
+                    name=topic, partitions=[ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)]
+                )
+            ],
+        )
+    )
     return int(answer.topics[0].partitions[0].offset)
 
 
@@ -160,20 +178,31 @@ def test_bad_batches_get_their_codes_and_change_nothing(raw: RawClient, topic: s
 @pytest.mark.entry("BAD-17")
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "x" * 250, "bad name", "nul\0", "é", ""])
 def test_bad_topic_names_are_refused(raw: RawClient, name: str) -> None:
-    answer = raw.call(CreateTopicsRequest([CreatableTopic(name, 1, 1)]))
+    answer = raw.call(CreateTopicsRequest([CreatableTopic(name=name, num_partitions=1, replication_factor=1)]))
     assert answer.topics[0].error_code == Code.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.entry("PRD-21")
 def test_a_large_frame_arrives_whole(raw: RawClient, topic: str) -> None:
     batch = bytes(build_batch([(b"k", random.Random(1).randbytes(900_000))], 1))
-    request = ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])])
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=[TopicProduceData(topic, partition_data=[PartitionProduceData(index=0, records=batch)])],
+    )
     for _ in range(3):
         assert raw.call(request, 9).responses[0].partition_responses[0].error_code == 0
     from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     fetch = FetchRequest(
-        max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic, partitions=[FetchPartition(0, -1, 0, partition_max_bytes=1)])]
+        max_wait_ms=0,
+        min_bytes=1,
+        topics=[
+            FetchTopic(
+                topic, partitions=[FetchPartition(partition=0, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1)]
+            )
+        ],
     )
     found = raw.call(fetch, 11).responses[0].partitions[0].records
     assert bytes(found)[21:] == batch[21:]
@@ -183,7 +212,11 @@ def test_a_large_frame_arrives_whole(raw: RawClient, topic: str) -> None:
 def test_pipelined_answers_keep_their_order(raw: RawClient, topic: str) -> None:
     from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
-    parked = FetchRequest(max_wait_ms=300, min_bytes=1, topics=[FetchTopic(topic, partitions=[FetchPartition(0, -1, 0)])])
+    parked = FetchRequest(
+        max_wait_ms=300,
+        min_bytes=1,
+        topics=[FetchTopic(topic, partitions=[FetchPartition(partition=0, current_leader_epoch=-1, fetch_offset=0)])],
+    )
     sent = [raw.send(parked, 11), raw.send(MetadataRequest([]), 9), raw.send(parked, 11), raw.send(MetadataRequest([]), 9)]
     kinds = [type(raw.receive(s)).__name__ for s in sent]
     assert kinds == ["FetchResponse", "MetadataResponse"] * 2

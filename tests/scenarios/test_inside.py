@@ -306,7 +306,7 @@ def test_nothing_comes_between_a_check_and_its_append(broker: SimulatedBroker, w
     client = broker.connect()
     from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
-    sent = [client.send(InitProducerIdRequest("inside-y", 60_000), 5) for _ in range(5)]
+    sent = [client.send(InitProducerIdRequest(transactional_id="inside-y", transaction_timeout_ms=60_000), 5) for _ in range(5)]
     answers = [client.receive(one) for one in sent]
     assert [(a.error_code, a.producer_epoch) for a in answers] == [(0, n) for n in range(5)]
     client.close()

@@ -104,9 +104,9 @@ class Witness:
         self._fill(f"{PREFIX}-full")
         for key_type in (0, 1):
             self._found(key_type)
-        topics = self.client.call(MetadataRequest(None, False)).topics
+        topics = self.client.call(MetadataRequest(topics=None, allow_auto_topic_creation=False)).topics
         self.ids = {topic.name: topic.topic_id for topic in topics}
-        node_id = self.client.call(MetadataRequest([], False)).brokers[0].node_id
+        node_id = self.client.call(MetadataRequest(topics=[], allow_auto_topic_creation=False)).brokers[0].node_id
         self.setting = Setting(prefix=PREFIX, node_id=node_id, ids=self.ids, init=self._init, call=self._settled)
 
     def _settled(self, request: Any, version: int) -> Any:
@@ -115,7 +115,12 @@ class Witness:
 
     def _fill(self, topic: str) -> None:
         batch = bytes(build_batch([(b"k", b"v")] * 3, NOW_MS))
-        request = ProduceRequest(None, -1, 5_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])])
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=5_000,
+            topic_data=[TopicProduceData(topic, partition_data=[PartitionProduceData(index=0, records=batch)])],
+        )
         assert self.client.call(request, 9).responses[0].partition_responses[0].error_code == 0
 
     def _found(self, key_type: int) -> None:
@@ -125,7 +130,7 @@ class Witness:
         self._init(f"{PREFIX}-first")
 
     def _init(self, transactional_id: str) -> tuple[int, int]:
-        request = InitProducerIdRequest(transactional_id, 60_000)
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
         answer = retry(lambda: self.client.call(request), lambda answer: answer.error_code == 0)
         return answer.producer_id, answer.producer_epoch
 

@@ -70,13 +70,17 @@ def transactional_id(world: World, words: Words, actor: Actor) -> str | None:
 def topic(world: World, words: Words) -> str:
     """topic t [partitions=2] [any.config=value]"""
     name = world.real(words.plain[0])
-    configs = [CreatableTopicConfig(k, v) for k, v in words.options.items() if "." in k]
+    configs = [CreatableTopicConfig(name=k, value=v) for k, v in words.options.items() if "." in k]
     count = words.number("partitions", 1)
-    found = world.call(CreateTopicsRequest([CreatableTopic(name, count, 1, configs=configs)], 10_000)).topics[0]
+    found = world.call(
+        CreateTopicsRequest(
+            topics=[CreatableTopic(name=name, num_partitions=count, replication_factor=1, configs=configs)], timeout_ms=10_000
+        )
+    ).topics[0]
     if found.error_code:
         return name_of(found.error_code)
     world.until(
-        lambda: world.call(MetadataRequest([MetadataRequestTopic(name=name)], False), 9).topics[0],
+        lambda: world.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False), 9).topics[0],
         lambda t: t.error_code == 0 and len(t.partitions) == count and all(p.error_code == 0 for p in t.partitions),
     )
     return ""
@@ -92,22 +96,22 @@ def delete(world: World, words: Words) -> Ask:
 def delete_records(world: World, words: Words) -> Ask:
     """delete_records t before=4"""
     name, index = world.partition(words.plain[0])
-    before = DeleteRecordsPartition(index, words.number("before", -1))
-    request = DeleteRecordsRequest([DeleteRecordsTopic(name, [before])], 10_000)
+    before = DeleteRecordsPartition(partition_index=index, offset=words.number("before", -1))
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=name, partitions=[before])], timeout_ms=10_000)
     return Ask(request, None, lambda a: name_of(a.topics[0].partitions[0].error_code))
 
 
 @verb
 def create_partitions(world: World, words: Words) -> Ask:
     """create_partitions t count=3 [dry]"""
-    wanted = CreatePartitionsTopic(world.real(words.plain[0]), words.number("count", 1), None)
-    request = CreatePartitionsRequest([wanted], 10_000, words.has("dry"))
+    wanted = CreatePartitionsTopic(name=world.real(words.plain[0]), count=words.number("count", 1), assignments=None)
+    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000, validate_only=words.has("dry"))
     return Ask(request, 3, lambda a: name_of(a.results[0].error_code))
 
 
 def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -> str:
-    configs = [AlterableConfig(k, 0 if v is not None else 1, v) for k, v in changes.items()]
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)])
+    configs = [AlterableConfig(name=k, config_operation=0 if v is not None else 1, value=v) for k, v in changes.items()]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)])
     code = world.call(request).responses[0].error_code
     if world.target == "kafka":
         world.broker.sleep(CONFIG_SETTLES_MS)
@@ -148,8 +152,8 @@ def release(world: World, words: Words) -> str:
 def feature(world: World, words: Words) -> str:
     """feature transaction.version=1 kind=3 (1 up, 2 safely down, 3 down)"""
     kind = int(words.options.pop("kind"))
-    updates = [FeatureUpdateKey(k, int(v), upgrade_type=kind) for k, v in words.options.items()]
-    answer = world.call(UpdateFeaturesRequest(10_000, updates, False))
+    updates = [FeatureUpdateKey(feature=k, max_version_level=int(v), upgrade_type=kind) for k, v in words.options.items()]
+    answer = world.call(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=updates, validate_only=False))
     if world.target == "kafka":
         world.broker.sleep(CONFIG_SETTLES_MS)
     return "" if answer.error_code == 0 else name_of(answer.error_code)
@@ -172,7 +176,14 @@ def init(world: World, words: Words) -> Ask:
         pid, epoch = words.number("pid", -1), words.number("epoch", -1)
     if real:
         world.call(FindCoordinatorRequest(key=real, key_type=1), 3)
-    request = InitProducerIdRequest(real, words.number("timeout", 60_000), pid, epoch, words.has("2pc"), words.has("keep"))
+    request = InitProducerIdRequest(
+        transactional_id=real,
+        transaction_timeout_ms=words.number("timeout", 60_000),
+        producer_id=pid,
+        producer_epoch=epoch,
+        enable2_pc=words.has("2pc"),
+        keep_prepared_txn=words.has("keep"),
+    )
 
     def show(answer: InitProducerIdResponse) -> str:
         if answer.error_code:
@@ -239,8 +250,8 @@ def produce(world: World, words: Words) -> Ask:
             actor.sequences[where] = sequence + count
         return f"NONE @{found.base_offset}" + (" stamped" if found.log_append_time_ms >= 0 else "")
 
-    data = [TopicProduceData(where[0], partition_data=[PartitionProduceData(where[1], bytes(batch))])]
-    return Ask(ProduceRequest(whose, acks, 1_500, data), words.version(12), show)
+    data = [TopicProduceData(where[0], partition_data=[PartitionProduceData(index=where[1], records=bytes(batch))])]
+    return Ask(ProduceRequest(transactional_id=whose, acks=acks, timeout_ms=1_500, topic_data=data), words.version(12), show)
 
 
 # transactions
@@ -256,7 +267,7 @@ def add(world: World, words: Words) -> Ask:
     by_topic: dict[str, list[int]] = {}
     for name, index in parts:
         by_topic.setdefault(name, []).append(index)
-    topics = [AddPartitionsToTxnTopic(name, indexes) for name, indexes in by_topic.items()]
+    topics = [AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in by_topic.items()]
     real = transactional_id(world, words, actor) or ""
     if version < 4:
         request = AddPartitionsToTxnRequest(
@@ -266,7 +277,9 @@ def add(world: World, words: Words) -> Ask:
             v3_and_below_topics=topics,
         )
     else:
-        one = AddPartitionsToTxnTransaction(real, pid, epoch, words.verb == "verify", topics)
+        one = AddPartitionsToTxnTransaction(
+            transactional_id=real, producer_id=pid, producer_epoch=epoch, verify_only=words.verb == "verify", topics=topics
+        )
         request = AddPartitionsToTxnRequest(transactions=[one])
 
     def show(answer: Any) -> str:
@@ -295,7 +308,9 @@ def add_offsets(world: World, words: Words) -> Ask:
     group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
     # Looking for the group's coordinator makes the offsets topic.
     world.until(lambda: world.call(FindCoordinatorRequest(key=group or "any"), 3), lambda a: a.error_code == 0)
-    request = AddOffsetsToTxnRequest(transactional_id(world, words, actor) or "", pid, epoch, group)
+    request = AddOffsetsToTxnRequest(
+        transactional_id=transactional_id(world, words, actor) or "", producer_id=pid, producer_epoch=epoch, group_id=group
+    )
     return Ask(request, words.version(3), lambda a: name_of(a.error_code))
 
 
@@ -317,7 +332,7 @@ def _end(world: World, words: Words, commit: bool) -> Ask:
             actor.adopt(answer.producer_id, answer.producer_epoch)
         return f"NONE {world.pid(answer.producer_id)} e{answer.producer_epoch}"
 
-    return Ask(EndTxnRequest(real, pid, epoch, commit), version, show)
+    return Ask(EndTxnRequest(transactional_id=real, producer_id=pid, producer_epoch=epoch, committed=commit), version, show)
 
 
 @verb
@@ -353,8 +368,15 @@ def marker(world: World, words: Words) -> Ask:
     actor = world.actors[words.plain[0]]
     pid, epoch = identity(world, words, actor)
     parts = [world.partition(p) for p in words.plain[1].split(",")]
-    topics = [WritableTxnMarkerTopic(name, [index]) for name, index in parts]
-    one = WritableTxnMarker(pid, epoch, words.plain[2] == "commit", topics, words.number("coordinator", 0), words.number("tv", 0))
+    topics = [WritableTxnMarkerTopic(name=name, partition_indexes=[index]) for name, index in parts]
+    one = WritableTxnMarker(
+        producer_id=pid,
+        producer_epoch=epoch,
+        transaction_result=words.plain[2] == "commit",
+        topics=topics,
+        coordinator_epoch=words.number("coordinator", 0),
+        transaction_version=words.number("tv", 0),
+    )
 
     def show(answer: Any) -> str:
         found = {(t.name, p.partition_index): p.error_code for t in answer.markers[0].topics for p in t.partitions}

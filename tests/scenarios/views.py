@@ -25,7 +25,7 @@ ALL_BYTES = 8 << 20
 def fetch_once(
     world: World, where: tuple[str, int], at: int = 0, *, committed: bool = True, max_bytes: int = ALL_BYTES, wait_ms: int = 0
 ) -> PartitionData:
-    part = FetchPartition(where[1], -1, at, partition_max_bytes=max_bytes)
+    part = FetchPartition(partition=where[1], current_leader_epoch=-1, fetch_offset=at, partition_max_bytes=max_bytes)
     topics = [FetchTopic(where[0], partitions=[part])]
     request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, isolation_level=int(committed), topics=topics)
     found: PartitionData = world.until(
@@ -115,9 +115,15 @@ def _open(start_offset: int) -> str:
 
 
 def _offset(world: World, where: tuple[str, int], timestamp: int, committed: bool) -> Any:
-    asked = [ListOffsetsTopic(where[0], [ListOffsetsPartition(where[1], -1, timestamp)])]
+    asked = [
+        ListOffsetsTopic(
+            name=where[0], partitions=[ListOffsetsPartition(partition_index=where[1], current_leader_epoch=-1, timestamp=timestamp)]
+        )
+    ]
     return world.until(
-        lambda: world.call(ListOffsetsRequest(-1, int(committed), asked), 7).topics[0].partitions[0],
+        lambda: (
+            world.call(ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=asked), 7).topics[0].partitions[0]
+        ),
         lambda p: p.error_code not in (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION),
     )
 
@@ -148,7 +154,9 @@ def list_offsets(world: World, words: Words) -> str:
 def fetch_raw(world: World, words: Words) -> Ask:
     """fetch_raw t ...: as fetch, as one request that may wait"""
     topic, index = world.partition(words.plain[0])
-    part = FetchPartition(index, -1, words.number("from", 0), partition_max_bytes=ALL_BYTES)
+    part = FetchPartition(
+        partition=index, current_leader_epoch=-1, fetch_offset=words.number("from", 0), partition_max_bytes=ALL_BYTES
+    )
     request = FetchRequest(
         max_wait_ms=words.number("wait", 0),
         min_bytes=1,
@@ -238,7 +246,9 @@ def transactions(world: World, words: Words) -> Ask:
     pattern = words.options.get("pattern")
     if pattern is not None:
         pattern = pattern.replace("@", world.real("x")[:-1])
-    request = ListTransactionsRequest(states, pids, words.number("longer", -1), pattern)
+    request = ListTransactionsRequest(
+        state_filters=states, producer_id_filters=pids, duration_filter=words.number("longer", -1), transactional_id_pattern=pattern
+    )
 
     def show(answer: Any) -> str:
         if answer.error_code:
@@ -300,7 +310,7 @@ def producers(world: World, words: Words) -> Ask:
         ]
         return " | ".join(listed) or "nobody"
 
-    return Ask(DescribeProducersRequest([TopicRequest(topic, [index])]), None, show)
+    return Ask(DescribeProducersRequest([TopicRequest(name=topic, partition_indexes=[index])]), None, show)
 
 
 @verb

@@ -77,7 +77,7 @@ class Watch:
         with RawClient(self._broker.bootstrap) as client:
             while not self._stop.wait(SAMPLE_S):
                 began_s = time.monotonic()
-                client.call(HeartbeatRequest("nobody", 1, "m"), 4)
+                client.call(HeartbeatRequest(group_id="nobody", generation_id=1, member_id="m"), 4)
                 self.longest_wait_s = max(self.longest_wait_s, time.monotonic() - began_s)
 
     def __enter__(self) -> Watch:
@@ -134,8 +134,14 @@ def fill(broker: Broker, size_bytes: int) -> None:
         create(client, "t")
         for _ in range(size_bytes // 900_000):
             batch = build_batch([(b"k", rng.randbytes(900_000))], time.time_ns() // 1_000_000)
-            data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
-            assert client.call(ProduceRequest(None, -1, 10_000, data), 9).responses[0].partition_responses[0].error_code == 0
+            data = [TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=batch)])]
+            assert (
+                client.call(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=data), 9)
+                .responses[0]
+                .partition_responses[0]
+                .error_code
+                == 0
+            )
 
 
 def fetch_frame(max_wait_ms: int = 0) -> bytes:
@@ -176,8 +182,14 @@ def test_unfinished_requests_share_a_budget(broker: Broker, connect: Callable[[]
         with RawClient(broker.bootstrap) as client:
             create(client, "t")
             batch = build_batch([(b"k", bytes(900_000))], time.time_ns() // 1_000_000)
-            data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
-            assert client.call(ProduceRequest(None, -1, 10_000, data), 9).responses[0].partition_responses[0].error_code == 0
+            data = [TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=batch)])]
+            assert (
+                client.call(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=data), 9)
+                .responses[0]
+                .partition_responses[0]
+                .error_code
+                == 0
+            )
     assert watch.grown_bytes < REQUEST_BUDGET_BYTES + 64 * MIB
 
 
@@ -186,7 +198,7 @@ def test_idle_connections_cost_little(broker: Broker, connect: Callable[[], sock
     count = min(3_000, hard - 500)
     soft_before = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft_before, count + 500), hard))
-    frame = request_frame(18, 3, 1, "c", ApiVersionsRequest("a", "1"))
+    frame = request_frame(18, 3, 1, "c", ApiVersionsRequest(client_software_name="a", client_software_version="1"))
     with RawClient(broker.bootstrap) as client:
         client.call(ApiVersionsRequest(), 3)
     before = resident_bytes(broker)

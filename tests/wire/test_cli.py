@@ -73,10 +73,12 @@ def test_settings_come_from_file_environment_and_assignment(tmp_path: Path) -> N
     properties.write_text(f"log.dirs={tmp_path / 'data'}\nlisteners=PLAINTEXT://127.0.0.1:0\nnum.partitions=2\nnum.io.threads=3\n")
     arguments = (str(properties), "--set", "message.max.bytes=12345", "--feature", "transaction.version=1")
     with serving(*arguments, environment={"KAFKA_NUM_PARTITIONS": "5"}) as (_, ready), RawClient(str(ready["bootstrap"])) as client:
-        answer = client.call(DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]))
+        answer = client.call(
+            DescribeConfigsRequest([DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)])
+        )
         values = {c.name: c.value for c in answer.results[0].configs}
         assert (values["num.partitions"], values["message.max.bytes"], values["num.io.threads"]) == ("5", "12345", "3")
-        features = client.call(ApiVersionsRequest("t", "1")).finalized_features
+        features = client.call(ApiVersionsRequest(client_software_name="t", client_software_version="1")).finalized_features
         assert {f.name: f.max_version_level for f in features}["transaction.version"] == 1
 
 
@@ -117,7 +119,7 @@ async def test_the_handle_in_asynchronous_code() -> None:
     async with Broker() as broker:
         assert broker.is_running
         with RawClient(broker.bootstrap) as client:
-            assert client.call(ApiVersionsRequest("t", "1")).error_code == 0
+            assert client.call(ApiVersionsRequest(client_software_name="t", client_software_version="1")).error_code == 0
     assert not broker.is_running
     assert not broker.data_dir.exists()
 

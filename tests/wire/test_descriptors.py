@@ -42,8 +42,13 @@ def process(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def produced(client: RawClient, index: int) -> int:
-    data = TopicProduceData("t", partition_data=[PartitionProduceData(index, BATCH)])
-    return int(client.call(ProduceRequest(None, -1, 1000, [data]), 9).responses[0].partition_responses[0].error_code)
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(index=index, records=BATCH)])
+    return int(
+        client.call(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=1000, topic_data=[data]), 9)
+        .responses[0]
+        .partition_responses[0]
+        .error_code
+    )
 
 
 def test_few_descriptors_are_enough(process: tuple[subprocess.Popen[str], int], tmp_path: Path) -> None:

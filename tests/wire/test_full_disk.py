@@ -85,7 +85,21 @@ def test_a_log_that_is_cut_under_a_broker(tmp_path: Path) -> None:
             perform(world, command)
         (log,) = (tmp_path / "t-0").glob("*.log")
         os.truncate(log, log.stat().st_size // 2)
-        asked = [FetchTopic("t", partitions=[FetchPartition(0, -1, 0, -1, -1, 1 << 20)])]
+        asked = [
+            FetchTopic(
+                "t",
+                partitions=[
+                    FetchPartition(
+                        partition=0,
+                        current_leader_epoch=-1,
+                        fetch_offset=0,
+                        last_fetched_epoch=-1,
+                        log_start_offset=-1,
+                        partition_max_bytes=1 << 20,
+                    )
+                ],
+            )
+        ]
         with RawClient(broker.bootstrap) as client:
             answer = client.call(FetchRequest(replica_id=-1, max_wait_ms=0, max_bytes=1 << 20, session_epoch=-1, topics=asked), 12)
         assert answer.responses[0].partitions[0].error_code == Code.KAFKA_STORAGE_ERROR

@@ -24,7 +24,7 @@ def handle(context: Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxn
 
 
 def failed(request: AddOffsetsToTxnRequest, version: int, code: Code) -> AddOffsetsToTxnResponse:
-    return AddOffsetsToTxnResponse(0, fenced_code(code, version, 2))
+    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 2))
 
 
 API = Declaration(25, handle, failed)

@@ -48,7 +48,7 @@ def _add_all(context: Context, request: AddPartitionsToTxnRequest) -> Steps[AddP
     for transaction in request.transactions:
         codes = yield from _one(context, transaction, pace)
         results = yield from made(partial(_results, transaction.topics, codes.__getitem__), len(codes))
-        transactions.append(AddPartitionsToTxnResult(transaction.transactional_id, results))
+        transactions.append(AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results))
         if pace.is_over(TRANSACTION_WORK + id_work(transaction.transactional_id)):
             yield None
     return AddPartitionsToTxnResponse(results_by_transaction=transactions)
@@ -129,14 +129,25 @@ def _results(
     topics: list[AddPartitionsToTxnTopic], code_of: Callable[[TopicPartition], Code]
 ) -> list[AddPartitionsToTxnTopicResult]:
     return [
-        AddPartitionsToTxnTopicResult(t.name, [AddPartitionsToTxnPartitionResult(i, code_of((t.name, i))) for i in t.partitions])
+        AddPartitionsToTxnTopicResult(
+            name=t.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=i, partition_error_code=code_of((t.name, i)))
+                for i in t.partitions
+            ],
+        )
         for t in topics
     ]
 
 
 def failed(request: AddPartitionsToTxnRequest, version: int, code: Code) -> AddPartitionsToTxnResponse:
     topics = request.v3_and_below_topics
-    return AddPartitionsToTxnResponse(0, code, [], _results(topics, lambda _: fenced_code(code, version, 2)))
+    return AddPartitionsToTxnResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        results_by_transaction=[],
+        results_by_topic_v3_and_below=_results(topics, lambda _: fenced_code(code, version, 2)),
+    )
 
 
 API = Declaration(24, handle, failed)

@@ -19,7 +19,7 @@ def handle(context: Context, request: AlterConfigsRequest) -> Handled[AlterConfi
     return for_each(
         request.resources,
         lambda resource: _alter(context, resource, twice, request.validate_only),
-        lambda results: AlterConfigsResponse(0, list(results)),
+        lambda results: AlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
         work=change_work,
     )
 
@@ -37,13 +37,21 @@ def _alter(
         changes |= {config.name: config.value for config in asked.configs}
         apply(broker, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
-        return AlterConfigsResourceResponse(error.code, error.message, kind, name)
-    return AlterConfigsResourceResponse(0, None, kind, name)
+        return AlterConfigsResourceResponse(
+            error_code=error.code, error_message=error.message, resource_type=kind, resource_name=name
+        )
+    return AlterConfigsResourceResponse(error_code=0, error_message=None, resource_type=kind, resource_name=name)
 
 
 def failed(request: AlterConfigsRequest, version: int, code: Code) -> AlterConfigsResponse:
     return AlterConfigsResponse(
-        0, [AlterConfigsResourceResponse(code, None, r.resource_type, r.resource_name) for r in request.resources]
+        throttle_time_ms=0,
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code, error_message=None, resource_type=r.resource_type, resource_name=r.resource_name
+            )
+            for r in request.resources
+        ],
     )
 
 

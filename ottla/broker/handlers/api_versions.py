@@ -31,18 +31,28 @@ def handle(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse
     # Version 3 clients cannot take a minimum of 0 (KIP-584, KAFKA-17011).
     supported = {name: (low, high) for name, (low, high) in SUPPORTED_FEATURES.items() if context.version >= 4 or low > 0}
     return ApiVersionsResponse(
-        0,
-        [ApiVersion(*entry) for entry in offered_versions(unstable=context.broker.settings.unstable_api_versions_enable)],
-        0,
-        [SupportedFeatureKey(name, low, high) for name, (low, high) in supported.items()],
-        context.broker.cluster.features_epoch,
-        [FinalizedFeatureKey(name, level, level) for name, level in sorted(features.items()) if level > 0],
+        error_code=0,
+        api_keys=_keys(unstable=context.broker.settings.unstable_api_versions_enable),
+        throttle_time_ms=0,
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in supported.items()
+        ],
+        finalized_features_epoch=context.broker.cluster.features_epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in sorted(features.items())
+            if level > 0
+        ],
     )
 
 
+def _keys(*, unstable: bool = False) -> list[ApiVersion]:
+    return [ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in offered_versions(unstable=unstable)]
+
+
 def failed(request: ApiVersionsRequest | None, version: int, code: Code) -> ApiVersionsResponse:
-    own = [ApiVersion(*entry) for entry in offered_versions() if entry[0] == API_VERSIONS_KEY]
-    return ApiVersionsResponse(code, own)
+    own = [offered for offered in _keys() if offered.api_key == API_VERSIONS_KEY]
+    return ApiVersionsResponse(error_code=code, api_keys=own)
 
 
 API = Declaration(18, handle, failed)

@@ -28,10 +28,12 @@ def _in_steps(context: Context, request: CreatePartitionsRequest) -> Steps[Creat
             yield None
         if times > 1:
             # Refused once, and the topic stays as it is.
-            results.append(CreatePartitionsTopicResult(topic.name, Code.INVALID_REQUEST, "Duplicate topic name."))
+            results.append(
+                CreatePartitionsTopicResult(name=topic.name, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic name.")
+            )
         else:
             results.append((yield from _create(context, topic, request.validate_only)))
-    return CreatePartitionsResponse(0, results)
+    return CreatePartitionsResponse(throttle_time_ms=0, results=results)
 
 
 def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool) -> Steps[CreatePartitionsTopicResult]:
@@ -51,12 +53,14 @@ def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool)
         else:
             yield from broker.cluster.create_partitions(asked.name, asked.count)
     except KafkaError as error:
-        return CreatePartitionsTopicResult(asked.name, error.code, error.message)
+        return CreatePartitionsTopicResult(name=asked.name, error_code=error.code, error_message=error.message)
     return CreatePartitionsTopicResult(asked.name)
 
 
 def failed(request: CreatePartitionsRequest, version: int, code: Code) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(0, [CreatePartitionsTopicResult(t.name, code) for t in request.topics])
+    return CreatePartitionsResponse(
+        throttle_time_ms=0, results=[CreatePartitionsTopicResult(name=t.name, error_code=code) for t in request.topics]
+    )
 
 
 API = Declaration(37, handle, failed)

@@ -38,8 +38,10 @@ def _in_steps(context: Context, request: CreateTopicsRequest) -> Steps[CreateTop
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
             results.append((yield from _create(context, topic, request.validate_only)))
         except KafkaError as error:
-            results.append(CreatableTopicResult(topic.name, NO_UUID, error.code, error.message))
-    return CreateTopicsResponse(0, results)
+            results.append(
+                CreatableTopicResult(name=topic.name, topic_id=NO_UUID, error_code=error.code, error_message=error.message)
+            )
+    return CreateTopicsResponse(throttle_time_ms=0, topics=results)
 
 
 def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Steps[CreatableTopicResult]:
@@ -66,9 +68,19 @@ def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Ste
     else:
         topic_id = (yield from broker.cluster.create_large_topic(asked.name, count, configs)).topic_id
     entries = [
-        CreatableTopicConfigs(e.name, e.value, False, e.source, False) for e in topic_entries(broker, asked.name, overrides=configs)
+        CreatableTopicConfigs(name=e.name, value=e.value, read_only=False, config_source=e.source, is_sensitive=False)
+        for e in topic_entries(broker, asked.name, overrides=configs)
     ]
-    return CreatableTopicResult(asked.name, topic_id, 0, None, 0, count, 1, entries)
+    return CreatableTopicResult(
+        name=asked.name,
+        topic_id=topic_id,
+        error_code=0,
+        error_message=None,
+        topic_config_error_code=0,
+        num_partitions=count,
+        replication_factor=1,
+        configs=entries,
+    )
 
 
 def _partition_count(context: Context, asked: CreatableTopic) -> int:
@@ -100,7 +112,10 @@ def _partition_count(context: Context, asked: CreatableTopic) -> int:
 
 
 def failed(request: CreateTopicsRequest, version: int, code: Code) -> CreateTopicsResponse:
-    return CreateTopicsResponse(0, [CreatableTopicResult(t.name, NO_UUID, code, None) for t in request.topics])
+    return CreateTopicsResponse(
+        throttle_time_ms=0,
+        topics=[CreatableTopicResult(name=t.name, topic_id=NO_UUID, error_code=code, error_message=None) for t in request.topics],
+    )
 
 
 API = Declaration(19, handle, failed)

@@ -49,7 +49,9 @@ def _delete(context: Context, group_id: str, pace: Pace) -> Steps[Code]:
 
 
 def failed(request: DeleteGroupsRequest, version: int, code: Code) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(0, [DeletableGroupResult(g, code) for g in request.groups_names])
+    return DeleteGroupsResponse(
+        throttle_time_ms=0, results=[DeletableGroupResult(group_id=g, error_code=code) for g in request.groups_names]
+    )
 
 
 API = Declaration(42, handle, failed)

@@ -23,7 +23,10 @@ TO_THE_END = -1
 def handle(context: Context, request: DeleteRecordsRequest) -> Handled[DeleteRecordsResponse]:
     def answer(results: Iterator[DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
         return DeleteRecordsResponse(
-            0, [DeleteRecordsTopicResult(t.name, list(islice(results, len(t.partitions)))) for t in request.topics]
+            throttle_time_ms=0,
+            topics=[
+                DeleteRecordsTopicResult(name=t.name, partitions=list(islice(results, len(t.partitions)))) for t in request.topics
+            ],
         )
 
     asked = ((t.name, p) for t in request.topics for p in t.partitions)
@@ -43,15 +46,21 @@ def _delete(context: Context, topic: str, asked: DeleteRecordsPartition) -> Dele
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
         broker.housekeeping.delete_records(log, offset)
     except KafkaError as error:
-        return DeleteRecordsPartitionResult(asked.partition_index, -1, error.code)
-    return DeleteRecordsPartitionResult(asked.partition_index, log.log_start_offset)
+        return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1, error_code=error.code)
+    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
 
 
 def failed(request: DeleteRecordsRequest, version: int, code: Code) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
-        0,
-        [
-            DeleteRecordsTopicResult(t.name, [DeleteRecordsPartitionResult(p.partition_index, -1, code) for p in t.partitions])
+        throttle_time_ms=0,
+        topics=[
+            DeleteRecordsTopicResult(
+                name=t.name,
+                partitions=[
+                    DeleteRecordsPartitionResult(partition_index=p.partition_index, low_watermark=-1, error_code=code)
+                    for p in t.partitions
+                ],
+            )
             for t in request.topics
         ],
     )

@@ -42,9 +42,13 @@ def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTop
 
     def delete(topic: DeleteTopicState) -> DeletableTopicResult:
         if topic.name is not None and asked.by_name[topic.name] > 1:
-            return DeletableTopicResult(topic.name, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic name.")
+            return DeletableTopicResult(
+                name=topic.name, topic_id=topic.topic_id, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic name."
+            )
         if topic.name is None and topic.topic_id != NO_UUID and asked.by_id[topic.topic_id] > 1:
-            return DeletableTopicResult(None, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic id.")
+            return DeletableTopicResult(
+                name=None, topic_id=topic.topic_id, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic id."
+            )
         return _delete(context, topic)
 
     state = context.broker.cluster.state
@@ -53,7 +57,14 @@ def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTop
         topic = state.topics.get(asked_topic.name or "") or state.topics_by_id.get(asked_topic.topic_id)
         return 5 if topic is None else TOPIC_WORK + topic.partition_count // 2
 
-    return (yield from each(asked.distinct.values(), delete, lambda results: DeleteTopicsResponse(0, list(results)), work=work))
+    return (
+        yield from each(
+            asked.distinct.values(),
+            delete,
+            lambda results: DeleteTopicsResponse(throttle_time_ms=0, responses=list(results)),
+            work=work,
+        )
+    )
 
 
 def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:
@@ -71,13 +82,15 @@ def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:
         uuid = topic_id(broker, name)
         broker.cluster.delete_topic(name)
     except KafkaError as error:
-        return DeletableTopicResult(name, uuid, error.code, error.message)
-    return DeletableTopicResult(name, uuid)
+        return DeletableTopicResult(name=name, topic_id=uuid, error_code=error.code, error_message=error.message)
+    return DeletableTopicResult(name=name, topic_id=uuid)
 
 
 def failed(request: DeleteTopicsRequest, version: int, code: Code) -> DeleteTopicsResponse:
     named = [(t.name, t.topic_id) for t in request.topics] + [(name, NO_UUID) for name in request.topic_names]
-    return DeleteTopicsResponse(0, [DeletableTopicResult(name, uuid, code) for name, uuid in named])
+    return DeleteTopicsResponse(
+        throttle_time_ms=0, responses=[DeletableTopicResult(name=name, topic_id=uuid, error_code=code) for name, uuid in named]
+    )
 
 
 API = Declaration(20, handle, failed)

@@ -19,18 +19,33 @@ def handle(context: Context, request: DescribeClusterRequest) -> DescribeCluster
     broker = context.broker
     if request.endpoint_type == CONTROLLERS:
         message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-        return DescribeClusterResponse(0, Code.MISMATCHED_ENDPOINT_TYPE, message, BROKERS)
+        return DescribeClusterResponse(
+            throttle_time_ms=0, error_code=Code.MISMATCHED_ENDPOINT_TYPE, error_message=message, endpoint_type=BROKERS
+        )
     if request.endpoint_type != BROKERS:
         message = f"Unsupported endpoint type {request.endpoint_type}"
-        return DescribeClusterResponse(0, Code.UNSUPPORTED_ENDPOINT_TYPE, message, BROKERS)
+        return DescribeClusterResponse(
+            throttle_time_ms=0, error_code=Code.UNSUPPORTED_ENDPOINT_TYPE, error_message=message, endpoint_type=BROKERS
+        )
     host, port = broker.advertised(context.listener)
     operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
-    node = DescribeClusterBroker(broker.settings.node_id, host, port, broker.settings.broker_rack, False)
-    return DescribeClusterResponse(0, 0, None, BROKERS, broker.cluster_id, broker.settings.node_id, [node], operations)
+    node = DescribeClusterBroker(
+        broker_id=broker.settings.node_id, host=host, port=port, rack=broker.settings.broker_rack, is_fenced=False
+    )
+    return DescribeClusterResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        error_message=None,
+        endpoint_type=BROKERS,
+        cluster_id=broker.cluster_id,
+        controller_id=broker.settings.node_id,
+        brokers=[node],
+        cluster_authorized_operations=operations,
+    )
 
 
 def failed(request: DescribeClusterRequest, version: int, code: Code) -> DescribeClusterResponse:
-    return DescribeClusterResponse(0, code)
+    return DescribeClusterResponse(throttle_time_ms=0, error_code=code)
 
 
 API = Declaration(60, handle, failed)

@@ -37,7 +37,7 @@ def _in_steps(context: Context, request: DescribeConfigsRequest) -> Steps[Descri
         # No keys at all are all keys.
         wanted: set[str] = yield from made(partial(set, keys), len(keys))
         results.append(_describe(context, request, resource, wanted))
-    return DescribeConfigsResponse(0, results)
+    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
 
 def _describe(
@@ -47,9 +47,9 @@ def _describe(
     try:
         entries = _entries(context, kind, name)
     except KafkaError as error:
-        return DescribeConfigsResult(error.code, error.message, kind, name)
+        return DescribeConfigsResult(error_code=error.code, error_message=error.message, resource_type=kind, resource_name=name)
     shown = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
-    return DescribeConfigsResult(0, "", kind, name, shown)
+    return DescribeConfigsResult(error_code=0, error_message="", resource_type=kind, resource_name=name, configs=shown)
 
 
 def _entries(context: Context, kind: int, name: str) -> list[Entry]:
@@ -78,7 +78,9 @@ def _shown(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsReso
         read_only=entry.read_only,
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
-        synonyms=[DescribeConfigsSynonym(*s) for s in entry.synonyms] if request.include_synonyms else [],
+        synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in entry.synonyms]
+        if request.include_synonyms
+        else [],
         config_type=entry.type,
         documentation=documentation().get((entry.scope, entry.name)) if request.include_documentation else None,
     )
@@ -86,7 +88,11 @@ def _shown(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsReso
 
 def failed(request: DescribeConfigsRequest, version: int, code: Code) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
-        0, [DescribeConfigsResult(code, None, r.resource_type, r.resource_name) for r in request.resources]
+        throttle_time_ms=0,
+        results=[
+            DescribeConfigsResult(error_code=code, error_message=None, resource_type=r.resource_type, resource_name=r.resource_name)
+            for r in request.resources
+        ],
     )
 
 

@@ -80,7 +80,10 @@ def _describe(context: Context, request: DescribeGroupsRequest, group_id: str, p
 
 
 def failed(request: DescribeGroupsRequest, version: int, code: Code) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(0, [DescribedGroup(code, None, group_id) for group_id in request.groups])
+    return DescribeGroupsResponse(
+        throttle_time_ms=0,
+        groups=[DescribedGroup(error_code=code, error_message=None, group_id=group_id) for group_id in request.groups],
+    )
 
 
 API = Declaration(15, handle, failed, is_bulky=True)

@@ -24,21 +24,33 @@ def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirs
     for partition in broker.partitions:
         log = partition.log
         if wanted is None or (log.topic, log.partition) in wanted:
-            topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(log.partition, log.size_bytes, 0, False))
+            topics.setdefault(log.topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=log.partition, partition_size=log.size_bytes, offset_lag=0, is_future_key=False
+                )
+            )
     is_sound = broker.is_sound
     try:
         total, usable = broker.env.fs.space(broker.directory.path)
     except OSError:
         is_sound = False
         total = usable = UNKNOWN_VOLUME_BYTES
-    found = [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()]
+    found = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
     # Kafka answers so for a directory that is offline. One that refuses writes is as good as that while it does.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
-    return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(code, broker.directory.absolute_path, found, total, usable)])
+    return DescribeLogDirsResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        results=[
+            DescribeLogDirsResult(
+                error_code=code, log_dir=broker.directory.absolute_path, topics=found, total_bytes=total, usable_bytes=usable
+            )
+        ],
+    )
 
 
 def failed(request: DescribeLogDirsRequest, version: int, code: Code) -> DescribeLogDirsResponse:
-    return DescribeLogDirsResponse(0, code)
+    return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code)
 
 
 API = Declaration(35, handle, failed, is_bulky=True)

@@ -34,10 +34,10 @@ def _in_steps(context: Context, request: DescribeProducersRequest) -> Steps[Desc
             if pace.is_over(PARTITION_WORK):
                 yield None
             answers.append((yield from _describe(context, topic.name, index, pace)))
-        topics.append(TopicResponse(topic.name, answers))
+        topics.append(TopicResponse(name=topic.name, partitions=answers))
         if pace.is_over(1):
             yield None
-    return DescribeProducersResponse(0, topics)
+    return DescribeProducersResponse(throttle_time_ms=0, topics=topics)
 
 
 def _describe(context: Context, topic: str, index: int, pace: Pace) -> Steps[PartitionResponse]:
@@ -49,20 +49,33 @@ def _describe(context: Context, topic: str, index: int, pace: Pace) -> Steps[Par
         log.check_online()
         entries = log.producers.entries
     except KafkaError as error:
-        return PartitionResponse(index, error.code, error.message)
+        return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     producers = []
     for e in list(entries.values()):
         producers.append(
-            ProducerState(e.producer_id, e.epoch, e.last_sequence, e.last_timestamp_ms, e.coordinator_epoch, e.txn_first_offset)
+            ProducerState(
+                producer_id=e.producer_id,
+                producer_epoch=e.epoch,
+                last_sequence=e.last_sequence,
+                last_timestamp=e.last_timestamp_ms,
+                coordinator_epoch=e.coordinator_epoch,
+                current_txn_start_offset=e.txn_first_offset,
+            )
         )
         if pace.is_over(1):
             yield None
-    return PartitionResponse(index, 0, None, producers)
+    return PartitionResponse(partition_index=index, error_code=0, error_message=None, active_producers=producers)
 
 
 def failed(request: DescribeProducersRequest, version: int, code: Code) -> DescribeProducersResponse:
     return DescribeProducersResponse(
-        0, [TopicResponse(t.name, [PartitionResponse(i, code) for i in t.partition_indexes]) for t in request.topics]
+        throttle_time_ms=0,
+        topics=[
+            TopicResponse(
+                name=t.name, partitions=[PartitionResponse(partition_index=i, error_code=code) for i in t.partition_indexes]
+            )
+            for t in request.topics
+        ],
     )
 
 

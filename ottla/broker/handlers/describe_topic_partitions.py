@@ -48,14 +48,18 @@ def _in_steps(context: Context, request: DescribeTopicPartitionsRequest) -> Step
             continue
         begin = start if name == first else 0
         if left == 0:
-            return DescribeTopicPartitionsResponse(0, answers, Cursor(name, begin))
+            return DescribeTopicPartitionsResponse(
+                throttle_time_ms=0, topics=answers, next_cursor=Cursor(topic_name=name, partition_index=begin)
+            )
         # A cursor may lie behind the last partition: the topic is told of, without partitions, as in Kafka.
         end = max(begin, min(topic.partition_count, begin + left))
         answers.append(_describe(broker.settings.node_id, topic, begin, end))
         left -= end - begin
         if end < topic.partition_count:
-            return DescribeTopicPartitionsResponse(0, answers, Cursor(name, end))
-    return DescribeTopicPartitionsResponse(0, answers, None)
+            return DescribeTopicPartitionsResponse(
+                throttle_time_ms=0, topics=answers, next_cursor=Cursor(topic_name=name, partition_index=end)
+            )
+    return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=answers, next_cursor=None)
 
 
 def _is_sound(request: DescribeTopicPartitionsRequest) -> bool:
@@ -72,20 +76,43 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         check_topic_name(name)
     except KafkaError as error:
         code = error.code
-    return DescribeTopicPartitionsResponseTopic(code, name, NO_UUID, topic_authorized_operations=TOPIC_OPERATIONS)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_id=NO_UUID, topic_authorized_operations=TOPIC_OPERATIONS
+    )
 
 
 def _describe(node_id: int, topic: Topic, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
     node = [node_id]
     partitions = [
-        DescribeTopicPartitionsResponsePartition(0, i, node_id, topic.leader_epochs[i], node, node, [], [], [])
+        DescribeTopicPartitionsResponsePartition(
+            error_code=0,
+            partition_index=i,
+            leader_id=node_id,
+            leader_epoch=topic.leader_epochs[i],
+            replica_nodes=node,
+            isr_nodes=node,
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+            offline_replicas=[],
+        )
         for i in range(begin, end)
     ]
-    return DescribeTopicPartitionsResponseTopic(0, topic.name, topic.topic_id, topic.is_internal, partitions, TOPIC_OPERATIONS)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
 
 
 def failed(request: DescribeTopicPartitionsRequest, version: int, code: Code) -> DescribeTopicPartitionsResponse:
-    return DescribeTopicPartitionsResponse(0, [DescribeTopicPartitionsResponseTopic(code, t.name) for t in request.topics], None)
+    return DescribeTopicPartitionsResponse(
+        throttle_time_ms=0,
+        topics=[DescribeTopicPartitionsResponseTopic(error_code=code, name=t.name) for t in request.topics],
+        next_cursor=None,
+    )
 
 
 API = Declaration(75, handle, failed, is_bulky=True)

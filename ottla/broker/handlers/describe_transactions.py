@@ -17,37 +17,40 @@ def handle(context: Context, request: DescribeTransactionsRequest) -> Handled[De
     return for_each(
         request.transactional_ids,
         lambda transactional_id: _describe(context, transactional_id),
-        lambda results: DescribeTransactionsResponse(0, list(results)),
+        lambda results: DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=list(results)),
         work=id_work,
     )
 
 
 def _describe(context: Context, transactional_id: str) -> TransactionState:
     if not transactional_id:
-        return TransactionState(Code.INVALID_REQUEST, transactional_id)
+        return TransactionState(error_code=Code.INVALID_REQUEST, transactional_id=transactional_id)
     try:
         found = context.broker.transactions.shard_of(transactional_id).ids.get(transactional_id)
     except KafkaError as error:
-        return TransactionState(error.code, transactional_id)
+        return TransactionState(error_code=error.code, transactional_id=transactional_id)
     if found is None:
-        return TransactionState(Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+        return TransactionState(error_code=Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id)
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(context.broker.transactions.owed_partitions(found)):
         topics.setdefault(topic, []).append(index)
     return TransactionState(
-        0,
-        transactional_id,
-        found.state.label,
-        found.timeout_ms,
-        found.start_ms,
-        found.producer_id,
-        found.producer_epoch,
-        [TopicData(name, indexes) for name, indexes in topics.items()],
+        error_code=0,
+        transactional_id=transactional_id,
+        transaction_state=found.state.label,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=[TopicData(topic=name, partitions=indexes) for name, indexes in topics.items()],
     )
 
 
 def failed(request: DescribeTransactionsRequest, version: int, code: Code) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(0, [TransactionState(code, i) for i in request.transactional_ids])
+    return DescribeTransactionsResponse(
+        throttle_time_ms=0,
+        transaction_states=[TransactionState(error_code=code, transactional_id=i) for i in request.transactional_ids],
+    )
 
 
 API = Declaration(65, handle, failed, is_bulky=True)

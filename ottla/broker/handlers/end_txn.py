@@ -26,7 +26,7 @@ def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse | Later:
         )
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    response = EndTxnResponse(0, 0, identity.producer_id, identity.epoch)
+    response = EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
     transactions = context.broker.transactions
     if context.broker.commit is None and not transactions.is_ending(request.transactional_id):
         return response
@@ -37,7 +37,7 @@ def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse | Later:
 
 
 def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:
-    return EndTxnResponse(0, fenced_code(code, version, 2))
+    return EndTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 2))
 
 
 API = Declaration(26, handle, failed)

@@ -93,7 +93,7 @@ class Fetch:
         try:
             yield from self._resolve()
         except KafkaError as error:
-            return FetchResponse(0, error.code)
+            return FetchResponse(throttle_time_ms=0, error_code=error.code)
         enough = yield from self._read_all()
         wait_ms = self._request.max_wait_ms
         if enough or wait_ms <= 0 or not self._partitions:
@@ -294,7 +294,11 @@ class Fetch:
             return None, _error(index, error.code, is_there=True), True
         # Kafka does not park this one, while it does between the two (rule RDC-15 of tests/scenarios/transcripts).
         is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
-        aborted = None if piece.aborted is None else [AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted]
+        aborted = (
+            None
+            if piece.aborted is None
+            else [AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in piece.aborted]
+        )
         data = PartitionData(
             partition_index=index,
             high_watermark=piece.high_watermark,
@@ -336,7 +340,7 @@ class Fetch:
             topic_id, name, _ = asked.key
             topics = missing if data.error_code in _NOT_THERE else there
             if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):
-                topics.append(FetchableTopicResponse(name, topic_id, []))
+                topics.append(FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[]))
             topics[-1].partitions.append(data)
         if there and missing and (there[-1].topic_id, there[-1].topic) == (missing[0].topic_id, missing[0].topic):
             there[-1].partitions += missing.pop(0).partitions
@@ -372,7 +376,7 @@ def _divergence(partition: Partition, asked: Asked) -> PartitionData | None:
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
-        diverging_epoch=EpochEndOffset(epoch, end_offset),
+        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
         aborted_transactions=None,
         records=b"",
     )
@@ -387,7 +391,10 @@ def _error(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
 def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
     if version >= IDS_FROM:
         return FetchResponse(error_code=code)
-    topics = [FetchableTopicResponse(t.topic, NO_UUID, [_error(p.partition, code) for p in t.partitions]) for t in request.topics]
+    topics = [
+        FetchableTopicResponse(topic=t.topic, topic_id=NO_UUID, partitions=[_error(p.partition, code) for p in t.partitions])
+        for t in request.topics
+    ]
     return FetchResponse(error_code=code, responses=topics)
 
 

@@ -22,7 +22,7 @@ def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
 
 
 def failed(request: HeartbeatRequest, version: int, code: Code) -> HeartbeatResponse:
-    return HeartbeatResponse(0, code)
+    return HeartbeatResponse(throttle_time_ms=0, error_code=code)
 
 
 API = Declaration(12, handle, failed)

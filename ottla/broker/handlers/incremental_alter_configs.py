@@ -25,7 +25,7 @@ def handle(context: Context, request: IncrementalAlterConfigsRequest) -> Handled
     return for_each(
         request.resources,
         lambda resource: _alter(context, resource, twice, request.validate_only),
-        lambda results: IncrementalAlterConfigsResponse(0, list(results)),
+        lambda results: IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
         work=change_work,
     )
 
@@ -47,8 +47,10 @@ def _alter(
             check_resource(broker, kind, name)
         apply(broker, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
-        return AlterConfigsResourceResponse(error.code, error.message, kind, name)
-    return AlterConfigsResourceResponse(0, None, kind, name)
+        return AlterConfigsResourceResponse(
+            error_code=error.code, error_message=error.message, resource_type=kind, resource_name=name
+        )
+    return AlterConfigsResourceResponse(error_code=0, error_message=None, resource_type=kind, resource_name=name)
 
 
 def _value(kind: int, config: AlterableConfig, own: str | None) -> str | None:
@@ -79,7 +81,13 @@ def _combined(current: str | None, value: str, *, subtract: bool) -> str:
 
 def failed(request: IncrementalAlterConfigsRequest, version: int, code: Code) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
-        0, [AlterConfigsResourceResponse(code, None, r.resource_type, r.resource_name) for r in request.resources]
+        throttle_time_ms=0,
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code, error_message=None, resource_type=r.resource_type, resource_name=r.resource_name
+            )
+            for r in request.resources
+        ],
     )
 
 

@@ -19,13 +19,15 @@ def handle(context: Context, request: InitProducerIdRequest) -> InitProducerIdRe
     try:
         expected = _expected(request)
         if request.transactional_id is None:
-            return InitProducerIdResponse(0, 0, broker.cluster.new_producer_id(), 0)
+            return InitProducerIdResponse(
+                throttle_time_ms=0, error_code=0, producer_id=broker.cluster.new_producer_id(), producer_epoch=0
+            )
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
         identity = _initialise(context, request, request.transactional_id, expected)
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    return InitProducerIdResponse(0, 0, identity.producer_id, identity.epoch)
+    return InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 
 def _initialise(
@@ -61,7 +63,7 @@ def _expected(request: InitProducerIdRequest) -> ProducerIdAndEpoch | None:
 
 
 def failed(request: InitProducerIdRequest, version: int, code: Code) -> InitProducerIdResponse:
-    return InitProducerIdResponse(0, fenced_code(code, version, 4), -1, -1)
+    return InitProducerIdResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 4), producer_id=-1, producer_epoch=-1)
 
 
 API = Declaration(22, handle, failed)

@@ -47,7 +47,10 @@ def _response(answer: JoinAnswer, version: int) -> JoinGroupResponse:
         leader=answer.leader,
         skip_assignment=answer.skip_assignment,
         member_id=answer.member_id,
-        members=[JoinGroupResponseMember(*member) for member in answer.members],
+        members=[
+            JoinGroupResponseMember(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
+            for member_id, instance_id, metadata in answer.members
+        ],
     )
 
 

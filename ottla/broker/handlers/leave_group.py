@@ -26,16 +26,21 @@ def _in_steps(context: Context, request: LeaveGroupRequest) -> Steps[LeaveGroupR
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
         if context.version < MANY_MEMBERS_FROM:
-            return LeaveGroupResponse(0, _leave(context, request.group_id, [(request.member_id, None)])[0])
+            return LeaveGroupResponse(
+                throttle_time_ms=0, error_code=_leave(context, request.group_id, [(request.member_id, None)])[0]
+            )
         for start in range(0, max(len(request.members), 1), MEMBERS_PER_STEP):
             if start:
                 yield None
             leaving: Leaving = [(m.member_id, m.group_instance_id) for m in request.members[start : start + MEMBERS_PER_STEP]]
             codes = _leave(context, request.group_id, leaving)
-            members += [MemberResponse(member, instance, code) for (member, instance), code in zip(leaving, codes, strict=True)]
+            members += [
+                MemberResponse(member_id=member, group_instance_id=instance, error_code=code)
+                for (member, instance), code in zip(leaving, codes, strict=True)
+            ]
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    return LeaveGroupResponse(0, 0, members)
+    return LeaveGroupResponse(throttle_time_ms=0, error_code=0, members=members)
 
 
 def _leave(context: Context, group_id: str, leaving: Leaving) -> list[Code]:
@@ -50,7 +55,7 @@ def _leave(context: Context, group_id: str, leaving: Leaving) -> list[Code]:
 
 
 def failed(request: LeaveGroupRequest, version: int, code: Code) -> LeaveGroupResponse:
-    return LeaveGroupResponse(0, code)
+    return LeaveGroupResponse(throttle_time_ms=0, error_code=code)
 
 
 API = Declaration(13, handle, failed)

@@ -31,17 +31,17 @@ def _in_steps(context: Context, request: ListConfigResourcesRequest) -> Steps[Li
     found: list[ConfigResource] = []
     pace = Pace(begun=True)
     for name in list(broker.cluster.state.topics) if TOPIC_RESOURCE in wanted else ():
-        found.append(ConfigResource(name, TOPIC_RESOURCE))
+        found.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
         if pace.is_over(1):
             yield None
     for kind in (BROKER_RESOURCE, BROKER_LOGGER):
         if kind in wanted:
-            found.append(ConfigResource(str(broker.settings.node_id), kind))
-    return ListConfigResourcesResponse(0, 0, found)
+            found.append(ConfigResource(resource_name=str(broker.settings.node_id), resource_type=kind))
+    return ListConfigResourcesResponse(throttle_time_ms=0, error_code=0, config_resources=found)
 
 
 def failed(request: ListConfigResourcesRequest, version: int, code: Code) -> ListConfigResourcesResponse:
-    return ListConfigResourcesResponse(0, code)
+    return ListConfigResourcesResponse(throttle_time_ms=0, error_code=code)
 
 
 API = Declaration(74, handle, failed)

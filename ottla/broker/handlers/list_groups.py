@@ -39,7 +39,7 @@ def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> Steps[ListGro
 
 
 def failed(request: ListGroupsRequest, version: int, code: Code) -> ListGroupsResponse:
-    return ListGroupsResponse(0, code)
+    return ListGroupsResponse(throttle_time_ms=0, error_code=code)
 
 
 API = Declaration(16, handle, failed, is_bulky=True)

@@ -57,18 +57,26 @@ def _in_steps(context: Context, request: ListOffsetsRequest) -> Steps[ListOffset
             where = (topic.name, asked.partition_index)
             if times[where] != 1:
                 if times[where]:
-                    answers.append(ListOffsetsPartitionResponse(asked.partition_index, Code.INVALID_REQUEST))
+                    answers.append(
+                        ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=Code.INVALID_REQUEST)
+                    )
                 times[where] = 0
                 continue
             found = yield from _answer(context, topic.name, asked, committed=committed)
             if isinstance(found, KafkaError):
-                answers.append(ListOffsetsPartitionResponse(asked.partition_index, found.code))
+                answers.append(ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=found.code))
             else:
                 answers.append(
-                    ListOffsetsPartitionResponse(asked.partition_index, 0, found.timestamp_ms, found.offset, found.leader_epoch)
+                    ListOffsetsPartitionResponse(
+                        partition_index=asked.partition_index,
+                        error_code=0,
+                        timestamp=found.timestamp_ms,
+                        offset=found.offset,
+                        leader_epoch=found.leader_epoch,
+                    )
                 )
-        topics.append(ListOffsetsTopicResponse(topic.name, answers))
-    return ListOffsetsResponse(0, topics)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
 def _answer(context: Context, topic: str, asked: ListOffsetsPartition, *, committed: bool) -> Steps[Answer]:
@@ -105,9 +113,12 @@ def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bo
 
 def failed(request: ListOffsetsRequest, version: int, code: Code) -> ListOffsetsResponse:
     return ListOffsetsResponse(
-        0,
-        [
-            ListOffsetsTopicResponse(t.name, [ListOffsetsPartitionResponse(p.partition_index, code) for p in t.partitions])
+        throttle_time_ms=0,
+        topics=[
+            ListOffsetsTopicResponse(
+                name=t.name,
+                partitions=[ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=code) for p in t.partitions],
+            )
             for t in request.topics
         ],
     )

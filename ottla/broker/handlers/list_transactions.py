@@ -46,13 +46,13 @@ def _in_steps(context: Context, request: ListTransactionsRequest) -> Steps[ListT
     unknown = yield from made(lambda: [s for s in filters if s not in BY_LABEL], len(filters))
     states = yield from made(lambda: {BY_LABEL[s] for s in filters if s in BY_LABEL}, len(filters))
     if request.state_filters and not states:
-        return ListTransactionsResponse(0, 0, unknown)
+        return ListTransactionsResponse(throttle_time_ms=0, error_code=0, unknown_state_filters=unknown)
     pattern = None
     if request.transactional_id_pattern:
         try:
             pattern = _compiled(request.transactional_id_pattern)
         except KafkaError as error:
-            return ListTransactionsResponse(0, error.code)
+            return ListTransactionsResponse(throttle_time_ms=0, error_code=error.code)
     producers = yield from made(lambda: set(request.producer_id_filters), len(request.producer_id_filters))
     oldest_ms = context.broker.env.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
     found, pace = [], Pace(begun=True)
@@ -66,12 +66,14 @@ def _in_steps(context: Context, request: ListTransactionsRequest) -> Steps[ListT
                 continue
             if pattern is not None and not pattern.fullmatch(m.transactional_id):
                 continue
-            found.append(TransactionState(m.transactional_id, m.producer_id, m.state.label))
-    return ListTransactionsResponse(0, 0, unknown, found)
+            found.append(
+                TransactionState(transactional_id=m.transactional_id, producer_id=m.producer_id, transaction_state=m.state.label)
+            )
+    return ListTransactionsResponse(throttle_time_ms=0, error_code=0, unknown_state_filters=unknown, transaction_states=found)
 
 
 def failed(request: ListTransactionsRequest, version: int, code: Code) -> ListTransactionsResponse:
-    return ListTransactionsResponse(0, code)
+    return ListTransactionsResponse(throttle_time_ms=0, error_code=code)
 
 
 API = Declaration(66, handle, failed, is_bulky=True)

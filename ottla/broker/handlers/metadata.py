@@ -38,7 +38,9 @@ def _in_steps(context: Context, request: MetadataRequest) -> Steps[MetadataRespo
 
     def answer(topics: Iterator[MetadataResponseTopic]) -> MetadataResponse:
         return MetadataResponse(
-            brokers=[MetadataResponseBroker(broker.settings.node_id, host, port, broker.settings.broker_rack)],
+            brokers=[
+                MetadataResponseBroker(node_id=broker.settings.node_id, host=host, port=port, rack=broker.settings.broker_rack)
+            ],
             cluster_id=broker.cluster_id,
             controller_id=broker.settings.node_id,
             topics=list(topics),
@@ -88,7 +90,7 @@ def _work(topic: Topic | None) -> int:
 def _by_id(context: Context, request: MetadataRequest, topic_id: bytes) -> MetadataResponseTopic:
     topic = context.broker.cluster.state.topics_by_id.get(topic_id)
     if topic is None:
-        return MetadataResponseTopic(Code.UNKNOWN_TOPIC_ID, None, topic_id)
+        return MetadataResponseTopic(error_code=Code.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
     return _describe(context, request, topic)
 
 
@@ -98,7 +100,14 @@ def _by_name(context: Context, request: MetadataRequest, name: str) -> MetadataR
         try:
             topic = _auto_create(context, request, name)
         except KafkaError as error:
-            return MetadataResponseTopic(error.code, name, NO_UUID, name in INTERNAL_TOPICS, [], _operations(request))
+            return MetadataResponseTopic(
+                error_code=error.code,
+                name=name,
+                topic_id=NO_UUID,
+                is_internal=name in INTERNAL_TOPICS,
+                partitions=[],
+                topic_authorized_operations=_operations(request),
+            )
     return _describe(context, request, topic)
 
 
@@ -118,9 +127,25 @@ def _describe(context: Context, request: MetadataRequest, topic: Topic) -> Metad
     node_id = context.broker.settings.node_id
     node = [node_id]
     partitions = [
-        MetadataResponsePartition(0, index, node_id, epoch, node, node, []) for index, epoch in enumerate(topic.leader_epochs)
+        MetadataResponsePartition(
+            error_code=0,
+            partition_index=index,
+            leader_id=node_id,
+            leader_epoch=epoch,
+            replica_nodes=node,
+            isr_nodes=node,
+            offline_replicas=[],
+        )
+        for index, epoch in enumerate(topic.leader_epochs)
     ]
-    return MetadataResponseTopic(0, topic.name, topic.topic_id, topic.is_internal, partitions, _operations(request))
+    return MetadataResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=_operations(request),
+    )
 
 
 def _operations(request: MetadataRequest) -> int:
@@ -129,7 +154,8 @@ def _operations(request: MetadataRequest) -> int:
 
 def failed(request: MetadataRequest, version: int, code: Code) -> MetadataResponse:
     return MetadataResponse(
-        topics=[MetadataResponseTopic(code, t.name or "", t.topic_id) for t in request.topics or []], error_code=code
+        topics=[MetadataResponseTopic(error_code=code, name=t.name or "", topic_id=t.topic_id) for t in request.topics or []],
+        error_code=code,
     )
 
 

@@ -48,7 +48,7 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
             # Answered also where no partition is named, as by Kafka.
             _answer_of(refused, topic)
         for p in topic.partitions:
-            answer = OffsetCommitResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
+            answer = OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
             if isinstance(name, Code):
                 answer.error_code = name
                 _answer_of(refused, topic).append(answer)
@@ -122,10 +122,14 @@ def _name(context: Context, topic: OffsetCommitRequestTopic) -> str | Code:
 
 def failed(request: OffsetCommitRequest, version: int, code: Code) -> OffsetCommitResponse:
     return OffsetCommitResponse(
-        0,
-        [
+        throttle_time_ms=0,
+        topics=[
             OffsetCommitResponseTopic(
-                t.name, t.topic_id, [OffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
+                name=t.name,
+                topic_id=t.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code) for p in t.partitions
+                ],
             )
             for t in request.topics
         ],

@@ -42,7 +42,9 @@ def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetD
                 # Answered also where no partition is named, as by Kafka.
                 refused.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[]))
             for p in t.partitions:
-                answer = OffsetDeleteResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
+                answer = OffsetDeleteResponsePartition(
+                    partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION
+                )
                 is_there = context.broker.partitions.find(t.name, p.partition_index) is not None
                 topics = asked if is_there else refused
                 topics.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[])).partitions.append(answer)

@@ -82,7 +82,7 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
     try:
         shard, _ = broker.groups.shard(asked.group_id)
     except KafkaError as error:
-        return OffsetFetchResponseGroup(asked.group_id, [], error.code)
+        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[], error_code=error.code)
     topics = asked.topics
     count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
     is_large = count > PARTITIONS_AT_ONCE
@@ -153,12 +153,22 @@ def _partition(index: int, offset: CommittedOffset | None, code: Code) -> Offset
 
 def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetchResponse:
     if version >= GROUPS_FROM:
-        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(g.group_id, [], code) for g in request.groups])
+        return OffsetFetchResponse(
+            groups=[OffsetFetchResponseGroup(group_id=g.group_id, topics=[], error_code=code) for g in request.groups]
+        )
     if version >= CODE_FROM:
         return OffsetFetchResponse(error_code=code)
     # There is no other place for the code than each partition.
     topics = [
-        OffsetFetchResponseTopic(t.name, [OffsetFetchResponsePartition(i, -1, -1, "", code) for i in t.partition_indexes])
+        OffsetFetchResponseTopic(
+            name=t.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=i, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code
+                )
+                for i in t.partition_indexes
+            ],
+        )
         for t in request.topics or ()
     ]
     return OffsetFetchResponse(topics=topics)

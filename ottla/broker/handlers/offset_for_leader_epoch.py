@@ -20,8 +20,10 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 
 def handle(context: Context, request: OffsetForLeaderEpochRequest) -> Handled[OffsetForLeaderEpochResponse]:
     def answer(results: Iterator[EpochEndOffset]) -> OffsetForLeaderEpochResponse:
-        topics = [OffsetForLeaderTopicResult(t.topic, list(islice(results, len(t.partitions)))) for t in request.topics]
-        return OffsetForLeaderEpochResponse(0, topics)
+        topics = [
+            OffsetForLeaderTopicResult(topic=t.topic, partitions=list(islice(results, len(t.partitions)))) for t in request.topics
+        ]
+        return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics)
 
     asked = ((t.topic, p) for t in request.topics for p in t.partitions)
     return for_each(asked, lambda a: _look_up(context, *a), answer, work=2, groups=len(request.topics))
@@ -33,13 +35,20 @@ def _look_up(context: Context, topic: str, asked: OffsetForLeaderPartition) -> E
         check_leader_epoch(partition, asked.current_leader_epoch)
         partition.log.check_online()
     except KafkaError as error:
-        return EpochEndOffset(error.code, asked.partition)
-    return EpochEndOffset(0, asked.partition, *leader_epoch_end(partition.log, asked.leader_epoch))
+        return EpochEndOffset(error_code=error.code, partition=asked.partition)
+    epoch, end_offset = leader_epoch_end(partition.log, asked.leader_epoch)
+    return EpochEndOffset(error_code=0, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
 def failed(request: OffsetForLeaderEpochRequest, version: int, code: Code) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
-        0, [OffsetForLeaderTopicResult(t.topic, [EpochEndOffset(code, p.partition) for p in t.partitions]) for t in request.topics]
+        throttle_time_ms=0,
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=t.topic, partitions=[EpochEndOffset(error_code=code, partition=p.partition) for p in t.partitions]
+            )
+            for t in request.topics
+        ],
     )
 
 

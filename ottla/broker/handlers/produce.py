@@ -78,11 +78,15 @@ def _one(context: Context, request: ProduceRequest) -> ProduceResponse | None:
     allowance = Allowance(context.broker.settings.ottla_request_inflated_max_bytes)
     if request.transactional_id is None and _producer_of(context, topic, data) is not None:
         answer: PartitionProduceResponse | None = PartitionProduceResponse(
-            data.index, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1
+            index=data.index, error_code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, base_offset=-1
         )
     else:
         answer = _append_at_once(context, request.transactional_id, topic, data, allowance)
-    return None if answer is None else ProduceResponse([TopicProduceResponse(topic.name, topic.topic_id, [answer])])
+    return (
+        None
+        if answer is None
+        else ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])])
+    )
 
 
 def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceResponse | None]:
@@ -106,7 +110,7 @@ def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceRespons
                 yield None
             left_bytes = allowance.left_bytes
             if refused is not Code.NONE:
-                answers.append(PartitionProduceResponse(index, refused, -1))
+                answers.append(PartitionProduceResponse(index=index, error_code=refused, base_offset=-1))
             else:
                 answer = _append_at_once(context, request.transactional_id, topic, data, allowance)
                 if answer is None:
@@ -114,7 +118,7 @@ def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceRespons
                 answers.append(answer)
             work = PARTITION_WORK + (len(data.records or b"") + left_bytes - allowance.left_bytes >> WORK_BYTES_SHIFT)
         if answers:
-            responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+            responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     return ProduceResponse(responses) if request.acks else None
 
 
@@ -253,7 +257,7 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
         error_code=error.code,
         base_offset=-1,
         log_start_offset=log_start_offset,
-        record_errors=[BatchIndexAndErrorMessage(at, message) for at, message in errors],
+        record_errors=[BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message) for at, message in errors],
         error_message=error.message,
     )
 
@@ -318,7 +322,13 @@ def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse
         return None
     return ProduceResponse(
         [
-            TopicProduceResponse(t.name, t.topic_id, [PartitionProduceResponse(p.index, code, -1) for p in t.partition_data])
+            TopicProduceResponse(
+                name=t.name,
+                topic_id=t.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(index=p.index, error_code=code, base_offset=-1) for p in t.partition_data
+                ],
+            )
             for t in request.topic_data
         ]
     )

@@ -46,7 +46,7 @@ def handle(context: Context, request: SyncGroupRequest) -> SyncGroupResponse | L
 
 
 def failed(request: SyncGroupRequest, version: int, code: Code) -> SyncGroupResponse:
-    return SyncGroupResponse(0, code)
+    return SyncGroupResponse(throttle_time_ms=0, error_code=code)
 
 
 API = Declaration(14, handle, failed)

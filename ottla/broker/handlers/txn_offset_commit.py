@@ -49,7 +49,9 @@ def _commit_all(context: Context, request: TxnOffsetCommitRequest) -> Steps[TxnO
             _answer_of(refused, topic.name)
         for p in topic.partitions:
             if broker.partitions.find(topic.name, p.partition_index) is None:
-                answer = TxnOffsetCommitResponsePartition(p.partition_index, Code.UNKNOWN_TOPIC_OR_PARTITION)
+                answer = TxnOffsetCommitResponsePartition(
+                    partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION
+                )
                 _answer_of(refused, topic.name).append(answer)
             else:
                 _answer_of(asked, topic.name).append(TxnOffsetCommitResponsePartition(p.partition_index))
@@ -69,7 +71,7 @@ def _commit_all(context: Context, request: TxnOffsetCommitRequest) -> Steps[TxnO
 def _answer_of(topics: Topics, name: str) -> list[TxnOffsetCommitResponsePartition]:
     """The partitions of a topic's answer, which comes into being when it is first asked for."""
     if name not in topics:
-        topics[name] = TxnOffsetCommitResponseTopic(name, [])
+        topics[name] = TxnOffsetCommitResponseTopic(name=name, partitions=[])
     return topics[name].partitions
 
 
@@ -125,15 +127,18 @@ def _response(refused: Topics, asked: Topics, codes: dict[TopicPartition, Code])
     for topic in asked.values():
         for part in topic.partitions:
             part.error_code = codes[topic.name, part.partition_index]
-    return TxnOffsetCommitResponse(0, refused_first(refused, asked))
+    return TxnOffsetCommitResponse(throttle_time_ms=0, topics=refused_first(refused, asked))
 
 
 def failed(request: TxnOffsetCommitRequest, version: int, code: Code) -> TxnOffsetCommitResponse:
     topics = [
-        TxnOffsetCommitResponseTopic(t.name, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions])
+        TxnOffsetCommitResponseTopic(
+            name=t.name,
+            partitions=[TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code) for p in t.partitions],
+        )
         for t in request.topics
     ]
-    return TxnOffsetCommitResponse(0, topics)
+    return TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
 
 
 API = Declaration(28, handle, failed)

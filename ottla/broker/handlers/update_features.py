@@ -29,10 +29,15 @@ def handle(context: Context, request: UpdateFeaturesRequest) -> UpdateFeaturesRe
             levels[update.feature] = update.max_version_level
     except KafkaError as error:
         reason = f"The update failed for all features since the following feature had an error: {error.message}"
-        return UpdateFeaturesResponse(0, error.code, reason)
+        return UpdateFeaturesResponse(throttle_time_ms=0, error_code=error.code, error_message=reason)
     if not request.validate_only:
         cluster.set_features(levels)
-    return UpdateFeaturesResponse(0, 0, None, [UpdatableFeatureResult(name, 0, None) for name in levels])
+    return UpdateFeaturesResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        error_message=None,
+        results=[UpdatableFeatureResult(feature=name, error_code=0, error_message=None) for name in levels],
+    )
 
 
 def _kind(update: FeatureUpdateKey, version: int) -> int:
@@ -63,7 +68,12 @@ def _check(update: FeatureUpdateKey, kind: int, current: int) -> None:
 
 
 def failed(request: UpdateFeaturesRequest, version: int, code: Code) -> UpdateFeaturesResponse:
-    return UpdateFeaturesResponse(0, code, None, [UpdatableFeatureResult(u.feature, code, None) for u in request.feature_updates])
+    return UpdateFeaturesResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        error_message=None,
+        results=[UpdatableFeatureResult(feature=u.feature, error_code=code, error_message=None) for u in request.feature_updates],
+    )
 
 
 API = Declaration(57, handle, failed)

@@ -58,10 +58,14 @@ def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnM
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
-                marker.producer_id,
-                [
+                producer_id=marker.producer_id,
+                topics=[
                     WritableTxnMarkerTopicResult(
-                        topic.name, [WritableTxnMarkerPartitionResult(index, next(codes)) for index in topic.partition_indexes]
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=next(codes))
+                            for index in topic.partition_indexes
+                        ],
                     )
                     for topic in marker.topics
                 ],

@@ -61,8 +61,9 @@ def offset_tombstone(key: OffsetKey) -> LogRecord:
 
 
 def _offset_key(key: OffsetKey) -> bytes:
+    group_id, topic, partition = key
     # The version in a key says what kind of record it is.
-    raw = encode_record(offset_commit_key, OffsetCommitKey(*key), 0)
+    raw = encode_record(offset_commit_key, OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
     return b"\0\x01" + raw[2:]
 
 

@@ -75,7 +75,7 @@ def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
         # Kafka writes null for Empty and the list, be it empty, for every other state.
         transaction_partitions=None
         if metadata.state is TxnState.EMPTY
-        else [PartitionsSchema(topic, numbers) for topic, numbers in topics.items()],
+        else [PartitionsSchema(topic=topic, partition_ids=numbers) for topic, numbers in topics.items()],
         transaction_last_update_timestamp_ms=metadata.update_ms,
         transaction_start_timestamp_ms=metadata.start_ms,
         client_transaction_version=metadata.client_version,

@@ -87,9 +87,11 @@ def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, handle: Any, key: int = HEARTBEAT) -> None:
-    declared = Declaration(key, handle, lambda request, version, code: HeartbeatResponse(0, code))
+    declared = Declaration(key, handle, lambda request, version, code: HeartbeatResponse(throttle_time_ms=0, error_code=code))
     monkeypatch.setattr("ottla.broker.network.dispatch.declaration", lambda _: declared)
 
 
 def beats(count: int) -> bytes:
-    return b"".join(request_frame(HEARTBEAT, 4, i, "c", HeartbeatRequest("g", i, "m")) for i in range(count))
+    return b"".join(
+        request_frame(HEARTBEAT, 4, i, "c", HeartbeatRequest(group_id="g", generation_id=i, member_id="m")) for i in range(count)
+    )

@@ -40,8 +40,8 @@ def test_large_frames_grow_the_buffer_and_give_it_back(
 
     serve(monkeypatch, handle, key=0)
     payload = random.Random(2).randbytes(5_000_000)
-    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, payload)])]
-    frame = request_frame(0, 9, 1, "c", ProduceRequest(None, 0, 1, data))
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=payload)])]
+    frame = request_frame(0, 9, 1, "c", ProduceRequest(transactional_id=None, acks=0, timeout_ms=1, topic_data=data))
     feed(connection, frame + frame, iter(lambda: 70_000, None))
     assert seen == [payload, payload]
     assert len(connection.get_buffer(-1)) == RECEIVE_BYTES

@@ -1,0 +1,76 @@
+"""The numbers on the pages that people read are those of the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.api import SERVED
+from ottla.broker.cluster import SUPPORTED_FEATURES
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.handlers.config_changes import MAX_CONFIGS
+from ottla.broker.network.dispatch import ELEMENTS_AT_ONCE, ELEMENTS_OF_LARGE_FRAMES
+from ottla.pipeline.session import CONNECTOR
+from ottla.protocol.primitives import MAX_ELEMENTS, MAX_TAGGED_FIELDS
+from ottla.protocol.validation import MAX_RECORD_ERRORS
+from tools.kafka import KAFKA_VERSION
+from tools.rules import known
+
+ROOT = Path(__file__).parent.parent
+PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+UNITS = {"MiB": 1 << 20, "GiB": 1 << 30, "s": 1_000}
+RULES = len(known())
+
+CLAIMS = [
+    (r"([\d,]+) APIs\b", len(SERVED), ("README.md", "CHANGELOG.md")),
+    (r"([\d,]+) rules\b", RULES, ("README.md",)),
+    (r"\| All \| ([\d,]+) \|", RULES, ("docs/conformance.md",)),
+    (r"\| ([\d,]+) \| configs of one resource", MAX_CONFIGS, ("README.md",)),
+    (r"one resource ([\d,]+) configs", MAX_CONFIGS, ("ARCHITECTURE.md",)),
+    (r"may hold ([\d,]+) elements", MAX_ELEMENTS, ("ARCHITECTURE.md",)),
+    (r"more than ([\d,]+) elements", ELEMENTS_AT_ONCE, ("ARCHITECTURE.md",)),
+    (r"\(([\d,]+) in a frame over 1 MiB\)", ELEMENTS_OF_LARGE_FRAMES, ("ARCHITECTURE.md",)),
+    (r"more than ([\d,]+) tagged fields", MAX_TAGGED_FIELDS, ("ARCHITECTURE.md",)),
+    (r"tagged fields than a small bound \(([\d,]+)", MAX_TAGGED_FIELDS, ("docs/rules.md",)),
+    (r"at most ([\d,]+) records are named", MAX_RECORD_ERRORS, ("ARCHITECTURE.md",)),
+    (r"transaction\.version 0 to (\d+)", SUPPORTED_FEATURES["transaction.version"][1], ("README.md",)),
+]
+"""What a sentence says in digits, the number, and pages that say it."""
+
+
+@pytest.mark.parametrize(("pattern", "number", "pages"), CLAIMS, ids=[pattern for pattern, _, _ in CLAIMS])
+def test_a_number_is_the_same_on_every_page(pattern: str, number: int, pages: tuple[str, ...]) -> None:
+    told = {name: {int(digits.replace(",", "")) for digits in re.findall(pattern, text)} for name, text in PAGES.items()}
+    assert all(told[name] for name in pages), "a page words it differently now"
+    assert all(numbers <= {number} for numbers in told.values()), told
+
+
+def test_the_limits_in_the_readme_are_the_defaults() -> None:
+    config = BrokerConfig({})
+    rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| ([\d,]+(?: \w+)?(?:, [\d,]+ \w+)*) \|", PAGES["README.md"], re.MULTILINE)
+    told = {}
+    for names, values in rows:
+        for name, value in zip(re.findall(r"`([\w.]+)`", names), re.split(r", (?=\d+ )", values), strict=True):
+            amount, _, unit = value.partition(" ")
+            told[name] = int(amount.replace(",", "")) * UNITS.get(unit, 1)
+    assert len(told) >= 9
+    assert told == {name: config.value(name) for name in told}
+
+
+def test_versions_are_the_same_everywhere() -> None:
+    oldest = PROJECT["requires-python"].removeprefix(">=")
+    tested = re.findall(
+        r'"(3\.\d+)"', re.findall(r"^\s+python: \[.*$", (ROOT / ".github/workflows/tests.yml").read_text(), re.MULTILINE)[0]
+    )
+    named = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    assert tested == named
+    assert named[0] == oldest
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert set(re.findall(r"Python ([\d.]+) or newer", PAGES[page])) == {oldest}
+    assert CONNECTOR in PAGES["README.md"]
+    for page in ("README.md", "CHANGELOG.md", "docs/conformance.md", "docs/rules.md"):
+        assert set(re.findall(r"Apache Kafka (\d+\.\d+\.\d+)", PAGES[page].replace("\n", " "))) == {KAFKA_VERSION}

@@ -1,0 +1,63 @@
+"""docs/rules.md is whole: what is named is in it, and what is in it is tested or listed with the reason why not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools import conformance, rules
+
+TEXTS = [
+    path
+    for room in ("ottla", "tests", "tools", "benchmarks", "docs")
+    for path in sorted((rules.ROOT / room).rglob("*"))
+    if path.suffix in {".py", ".txt", ".md", ".schema"} and path != rules.ROOT / "tests/tools/test_rules.py"
+] + sorted(rules.ROOT.glob("*.md"))
+
+
+def test_each_id_that_is_named_is_a_rule() -> None:
+    unknown = {str(path.relative_to(rules.ROOT)): rules.named_in(path.read_text()) - rules.known() for path in TEXTS}
+    assert {path: ids for path, ids in unknown.items() if ids} == {}
+    assert rules.marked() <= rules.known(), "an id of another prefix"
+
+
+def test_each_rule_is_tested_or_has_a_reason_why_not() -> None:
+    assert rules.marked() | set(rules.not_run()) == rules.known()
+    assert rules.marked() & set(rules.not_run()) == set(), "not listed any more once it is tested"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- CRD-12 has no anchor",
+        '- <a id="crd-13"></a>**CRD-12** has another rule\'s anchor.',
+        '- <a id="crd-01"></a>**CRD-01** stands here twice.\n- <a id="crd-01"></a>**CRD-01** stands here twice.',
+    ],
+)
+def test_a_line_that_is_no_rule_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="no rule"):
+        rules.by_section(f"# Rules\n\n## G. Coordinator\n\n{line}\n")
+
+
+def test_ids_are_told_from_what_is_spelled_alike() -> None:
+    assert rules.named_in("KIP-98 (CRD-12, STO-99), KAFKA-20785, UTF-16, SUBEND-10") == {"CRD-12", "STO-99"}
+
+
+def test_ids_become_links() -> None:
+    assert rules.link("**CRD-12, KIP-98.**") == "**[CRD-12](rules.md#crd-12), KIP-98.**"
+
+
+def test_the_scoreboard_is_what_the_generator_writes() -> None:
+    page = conformance.TARGET.read_text()
+    assert conformance.document(conformance.board_on(page)) == page, "make generate"
+
+
+def test_a_run_is_counted_under_its_section() -> None:
+    results = [
+        {"test": "a", "entries": ["CRD-12", "MRK-01"], "target": "kafka", "outcome": "passed"},
+        {"test": "b", "entries": ["CRD-01"], "target": "kafka", "outcome": "failed"},
+    ]
+    board = conformance.board_of(results)
+    rows = {row[0]: row[1:] for row in conformance.table(board)}
+    assert board.failures == ["b"]
+    assert rows["G. Coordinator log, restarts, expiry, time-outs"][-3:] == ["–", "–", "1 of 2"]
+    assert conformance.table(conformance.board_on(conformance.document(board))) == conformance.table(board)

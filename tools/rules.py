@@ -1,0 +1,72 @@
+"""The catalogue of rules in docs/rules.md, and which of them the tests name.
+
+A line of the catalogue is ``- <a id="crd-12"></a>**CRD-12** What holds.`` under the heading of its topic. A test names a rule by
+``@pytest.mark.entry("CRD-12")``, a transcript by its head. tests/scenarios/not_run.txt lists the rules without a test, and why.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+CATALOGUE = ROOT / "docs" / "rules.md"
+TESTS = ROOT / "tests"
+NOT_RUN = TESTS / "scenarios" / "not_run.txt"
+RULE = re.compile(r'^- <a id="([a-z]{3}-\d\d)"></a>\*\*([A-Z]{3}-\d\d)\*\* (.+)$')
+
+
+def by_section(text: str | None = None) -> dict[str, dict[str, str]]:
+    """The rules by their ids, under the headings of their topics. Raises `ValueError` for a line that is no rule."""
+    sections: dict[str, dict[str, str]] = {}
+    heading = ""
+    for line in (CATALOGUE.read_text() if text is None else text).splitlines():
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+            sections[heading] = {}
+        elif heading and line:
+            match = RULE.match(line)
+            if match is None or match[1] != match[2].lower() or any(match[2] in rules for rules in sections.values()):
+                raise ValueError(f"no rule, a second one of its id, or an anchor that is not its id: {line}")
+            sections[heading][match[2]] = match[3]
+    return sections
+
+
+@cache
+def known() -> frozenset[str]:
+    return frozenset(rule for rules in by_section().values() for rule in rules)
+
+
+def named_in(text: str) -> set[str]:
+    """The ids in a text. Other names are spelled alike (KIP-98), so an id begins with three letters that a rule begins with."""
+    prefixes = "|".join(sorted({rule[:3] for rule in known()}))
+    return set(re.findall(rf"\b(?:{prefixes})-\d+\b", text))
+
+
+@cache
+def marked() -> frozenset[str]:
+    """The rules that tests are about: the arguments of ``entry`` marks, and the heads of transcripts."""
+    rules: set[str] = set()
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "entry":
+                rules |= {str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)}
+    for path in sorted((TESTS / "scenarios" / "transcripts").glob("*.txt")):
+        for line in path.read_text().splitlines():
+            head = re.match(r"(?:[A-Z]{3}-\d\d )+", line)
+            rules |= set(head[0].split()) if head else set()
+    return frozenset(rules)
+
+
+def not_run() -> dict[str, str]:
+    """The rules without a test, and why they have none."""
+    lines = (line.partition(": ") for line in NOT_RUN.read_text().splitlines() if line and not line.startswith("#"))
+    return {rest.split(" ", 1)[0]: reason for reason, _, rest in lines}
+
+
+def link(text: str) -> str:
+    """The text, in which each id is a link from a page in docs/ to its rule."""
+    linked = {rule: f"[{rule}](rules.md#{rule.lower()})" for rule in known()}
+    return re.sub(r"\b[A-Z]{3}-\d\d\b", lambda match: linked.get(match[0], match[0]), text)
