@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from ottla.broker.cluster import DEFAULT_FEATURES, METADATA_CONFIG
-from ottla.broker.graduation import METADATA_DIRECTORY, Progress, copy
 from ottla.coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, METADATA_TOPIC, TOPIC_RESOURCE, ClusterState, Topic
 from ottla.coordinator.result import LogRecord
+from ottla.operations.graduation import Progress, copy
+from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, METADATA_DIRECTORY
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import batches, build_batch, crc_is_valid

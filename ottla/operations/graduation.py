@@ -13,6 +13,7 @@ from struct import Struct
 
 from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
+from ottla.operations.metadata_log import METADATA_DIRECTORY
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.records import CONTROL_BIT, assign, batches, build_batch, crc_is_valid, with_attributes
 from ottla.storage.filesystem import Filesystem
@@ -21,7 +22,6 @@ from ottla.storage.names import TopicPartition, parse_directory_name
 from ottla.storage.reading import records_of
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 RECORDS_A_BATCH = 1_000
 COPIED_AT_ONCE_BYTES = 4 << 20

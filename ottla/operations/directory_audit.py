@@ -6,16 +6,15 @@ is the state of the producers and eight bytes a marker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ottla.broker.audit import Audit, Lost, PartitionView
 from ottla.coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TopicPartition
-from ottla.protocol.codec import decode_body
+from ottla.operations.audit import Audit, Lost, PartitionView
+from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import DecodeError
-from ottla.protocol.messages import topic_record
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, crc_is_valid
 from ottla.storage.filesystem import Filesystem
@@ -150,18 +149,3 @@ def _topics(reader: _Reader) -> dict[str, tuple[int, int]]:
 
     born_ms = topics_born(replayed())
     return {name: (born_ms[name], topic.partition_count) for name, topic in state.topics.items() if name in born_ms}
-
-
-def topics_born(batches: Iterable[tuple[BatchHeader, Buffer]]) -> dict[str, int]:
-    """When the newest topic of each name was made, from the metadata log."""
-    born_ms: dict[str, int] = {}
-    for header, raw in batches:
-        for record in () if header.is_control else records_of(raw, header):
-            value = record.value or b""
-            # Frame version, record type and record version are one byte each.
-            if len(value) > 3 and value[1] == topic_record.RECORD_TYPE:
-                try:
-                    born_ms[decode_body(topic_record.decode, value, 3, value[2]).name] = header.max_timestamp_ms
-                except DecodeError:
-                    continue
-    return born_ms
