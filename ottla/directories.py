@@ -32,6 +32,18 @@ class Bar:
             self._out.write(f"{self._title}: {total:,} bytes\n")
 
 
+def _counted(bar: Bar, total: int) -> Callable[[int], None]:
+    """Moves the bar on by the bytes it is given. Files may have more than was counted before: the bar ends at its end."""
+    done = 0
+
+    def on_read(size: int) -> None:
+        nonlocal done
+        done += size
+        bar(min(done, total), total)
+
+    return on_read
+
+
 def _carefully(work: Callable[[], int]) -> int:
     """Run it; what a person must mend becomes one line on stderr and the exit code 1."""
     from ottla.protocol.errors import KafkaError
@@ -53,15 +65,13 @@ def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, 
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.real_filesystem import RealFilesystem
 
-    fs = RealFilesystem()
+    # What is only read need not be writable.
+    fs, reading = RealFilesystem(), RealFilesystem(read_only=True)
 
     def work() -> int:
-        found = plan(fs, source)
+        found = plan(reading, source)
         with locked_for_writing(fs, source):
-            bar, done = Bar("checking"), 0
-            for size in check(fs, source, found):
-                done += size
-                bar(min(done, found.size_bytes), found.size_bytes)
+            check(reading, source, found, _counted(Bar("checking"), found.size_bytes))
             _report(found, say)
             if dry_run:
                 say("dry run: nothing was written")
@@ -107,11 +117,12 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.checkpoints import topic_id_text
     from ottla.storage.identity import Identity
+    from ottla.storage.real_filesystem import RealFilesystem
 
     env = RealEnv()
 
     def work() -> int:
-        found = plan(env.fs, source, topics, iter(env.random_uuid, None))
+        found = plan(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None))
         identity = Identity(topic_id_text(env.random_uuid()), 1, topic_id_text(env.random_uuid()))
         with locked_for_writing(env.fs, target):
             carry_out(env.fs, target, found, identity, env.now_ms(), Bar("copying"))
@@ -138,14 +149,7 @@ def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
     def work() -> int:
         with locked_for_reading(directory):
             check_plain_logs(directory)
-            total, done, bar = size_bytes(fs, directory), 0, Bar("reading")
-
-            def seen(size: int) -> None:
-                nonlocal done
-                done += size
-                bar(min(done, total), total)
-
-            found = look(fs, directory, seen)
+            found = look(fs, directory, _counted(Bar("reading"), size_bytes(fs, directory)))
         for line in (*found.unreadable, *found.torn):
             say(str(line))
         if found.omitted:

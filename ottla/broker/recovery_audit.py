@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.superseded import all_batches
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.operations.audit import Audit, Lost, PartitionView
 from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
+from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
 
 if TYPE_CHECKING:
