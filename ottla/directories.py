@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import stat
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import TextIO
 
 BAR_WIDTH = 40
@@ -36,6 +32,18 @@ class Bar:
             self._out.write(f"{self._title}: {total:,} bytes\n")
 
 
+def _counted(bar: Bar, total: int) -> Callable[[int], None]:
+    """Moves the bar on by the bytes it is given. Files may have more than was counted before: the bar ends at its end."""
+    done = 0
+
+    def on_read(size: int) -> None:
+        nonlocal done
+        done += size
+        bar(min(done, total), total)
+
+    return on_read
+
+
 def _carefully(work: Callable[[], int]) -> int:
     """Run it; what a person must mend becomes one line on stderr and the exit code 1."""
     from ottla.protocol.errors import KafkaError
@@ -51,40 +59,19 @@ def _carefully(work: Callable[[], int]) -> int:
     return 1
 
 
-@contextlib.contextmanager
-def _held(directory: str) -> Iterator[None]:
-    """Lock a directory against brokers, if it is one that brokers lock."""
-    from ottla.storage.identity import DirectoryError
-    from ottla.storage.log_dir import LOCK_FILE
-    from ottla.storage.real_filesystem import RealFilesystem
-
-    fs = RealFilesystem()
-    if not fs.list_dir(directory):
-        yield
-        return
-    lock = fs.lock(f"{directory}/{LOCK_FILE}")
-    if lock is None:
-        raise DirectoryError(f"{directory} is in use by a broker; stop it first")
-    try:
-        yield
-    finally:
-        fs.unlock(lock)
-
-
 def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
-    from ottla.broker.graduation import carry_out, check, hand_over, plan
+    from ottla.operations.graduation import carry_out, check, hand_over, plan
+    from ottla.operations.guards import locked_for_writing
     from ottla.storage.real_filesystem import RealFilesystem
 
-    fs = RealFilesystem()
+    # What is only read need not be writable.
+    fs, reading = RealFilesystem(), RealFilesystem(read_only=True)
 
     def work() -> int:
-        found = plan(fs, source)
-        with _held(source):
-            bar, done = Bar("checking"), 0
-            for size in check(fs, source, found):
-                done += size
-                bar(min(done, found.size_bytes), found.size_bytes)
+        found = plan(reading, source)
+        with locked_for_writing(fs, source):
+            check(reading, source, found, _counted(Bar("checking"), found.size_bytes))
             _report(found, say)
             if dry_run:
                 say("dry run: nothing was written")
@@ -102,7 +89,7 @@ def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, 
 
 
 def _report(found: object, say: Callable[[str], None]) -> None:
-    from ottla.broker.graduation import Plan
+    from ottla.operations.graduation import Plan
 
     assert isinstance(found, Plan)
     topics = found.state.topics.values()
@@ -125,17 +112,19 @@ def _advise(node_id: int, directory: str, say: Callable[[str], None]) -> None:
 
 def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
-    from ottla.broker.adoption import carry_out, plan
     from ottla.broker.env import RealEnv
+    from ottla.operations.adoption import carry_out, plan
+    from ottla.operations.guards import locked_for_writing
     from ottla.storage.checkpoints import topic_id_text
     from ottla.storage.identity import Identity
+    from ottla.storage.real_filesystem import RealFilesystem
 
     env = RealEnv()
 
     def work() -> int:
-        found = plan(env.fs, source, topics, iter(env.random_uuid, None))
+        found = plan(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None))
         identity = Identity(topic_id_text(env.random_uuid()), 1, topic_id_text(env.random_uuid()))
-        with _held(target):
+        with locked_for_writing(env.fs, target):
             carry_out(env.fs, target, found, identity, env.now_ms(), Bar("copying"))
         for name, topic in sorted(found.topics.items()):
             size = sum(p.size_bytes for (t, _), p in found.partitions.items() if t == name)
@@ -150,23 +139,17 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
 
 def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when every transaction is whole, 2 when one is not or cannot be read, 1 when the directory cannot be."""
-    from ottla.broker.directory_audit import audit as look
-    from ottla.broker.directory_audit import size_bytes
+    from ottla.operations.directory_audit import audit as look
+    from ottla.operations.directory_audit import size_bytes
+    from ottla.operations.guards import check_plain_logs, locked_for_reading
     from ottla.storage.real_filesystem import RealFilesystem
 
     fs = RealFilesystem(read_only=True)
 
     def work() -> int:
-        with _quiet(directory):
-            _only_files(directory)
-            total, done, bar = size_bytes(fs, directory), 0, Bar("reading")
-
-            def seen(size: int) -> None:
-                nonlocal done
-                done += size
-                bar(min(done, total), total)
-
-            found = look(fs, directory, seen)
+        with locked_for_reading(directory):
+            check_plain_logs(directory)
+            found = look(fs, directory, _counted(Bar("reading"), size_bytes(fs, directory)))
         for line in (*found.unreadable, *found.torn):
             say(str(line))
         if found.omitted:
@@ -178,39 +161,3 @@ def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
         return NOT_WHOLE if found.torn or found.unreadable else 0
 
     return _carefully(work)
-
-
-@contextlib.contextmanager
-def _quiet(directory: str) -> Iterator[None]:
-    """Nobody writes into the directory meanwhile: a broker has the lock for as long as it runs. Nothing is written here."""
-    from ottla.storage.identity import DirectoryError
-    from ottla.storage.log_dir import LOCK_FILE
-
-    lock = Path(directory, LOCK_FILE)
-    if not lock.exists():
-        yield
-        return
-    if not lock.is_file():
-        raise DirectoryError(f"{lock} is no plain file; move it away, or audit a copy")
-    with lock.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            # The lock that Apache Kafka takes.
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DirectoryError(f"{directory} is in use by a broker; stop it first, or audit a copy") from None
-        yield
-
-
-def _only_files(directory: str) -> None:
-    """Raises `DirectoryError` where a log is no plain file: a pipe would never end, and a link may lead anywhere."""
-    from ottla.storage.identity import DirectoryError
-    from ottla.storage.names import parse_directory_name
-    from ottla.storage.segment import LOG_SUFFIX
-
-    for partition in Path(directory).iterdir():
-        if parse_directory_name(partition.name) is None:
-            continue
-        for path in partition.glob("*" + LOG_SUFFIX):
-            if not stat.S_ISREG(path.lstat().st_mode):
-                raise DirectoryError(f"{path} is no plain file; a log is never a link, a pipe or a directory")

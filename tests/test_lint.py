@@ -17,7 +17,7 @@ DOORS = {
 }
 """The only modules of the broker's rooms that may reach the outside world."""
 MAX_LINES = 420
-ROOMS = tuple(f"ottla/{name}" for name in ("protocol", "storage", "coordinator", "broker"))
+ROOMS = tuple(f"ottla/{name}" for name in ("protocol", "storage", "coordinator", "operations", "broker"))
 LINKS = ("broker", "coordinator", "pipeline", "protocol", "storage")
 """Folders of the package that the top level names as well."""
 

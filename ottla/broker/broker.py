@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec import to_builtins
 
-from ottla.broker.audit import Lost
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import POWER, BrokerConfig
@@ -28,6 +27,7 @@ from ottla.broker.recovery_audit import look
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
+from ottla.operations.audit import Lost
 from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.filesystem import Damaged
 from ottla.storage.identity import NOT_OURS, DirectoryError, Identity, read_identity, write_identity

@@ -21,6 +21,7 @@ from ottla.coordinator.cluster import (
     Topic,
 )
 from ottla.coordinator.result import LogRecord
+from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG
 from ottla.protocol.errors import KafkaError
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import described
@@ -33,20 +34,6 @@ from ottla.storage.transaction_history import TransactionHistory
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-
-METADATA_CONFIG = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
-"""The metadata log is never cut, rolled by time or refused for its size."""
-
-DEFAULT_FEATURES = {
-    "eligible.leader.replicas.version": 1,
-    "group.version": 0,
-    "kraft.version": 1,
-    "metadata.version": 30,
-    "share.version": 0,
-    "streams.version": 0,
-    "transaction.version": 2,
-}
-"""Levels of a fresh directory; group.version is 0 because only the classic protocol is served."""
 
 SUPPORTED_FEATURES = {
     "eligible.leader.replicas.version": (0, 1),

@@ -1,19 +1,19 @@
 """After a crash: which transactions lost a part, told from what recovery has read anyway, so that a start may afford it.
 
 That is the coordinators' log, and of each partition what lies above the last producer snapshot below its recovery point. What was
-lost further down, which is on the disk since the last checkpoint or roll, only `broker.directory_audit` sees.
+lost further down, which is on the disk since the last checkpoint or roll, only `operations.directory_audit` sees.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.audit import Audit, Lost, PartitionView
-from ottla.broker.directory_audit import topics_born
-from ottla.broker.superseded import all_batches
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
 from ottla.coordinator.transaction.metadata import TopicPartition
+from ottla.operations.audit import Audit, Lost, PartitionView
+from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
+from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
 
 if TYPE_CHECKING:

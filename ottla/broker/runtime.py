@@ -10,13 +10,13 @@ import structlog
 from ottla.broker.env import Env
 from ottla.broker.partitions import Partition
 from ottla.broker.stepping import Stepping
-from ottla.broker.superseded import all_batches, latest_batches
+from ottla.broker.superseded import latest_batches
 from ottla.coordinator.result import LogRecord, Reply, Result
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, build_batch, read_marker
 from ottla.storage.log import Log
-from ottla.storage.reading import records_of
+from ottla.storage.reading import all_batches, records_of
 from ottla.storage.steps import Steps
 
 T = TypeVar("T")

@@ -13,34 +13,29 @@ comes out gives the state that a replay of everything gives, as long as every re
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from struct import Struct
 
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import LENGTH_OVERHEAD, MIN_BATCH_LENGTH, BatchHeader, read_header
+from ottla.protocol.records import BatchHeader, read_header
 from ottla.storage.log import Log
-from ottla.storage.segment import SCAN_BYTES, Segment
+from ottla.storage.segment import Segment
+from ottla.storage.walk import pieces
 
-# Of the header: length, magic, attributes, record count. Of the record: its length in one or two bytes, attributes, timestamp
-# delta, offset delta, length of the key, all variable-length.
-_HEAD = Struct(">8xi4xb4xh34xi6B")
+# Of the header: attributes, record count. Of the record: its length in one or two bytes, attributes, timestamp delta, offset
+# delta, length of the key, all variable-length.
+_HEAD = Struct(">21xh34xi6B")
 _HEAD_BYTES = _HEAD.size
 _KEY_START = 66
 _NULL = 1
 """A length of -1 in zigzag code: that of a tombstone's value."""
 
 
-def all_batches(log: Log) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """Every batch."""
-    for segment in log.segments:
-        for _, header, raw in segment.scan():
-            yield header, raw
-
-
 def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer]]:
     """The batches that a replay needs. ``kinds`` are the versions in the keys of records that replace the one before."""
     held: dict[bytes, bytes] = {}
     for segment in log.segments:
-        for raw, is_plain in _batches(segment, kinds, held):
+        for raw, is_plain in _released(segment, kinds, held):
             if not is_plain:
                 yield from _flush_held(held)
             yield read_header(raw), raw
@@ -53,20 +48,15 @@ def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]
     held.clear()
 
 
-def _batches(segment: Segment, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool]]:
+def _released(segment: Segment, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool]]:
     """Hold back what may be replaced; give the others, and whether they leave alone what is held."""
-    position, chunk = 0, SCAN_BYTES
     unpack = _HEAD.unpack_from
-    while position < segment.log.size:
-        raw = segment.log.read(min(chunk, segment.log.size - position), position)
-        at, end = 0, len(raw)
-        while end - at >= _HEAD_BYTES:
-            length, magic, attributes, count, b0, b1, b2, b3, b4, b5 = unpack(raw, at)
-            following = at + LENGTH_OVERHEAD + length
-            if length < MIN_BATCH_LENGTH or magic != 2:
-                return
-            if following > end:
-                break
+    for _, data, bounds in pieces(segment.log):
+        for at, following in pairwise(bounds):
+            if following - at < _HEAD_BYTES:
+                yield data[at:following], False
+                continue
+            attributes, count, b0, b1, b2, b3, b4, b5 = unpack(data, at)
             key_start, key_length = at + _KEY_START, -1
             if attributes == 0 and count == 1:
                 if b0 < 128:
@@ -76,18 +66,10 @@ def _batches(segment: Segment, kinds: Collection[int], held: dict[bytes, bytes])
                     key_start, key_length = key_start + 1, b5
             if 0 < key_length < 128 and not key_length & 1:
                 key_end = key_start + (key_length >> 1)
-                if key_end < following and raw[key_end] != _NULL:
-                    if raw[key_start + 1] in kinds:
-                        held[raw[key_start:key_end]] = raw[at:following]
+                if key_end < following and data[key_end] != _NULL:
+                    if data[key_start + 1] in kinds:
+                        held[data[key_start:key_end]] = data[at:following]
                     else:
-                        yield raw[at:following], True
-                    at = following
+                        yield data[at:following], True
                     continue
-            yield raw[at:following], False
-            at = following
-        if at == 0:
-            if chunk >= segment.log.size - position or end < _HEAD_BYTES:
-                return
-            # A batch that is larger than the piece.
-            chunk *= 2
-        position += at
+            yield data[at:following], False

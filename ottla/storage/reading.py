@@ -129,7 +129,7 @@ def _first_in(log: Log, segment: Segment, timestamp_ms: int, offsets: range, pac
     """
     reached = offsets.start
     position = segment.offset_index.lookup(max(segment.time_index.lookup(timestamp_ms), reached))
-    for _, header, raw in segment.scan(position, chunk=LOOKUP_BYTES):
+    for _, header, raw in segment.scan(position, piece_bytes=LOOKUP_BYTES):
         if header.base_offset >= offsets.stop:
             return None
         has_paused = False
@@ -198,6 +198,13 @@ def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | N
         return None
     found = yield from offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
     return found if found is not None and found.offset < bound else None
+
+
+def all_batches(log: Log) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Header and bytes of every batch of a log, segment by segment."""
+    for segment in log.segments:
+        for _, header, raw in segment.scan():
+            yield header, raw
 
 
 def leader_epoch_at_start(log: Log) -> int:

@@ -15,6 +15,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import File, Filesystem, sync_dir, sync_file
 from ottla.storage.indexes import OffsetIndex, TimeIndex
 from ottla.storage.txn_index import TxnIndex
+from ottla.storage.walk import PIECE_BYTES, SoundBatches, batches
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -23,7 +24,6 @@ TXN_INDEX_SUFFIX = ".txnindex"
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-SCAN_BYTES = 1 << 20
 LOOKUP_BYTES = 1 << 15
 MOST_ABORTED = 1 << 20
 """Aborted transactions that a segment's index may have beyond its batches."""
@@ -159,34 +159,10 @@ class Segment:
     # reading
 
     def scan(
-        self, position: int = 0, end: int | None = None, chunk: int = SCAN_BYTES
+        self, position: int = 0, end: int | None = None, piece_bytes: int = PIECE_BYTES
     ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Position, header and bytes of each batch from a file position on; ends at the first that is not whole.
-
-        Each turn moves on by a batch, or reads more than the last; a read gives all of what is asked for, or raises.
-        """
-        end = self.log.size if end is None else end
-        while position < end:
-            raw = memoryview(self.log.read(min(chunk, end - position), position))
-            at = 0
-            while len(raw) - at >= HEADER_BYTES:
-                header = read_header(raw, at)
-                if header.batch_length < MIN_BATCH_LENGTH or header.magic != 2:
-                    return
-                size = header.size_bytes
-                if at + size > len(raw):
-                    break
-                yield position + at, header, raw[at : at + size]
-                at += size
-            if at == 0:
-                if len(raw) < HEADER_BYTES:
-                    return
-                size = read_header(raw).size_bytes
-                if size > end - position or size <= len(raw):
-                    return
-                chunk = max(chunk, size)
-                continue
-            position += at
+        """Position, header and bytes of each batch from a file position on; ends at the first that is not whole."""
+        return batches(self.log, position, end, piece_bytes=piece_bytes)
 
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
         """File position and header of the first batch whose last offset is at or above ``offset``."""
@@ -244,19 +220,11 @@ class Segment:
         self.max_timestamp_ms, self.max_timestamp_offset = -1, self.base_offset
         self.first_timestamp_ms = -1
         self._bytes_since_index = 0
-        valid, next_offset, reason = 0, self.base_offset, None
-        for position, header, raw in self.scan():
-            if not crc_is_valid(raw, header):
-                reason = "wrong CRC"
-                break
-            if header.base_offset < next_offset or header.last_offset_delta < 0:
-                reason = f"offset {header.base_offset} after {next_offset - 1}"
-                break
+        sound = SoundBatches(self.log, self.base_offset)
+        for position, header, _ in sound:
             self._note(position, header.size_bytes, header.last_offset, header.max_timestamp_ms, index_interval_bytes)
-            valid, next_offset = position + header.size_bytes, header.next_offset
-        if valid < self.log.size:
-            reason = f"{reason or 'no whole batch'} at byte {valid} of {self.log.path}"
-        return Recovered(next_offset, valid, reason)
+        reason = None if sound.is_whole else f"{sound.reason or 'no whole batch'} at byte {sound.end} of {self.log.path}"
+        return Recovered(sound.next_offset, sound.end, reason)
 
     def last_next_offset(self) -> int:
         """The offset after the last batch, found from the last index entry."""

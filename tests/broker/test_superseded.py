@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,7 @@ from ottla.broker.disk_health import DiskHealth
 from ottla.broker.partitions import Partition
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
-from ottla.broker.superseded import all_batches, latest_batches
+from ottla.broker.superseded import latest_batches
 from ottla.coordinator.group.group import Group
 from ottla.coordinator.group.records import (
     OFFSET_KEY_VERSIONS,
@@ -32,6 +33,8 @@ from ottla.protocol.records import EndTxnMarker, build_batch, build_marker
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
 from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.storage.reading import all_batches
+from ottla.storage.walk import pieces
 from tests.storage.logs import NOW_MS
 
 LOGGED = [s for s in TxnState if s not in (TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE)]
@@ -143,7 +146,7 @@ def test_offsets_are_those_of_a_whole_replay(log: Log) -> None:
 
 @pytest.mark.parametrize("piece", [68, 200, 1 << 20])
 def test_what_is_replaced_comes_once_however_the_log_is_read(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.broker.superseded.SCAN_BYTES", piece)
+    monkeypatch.setattr("ottla.broker.superseded.pieces", functools.partial(pieces, piece_bytes=piece))
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=20_000))
     for at in range(1_000):
         metadata = TxnMetadata(f"id-{at % 7}", 7, at, 1_000, TxnState.ONGOING, frozenset({("t", 0)}), NOW_MS, NOW_MS)

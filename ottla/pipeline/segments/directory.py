@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from ottla.pipeline.errors import PipelineError
-from ottla.protocol.records import BatchHeader, crc_is_valid, read_marker
+from ottla.protocol.records import BatchHeader, read_marker
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import read_offsets
 from ottla.storage.filesystem import Damaged
@@ -19,6 +19,7 @@ from ottla.storage.names import parse_directory_name
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment, parse_file_name
 from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.walk import SoundBatches
 
 T = TypeVar("T")
 
@@ -149,18 +150,12 @@ def _settled(fs: RealFilesystem, segments: list[Segment], recovery_point: int | 
 def _scan(segments: list[Segment], start: int, settled: int) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Batches from an offset on, up to the first that is not whole: there a broker would cut the log."""
     first = max((at for at, s in enumerate(segments) if s.base_offset <= start), default=0)
-    following = segments[first].base_offset
     for segment in segments[first:]:
         position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
-        end = position
-        for at, header, raw in segment.scan(position):
-            end = at + header.size_bytes
-            if segment.base_offset >= settled and not crc_is_valid(raw, header):
-                return
-            if header.base_offset < following and at > position:
-                return
-            following = header.next_offset
+        is_settled = segment.base_offset < settled
+        sound = SoundBatches(segment.log, segment.base_offset, position)
+        for _, header, raw in segment.scan(position) if is_settled else sound:
             if header.last_offset >= start:
                 yield header, raw
-        if end < segment.size_bytes and segment.base_offset >= settled:
+        if not is_settled and not sound.is_whole:
             return

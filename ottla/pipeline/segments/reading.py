@@ -14,9 +14,10 @@ import pyarrow as pa
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.segments.columns import HEADERS, Malformed, Records
 from ottla.pipeline.segments.directory import Directory, View
-from ottla.protocol.records import BatchHeader, crc_is_valid
+from ottla.protocol.records import BatchHeader
 from ottla.storage.segment import Segment
 from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.walk import SoundBatches
 
 BATCH_BYTES = 4 << 20
 """Of records, compressed, that become one Arrow batch."""
@@ -217,22 +218,20 @@ def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeade
 
 
 def _from(segment: Segment, start: int, where: str) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Batches of one segment that reach an offset, each with a right CRC."""
-    end = position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
+    """Batches of one segment that reach an offset, each of them sound. Raises `PipelineError` at the first that is not."""
+    position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
     for at, header in segment.headers(position):
         if header.last_offset >= start:
-            end = position = at
+            position = at
             break
-    for at, header, raw in segment.scan(position, chunk=READ_BYTES):
-        if not crc_is_valid(raw, header):
-            raise PipelineError(
-                f"{where}: the batch at offset {header.base_offset} has a wrong CRC (byte {at} of {segment.log.path})"
-            )
-        end = at + header.size_bytes
+    sound = SoundBatches(segment.log, segment.base_offset, position, piece_bytes=READ_BYTES)
+    for _, header, raw in sound:
         if header.last_offset >= start:
             yield header, raw
-    if end < segment.size_bytes:
-        raise PipelineError(f"{where}: no whole batch at byte {end} of {segment.log.path}")
+    if sound.reason is not None:
+        raise PipelineError(f"{where}: {sound.reason} (byte {sound.end} of {segment.log.path})")
+    if not sound.is_whole:
+        raise PipelineError(f"{where}: no whole batch at byte {sound.end} of {segment.log.path}")
 
 
 def _decoded(batches: Sequence[tuple[BatchHeader, memoryview]], where: str) -> Records:

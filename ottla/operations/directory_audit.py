@@ -6,32 +6,28 @@ is the state of the producers and eight bytes a marker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.broker.audit import Audit, Lost, PartitionView
 from ottla.coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TopicPartition
-from ottla.protocol.codec import decode_body
+from ottla.operations.audit import Audit, Lost, PartitionView
+from ottla.operations.metadata_log import topics_born
+from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
-from ottla.protocol.messages import topic_record
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import BatchHeader, crc_is_valid
+from ottla.protocol.records import BatchHeader
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import META_FILE, DirectoryError
 from ottla.storage.names import parse_directory_name
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.reading import records_of
-from ottla.storage.segment import LOG_SUFFIX, Segment, parse_file_name
+from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 from ottla.storage.transaction_history import TransactionHistory
 
-SEEN_AT_ONCE_BYTES = 4 << 20
 KRAFT_FILE = "quorum-state"
 """Beside the metadata log of Apache Kafka, never of ottla."""
-
-Seen = Callable[[int], None]
-"""Takes the bytes of a file that was read."""
 
 
 @dataclass(slots=True)
@@ -49,36 +45,22 @@ class Found:
 class _Reader:
     """The logs of a directory, read through in pieces."""
 
-    def __init__(self, fs: Filesystem, directory: str, seen: Seen) -> None:
+    def __init__(self, fs: Filesystem, directory: str, on_read: OnRead) -> None:
         self._fs = fs
         self._directory = directory
-        self._seen = seen
+        self._on_read = on_read
         self.unreadable: list[str] = []
         self.logs = logs_of(fs, directory)
 
     def batches(self, where: TopicPartition) -> Iterator[tuple[BatchHeader, Buffer]]:
         """Every sound batch of a log, up to the first that is not."""
-        told = 0
         for base_offset in self.logs[where]:
-            segment = Segment(self._fs, f"{self._directory}/{where[0]}-{where[1]}", base_offset, 0)
-            end = 0
-            try:
-                for position, header, raw in segment.scan():
-                    if not crc_is_valid(raw, header):
-                        break
-                    yield header, raw
-                    end = position + header.size_bytes
-                    told += header.size_bytes
-                    if told >= SEEN_AT_ONCE_BYTES:
-                        self._seen(told)
-                        told = 0
-            finally:
-                segment.close()
-            self._seen(told)
-            told = 0
-            if end < segment.size_bytes:
-                self.unreadable.append(f"{segment.path(LOG_SUFFIX)} cannot be read from byte {end} on")
-                return
+            path = f"{self._directory}/{where[0]}-{where[1]}/{file_name(base_offset, LOG_SUFFIX)}"
+            with sound_batches(self._fs, path, base_offset) as sound:
+                yield from read_through(sound, self._on_read)
+                if not sound.is_whole:
+                    self.unreadable.append(f"{path} cannot be read from byte {sound.end} on")
+                    return
 
 
 def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
@@ -100,15 +82,15 @@ def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
 def size_bytes(fs: Filesystem, directory: str) -> int:
     """Of all logs together. Raises `DirectoryError` and OSError."""
     return sum(
-        fs.open(f"{directory}/{topic}-{index}/{base:020d}{LOG_SUFFIX}").size
+        fs.open(f"{directory}/{topic}-{index}/{file_name(base, LOG_SUFFIX)}").size
         for (topic, index), bases in logs_of(fs, directory).items()
         for base in bases
     )
 
 
-def audit(fs: Filesystem, directory: str, seen: Seen) -> Found:
+def audit(fs: Filesystem, directory: str, on_read: OnRead) -> Found:
     """Read everything through. Raises `DirectoryError` and OSError."""
-    reader = _Reader(fs, directory, seen)
+    reader = _Reader(fs, directory, on_read)
     topics = _topics(reader) if (METADATA_TOPIC, 0) in reader.logs else {}
     views = {}
     for where in reader.logs:
@@ -150,18 +132,3 @@ def _topics(reader: _Reader) -> dict[str, tuple[int, int]]:
 
     born_ms = topics_born(replayed())
     return {name: (born_ms[name], topic.partition_count) for name, topic in state.topics.items() if name in born_ms}
-
-
-def topics_born(batches: Iterable[tuple[BatchHeader, Buffer]]) -> dict[str, int]:
-    """When the newest topic of each name was made, from the metadata log."""
-    born_ms: dict[str, int] = {}
-    for header, raw in batches:
-        for record in () if header.is_control else records_of(raw, header):
-            value = record.value or b""
-            # Frame version, record type and record version are one byte each.
-            if len(value) > 3 and value[1] == topic_record.RECORD_TYPE:
-                try:
-                    born_ms[decode_body(topic_record.decode, value, 3, value[2]).name] = header.max_timestamp_ms
-                except DecodeError:
-                    continue
-    return born_ms

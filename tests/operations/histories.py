@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.broker.audit import Lost
 from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import from_record
 from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.operations.audit import Lost
 from ottla.protocol.records import BatchHeader, batches, read_marker, read_records
 from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import perform

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 
-from ottla.broker.cluster import DEFAULT_FEATURES, METADATA_CONFIG
-from ottla.broker.graduation import METADATA_DIRECTORY, Progress, copy
 from ottla.coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, METADATA_TOPIC, TOPIC_RESOURCE, ClusterState, Topic
 from ottla.coordinator.result import LogRecord
+from ottla.operations.graduation import Progress, copy
+from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, METADATA_DIRECTORY
+from ottla.operations.segments import has_only_zeros, sound_batches
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.records import batches, build_batch, crc_is_valid
+from ottla.protocol.records import build_batch, crc_is_valid
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import LeaderEpochs, read_partition_metadata
 from ottla.storage.filesystem import Filesystem
@@ -19,9 +21,10 @@ from ottla.storage.identity import DirectoryError, Identity, read_identity, writ
 from ottla.storage.log import Log
 from ottla.storage.log_dir import CLEAN_FILE
 from ottla.storage.names import parse_directory_name
-from ottla.storage.reading import records_of
+from ottla.storage.reading import all_batches, records_of
 from ottla.storage.recovery import open_log
-from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, parse_file_name
+from ottla.storage.walk import batches
 
 _COPIED = (
     LOG_SUFFIX,
@@ -114,16 +117,15 @@ def _metadata(fs: Filesystem, directory: str, notes: list[str]) -> ClusterState:
     names = fs.list_dir(directory)
     snapshots = sorted(n for n in names if n.endswith(".checkpoint") and "-" in n)
     for name in [*snapshots[-1:], *sorted(n for n in names if n.endswith(LOG_SUFFIX))]:
-        data = fs.read_file(f"{directory}/{name}") or b""
-        for at, header in batches(data):
-            raw = data[at : at + header.size_bytes]
-            if header.is_control or not crc_is_valid(raw, header):
-                continue
-            for record in records_of(raw, header):
-                try:
-                    state.replay(LogRecord(record.key, record.value))
-                except (DecodeError, KeyError, IndexError):
+        with closing(fs.open(f"{directory}/{name}")) as file:
+            for _, header, raw in batches(file):
+                if header.is_control or not crc_is_valid(raw, header):
                     continue
+                for record in records_of(raw, header):
+                    try:
+                        state.replay(LogRecord(record.key, record.value))
+                    except (DecodeError, KeyError, IndexError):
+                        continue
     if not names:
         notes.append("no cluster metadata: topics get default configs")
     return state
@@ -132,29 +134,26 @@ def _metadata(fs: Filesystem, directory: str, notes: list[str]) -> ClusterState:
 def _partition(fs: Filesystem, path: str, notes: list[str]) -> tuple[Adopted, int]:
     """Read a partition through; its description and the highest producer id in it."""
     logs = sorted(n for n in fs.list_dir(path) if n.endswith(LOG_SUFFIX))
-    size, epoch, highest = 0, 0, -1
+    size_bytes, epoch, highest = 0, 0, -1
     for name in logs:
-        base = name[: -len(LOG_SUFFIX)]
-        if not base.isdigit():
+        base_offset = parse_file_name(name, LOG_SUFFIX)
+        if base_offset is None:
             raise DirectoryError(f"{path}/{name}: not the name of a segment")
-        data = fs.read_file(f"{path}/{name}") or b""
-        end, following = 0, int(base)
-        for at, header in batches(data):
-            if not crc_is_valid(data[at : at + header.size_bytes], header) or header.base_offset < following:
-                break
-            end, following = at + header.size_bytes, header.next_offset
-            epoch, highest = max(epoch, header.leader_epoch), max(highest, header.producer_id)
-        if end != len(data) and data[end:].strip(b"\0") and name != logs[-1]:
-            raise DirectoryError(f"{path}/{name}: damaged after offset {following}, byte {end} of {len(data)}")
-        if end != len(data):
-            notes.append(f"{path}/{name}: {len(data) - end} bytes at the end are no whole batch and will be cut")
-        size += len(data)
+        with sound_batches(fs, f"{path}/{name}", base_offset) as sound:
+            for _, header, _ in sound:
+                epoch, highest = max(epoch, header.leader_epoch), max(highest, header.producer_id)
+            size = sound.file.size
+            if not sound.is_whole and name != logs[-1] and not has_only_zeros(sound):
+                raise DirectoryError(f"{path}/{name}: damaged after offset {sound.next_offset}, byte {sound.end} of {size}")
+        if not sound.is_whole:
+            notes.append(f"{path}/{name}: {size - sound.end} bytes at the end are no whole batch and will be cut")
+        size_bytes += size
     for offset in snapshot.offsets(fs, path):
         entries = snapshot.decode(fs.read_file(snapshot.path_of(path, offset)) or b"") or []
         highest = max([highest, *(e.producer_id for e in entries)])
     epochs = LeaderEpochs(fs, path)
     epochs.load()
-    return Adopted(path, size, max(epoch, epochs.latest)), highest
+    return Adopted(path, size_bytes, max(epoch, epochs.latest)), highest
 
 
 def carry_out(fs: Filesystem, target: str, found: Plan, identity: Identity, now_ms: int, progress: Progress) -> None:
@@ -164,10 +163,9 @@ def carry_out(fs: Filesystem, target: str, found: Plan, identity: Identity, now_
     state = ClusterState(identity.node_id)
     metadata = Log(fs, f"{target}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
     open_log(metadata, now_ms, clean=False)
-    for segment in metadata.segments:
-        for _, header, raw in segment.scan():
-            for record in () if header.is_control else records_of(raw, header):
-                state.replay(LogRecord(record.key, record.value))
+    for header, raw in all_batches(metadata):
+        for record in () if header.is_control else records_of(raw, header):
+            state.replay(LogRecord(record.key, record.value))
     taken = [name for name in found.topics if name in state.topics]
     if taken:
         raise DirectoryError(f"{target} has a topic {taken[0]} already")

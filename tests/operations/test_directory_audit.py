@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from ottla.directories import NOT_WHOLE, audit, graduate
-from ottla.protocol.records import build_batch
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.simulated import SimulatedBroker
-
-LARGE_BYTES = 64 << 20
 
 
 def played(directory: Path, *commands: str) -> None:
@@ -93,24 +89,6 @@ def test_noise_in_a_log_is_told(whole: Path, capsys: pytest.CaptureFixture[str])
     log.write_bytes(log.read_bytes() + os.urandom(300))
     assert audit(str(whole)) == NOT_WHOLE
     assert f"{log} cannot be read from byte {size} on" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_large_segment_is_read_in_pieces(whole: Path) -> None:
-    log = whole / "t-0" / f"{0:020d}.log"
-    batch = bytearray(build_batch([(None, b"v" * (1 << 20))], 1))
-    offset = 2
-    with log.open("ab") as file:
-        while file.tell() < LARGE_BYTES:
-            batch[:8] = offset.to_bytes(8, "big")
-            offset += 1
-            file.write(batch)
-    audit(str(whole))
-    tracemalloc.start()
-    assert audit(str(whole)) == 0
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < LARGE_BYTES / 8
 
 
 def test_a_lock_that_is_a_pipe_does_not_hang_the_audit(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:

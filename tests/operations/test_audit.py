@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.directory_audit import audit
+from ottla.operations.directory_audit import audit
 from ottla.storage.memory_filesystem import MemoryFilesystem
-from tests.broker.histories import PARTITIONS, SETTINGS, History, Oracle, active, cut, named
+from tests.operations.histories import PARTITIONS, SETTINGS, History, Oracle, active, cut, named
 from tests.simulated import DATA_DIR, SimulatedBroker
 
 Step = tuple[str, str, object]

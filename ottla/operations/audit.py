@@ -1,7 +1,7 @@
 """Which transactions are torn: the coordinator's decisions held against the markers of their partitions.
 
 A power cut under ``durability=process`` can take the end of one file and leave another; Apache Kafka says nothing then.
-`broker.directory_audit` reads a whole directory for this, `broker.recovery_audit` what a start after a crash has read anyway.
+`operations.directory_audit` reads a whole directory for this, `broker.recovery_audit` what a start after a crash has read anyway.
 
 A producer of transaction version 2 has an epoch for each transaction, so each decision is looked for by its epoch. All others end
 many transactions at one epoch: there a marker belongs to the decision between whose Prepare and Complete record it was written, and

@@ -13,15 +13,16 @@ from struct import Struct
 
 from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
+from ottla.operations.metadata_log import METADATA_DIRECTORY
+from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
-from ottla.protocol.records import CONTROL_BIT, assign, batches, build_batch, crc_is_valid, with_attributes
+from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attributes
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import DirectoryError, Identity, read_identity, write_identity
 from ottla.storage.names import TopicPartition, parse_directory_name
 from ottla.storage.reading import records_of
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 RECORDS_A_BATCH = 1_000
 COPIED_AT_ONCE_BYTES = 4 << 20
@@ -88,16 +89,15 @@ def _metadata(fs: Filesystem, directory: str, node_id: int) -> tuple[ClusterStat
         if not name.endswith(LOG_SUFFIX):
             continue
         path = f"{directory}/{name}"
-        data = fs.read_file(path) or b""
-        for at, header in batches(data):
-            raw = data[at : at + header.size_bytes]
-            if not crc_is_valid(raw, header):
-                raise DirectoryError(f"{path}: the batch at offset {header.base_offset} is damaged")
-            for record in () if header.is_control else records_of(raw, header):
-                try:
-                    state.replay(LogRecord(record.key, record.value))
-                except DecodeError as error:
-                    raise DirectoryError(f"{path}: record {record.offset}: {error}") from error
+        with sound_batches(fs, path, 0) as sound:
+            for _, header, raw in sound:
+                for record in () if header.is_control else records_of(raw, header):
+                    try:
+                        state.replay(LogRecord(record.key, record.value))
+                    except DecodeError as error:
+                        raise DirectoryError(f"{path}: record {record.offset}: {error}") from error
+            if sound.reason is not None:
+                raise DirectoryError(f"{path}: {sound.reason}")
     if METADATA_TOPIC in state.topics:
         # Of an earlier version, which let clients create it; see `broker.cluster`.
         for removal in state.delete_topic(METADATA_TOPIC).records:
@@ -105,8 +105,8 @@ def _metadata(fs: Filesystem, directory: str, node_id: int) -> tuple[ClusterStat
     return state, state.snapshot(without_features={KRAFT_VERSION})
 
 
-def check(fs: Filesystem, source: str, found: Plan) -> Iterator[int]:
-    """Read every log through; yields bytes as they are done. Raises `DirectoryError` with file and offset.
+def check(fs: Filesystem, source: str, found: Plan, on_read: OnRead) -> None:
+    """Read every log through. Raises `DirectoryError` with file and offset.
 
     The end of a newest segment may be torn, as a crash leaves it: Apache Kafka cuts it when it starts.
     """
@@ -117,17 +117,14 @@ def check(fs: Filesystem, source: str, found: Plan) -> Iterator[int]:
             base_offset = parse_file_name(log, LOG_SUFFIX)
             if base_offset is None:
                 raise DirectoryError(f"{path}: no segment has such a name, and Apache Kafka does not start with it; move it away")
-            data = fs.read_file(path) or b""
-            end, following = 0, base_offset
-            for at, header in batches(data):
-                if not crc_is_valid(data[at : at + header.size_bytes], header) or header.base_offset < following:
-                    break
-                end, following = at + header.size_bytes, header.next_offset
-            if end != len(data) and log != logs[-1]:
-                raise DirectoryError(f"{path}: damaged after offset {following}, byte {end} of {len(data)}")
-            if end != len(data):
-                found.notes.append(f"{name}/{log}: the last {len(data) - end} bytes are torn and will be cut")
-            yield len(data)
+            with sound_batches(fs, path, base_offset) as sound:
+                for _ in read_through(sound, on_read):
+                    pass
+                size = sound.file.size
+            if not sound.is_whole and log != logs[-1]:
+                raise DirectoryError(f"{path}: damaged after offset {sound.next_offset}, byte {sound.end} of {size}")
+            if not sound.is_whole:
+                found.notes.append(f"{name}/{log}: the last {size - sound.end} bytes are torn and will be cut")
 
 
 def carry_out(fs: Filesystem, source: str, target: str, found: Plan, progress: Progress) -> None:

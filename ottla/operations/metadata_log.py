@@ -1,0 +1,45 @@
+"""The cluster's metadata log as it lies in a data directory: where, by which settings, and what a fresh one begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.coordinator.cluster import METADATA_TOPIC
+from ottla.protocol.codec import decode_body
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.messages import topic_record
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import BatchHeader
+from ottla.storage.config import LogConfig
+from ottla.storage.reading import records_of
+
+METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
+
+METADATA_CONFIG = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
+"""The metadata log is never cut, rolled by time or refused for its size."""
+
+DEFAULT_FEATURES = {
+    "eligible.leader.replicas.version": 1,
+    "group.version": 0,
+    "kraft.version": 1,
+    "metadata.version": 30,
+    "share.version": 0,
+    "streams.version": 0,
+    "transaction.version": 2,
+}
+"""Levels of a fresh directory; group.version is 0 because only the classic protocol is served."""
+
+
+def topics_born(batches: Iterable[tuple[BatchHeader, Buffer]]) -> dict[str, int]:
+    """When the newest topic of each name was made, in ms, from the batches of the metadata log."""
+    born_ms: dict[str, int] = {}
+    for header, raw in batches:
+        for record in () if header.is_control else records_of(raw, header):
+            value = record.value or b""
+            # Frame version, record type and record version are one byte each.
+            if len(value) > 3 and value[1] == topic_record.RECORD_TYPE:
+                try:
+                    born_ms[decode_body(topic_record.decode, value, 3, value[2]).name] = header.max_timestamp_ms
+                except DecodeError:
+                    continue
+    return born_ms

@@ -1,0 +1,112 @@
+"""Whoever reads a log through keeps a piece of it in memory and not a whole segment, which may be a gibibyte."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.superseded import latest_batches
+from ottla.directories import adopt, audit, graduate
+from ottla.pipeline.segments.reading import Wanted, plan, read
+from ottla.protocol.records import build_batch
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+from ottla.storage.log_dir import CLEAN_FILE
+from ottla.storage.reading import all_batches
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.recovery import open_log
+from tests.operations.test_directory_audit import WHOLE, played
+from tests.simulated import SimulatedBroker
+
+LARGE_BYTES = 48 << 20
+BATCH_BYTES = 256 << 10
+BOUND_BYTES = 16 << 20
+"""The segment source keeps 4 MiB of batches for an Arrow batch, in pieces of 4 MiB; all others keep less."""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed data directory; one partition has a large segment.
+
+    A small directory is walked through before, so that modules that are imported at first use are not counted.
+    """
+    root = tmp_path_factory.mktemp("small")
+    played(root, *WHOLE)
+    for walk in WALKS:
+        walk(root)
+    root = tmp_path_factory.mktemp("large")
+    played(root, *WHOLE)
+    enlarge(root / "t-0" / f"{0:020d}.log", 2)
+    return root
+
+
+def enlarge(path: Path, offset: int) -> None:
+    batch = bytearray(build_batch([(None, b"v" * BATCH_BYTES)], 1))
+    with path.open("ab") as file:
+        while file.tell() < LARGE_BYTES:
+            batch[:8] = offset.to_bytes(8, "big")
+            offset += 1
+            file.write(batch)
+
+
+def opened(directory: Path) -> Log:
+    log = Log(RealFilesystem(), str(directory / "t-0"), "t", 0, LogConfig())
+    open_log(log, 1, clean=False)
+    return log
+
+
+def with_segment_source(directory: Path) -> None:
+    splits = plan(Wanted(str(directory), "t", is_committed=False))
+    assert sum(batch.num_rows for split in splits for batch in read(split, ["offset"]))
+
+
+def with_start_after_a_crash(directory: Path) -> None:
+    (directory / CLEAN_FILE).unlink(missing_ok=True)
+    broker = SimulatedBroker({"log.dirs": str(directory)}, fs=RealFilesystem()).start()
+    broker.close()
+
+
+def with_audit(directory: Path) -> None:
+    assert audit(str(directory)) == 0
+
+
+def with_graduation(directory: Path) -> None:
+    assert graduate(str(directory), None, dry_run=True, in_place=False) == 0
+
+
+def with_adoption(directory: Path) -> None:
+    assert adopt(str(directory), str(directory.parent / f"{directory.name}-adopted"), ["t"]) == 0
+
+
+def with_replay_of_the_latest(directory: Path) -> None:
+    assert sum(1 for _ in latest_batches(opened(directory), (0,)))
+
+
+def with_replay_of_all(directory: Path) -> None:
+    assert sum(1 for _ in all_batches(opened(directory)))
+
+
+WALKS = (
+    with_audit,
+    with_graduation,
+    with_adoption,
+    with_segment_source,
+    with_replay_of_the_latest,
+    with_replay_of_all,
+    with_start_after_a_crash,
+)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_large_segment_is_read_in_pieces(walk: Callable[[Path], None], directory: Path) -> None:
+    tracemalloc.start()
+    try:
+        walk(directory)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < BOUND_BYTES

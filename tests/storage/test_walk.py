@@ -1,0 +1,96 @@
+"""The walk over stored batches: what it gives, where it stops, and what is wrong there."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.protocol.records import HEADER_BYTES, build_batch
+from ottla.storage.memory_filesystem import MemoryFile, MemoryFilesystem
+from ottla.storage.walk import SoundBatches, batches, pieces
+
+PATH = "/t-0/00000000000000000100.log"
+BASE_OFFSET = 100
+
+
+def sized(*sizes: int) -> list[bytearray]:
+    """Batches of one record each whose values have the given sizes, with offsets from ``BASE_OFFSET`` on."""
+    made = []
+    for at, size in enumerate(sizes):
+        batch = build_batch([(None, b"v" * size)], 1)
+        batch[:8] = (BASE_OFFSET + at).to_bytes(8, "big")
+        made.append(batch)
+    return made
+
+
+def stored(*parts: bytes | bytearray) -> MemoryFile:
+    return MemoryFilesystem({PATH: b"".join(parts)}).open(PATH)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 400), max_size=12), st.integers(0, 80), st.integers(1, 600))
+def test_every_whole_batch_comes_once_whatever_the_pieces_are(sizes: list[int], cut: int, piece_bytes: int) -> None:
+    made = sized(*sizes)
+    # What is cut away belongs to the last batch, which is then not whole.
+    file = stored(b"".join(made)[: -cut or None])
+    whole = made if not cut else made[:-1]
+    walked = list(batches(file, piece_bytes=piece_bytes))
+    assert [bytes(raw) for _, _, raw in walked] == whole
+    assert [header.base_offset for _, header, _ in walked] == [BASE_OFFSET + at for at in range(len(whole))]
+    positions = [sum(map(len, made[:at])) for at in range(len(whole) + 1)]
+    assert [position for position, _, _ in walked] == positions[:-1]
+    bounds = [piece.position + bound for piece in pieces(file, piece_bytes=piece_bytes) for bound in piece.bounds[1:]]
+    assert bounds == positions[1:]
+    sound = SoundBatches(file, BASE_OFFSET, piece_bytes=piece_bytes)
+    assert [bytes(raw) for _, _, raw in sound] == whole
+    assert (sound.end, sound.next_offset, sound.reason) == (positions[-1], BASE_OFFSET + len(whole), None)
+    assert sound.is_whole == (positions[-1] == file.size)
+
+
+def test_a_part_of_a_file_is_walked() -> None:
+    made = sized(10, 20, 30)
+    file, second, third = stored(*made), len(made[0]), len(made[0]) + len(made[1])
+    assert [position for position, _, _ in batches(file, second)] == [second, third]
+    assert [position for position, _, _ in batches(file, 0, third)] == [0, second]
+    assert [position for position, _, _ in batches(file, 0, third + 1)] == [0, second]
+
+
+@pytest.mark.parametrize("piece_bytes", [HEADER_BYTES, 1 << 20])
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        ((70, b"x"), "the batch at offset 101 has a wrong CRC"),
+        # The length goes beyond the file, is too small for a header, or the format is an older one.
+        ((8, b"\0\1\0\0"), None),
+        ((8, b"\0\0\0\5"), None),
+        ((16, b"\1"), None),
+        ((0, bytes(8)), "offset 0 after 100"),
+        ((8, b"\0\0\0\x77"), "the batch at offset 101 has a wrong CRC"),
+    ],
+)
+def test_what_is_wrong_is_said(spoil: tuple[int, bytes], reason: str | None, piece_bytes: int) -> None:
+    made = sized(50, 50, 50)
+    at, noise = spoil
+    made[1][at : at + len(noise)] = noise
+    sound = SoundBatches(stored(*made), BASE_OFFSET, piece_bytes=piece_bytes)
+    assert [header.base_offset for _, header, _ in sound] == [100]
+    assert (sound.end, sound.next_offset, sound.reason, sound.is_whole) == (len(made[0]), 101, reason, False)
+
+
+def test_a_damaged_length_does_not_have_the_rest_of_the_file_read_at_once() -> None:
+    made = sized(50, 50, *[1_000] * 100)
+    made[1][8:12] = (100_000).to_bytes(4, "big")
+    file = stored(*made)
+    asked: list[int] = []
+
+    class Watched(MemoryFile):
+        def read(self, size: int, offset: int) -> bytes:
+            asked.append(size)
+            return super().read(size, offset)
+
+    watched = Watched(MemoryFilesystem({PATH: file.read(file.size, 0)}), PATH)
+    sound = SoundBatches(watched, BASE_OFFSET, piece_bytes=4_000)
+    assert len(list(sound)) == 1
+    assert sound.reason == "the batch at offset 101 has a wrong CRC"
+    assert max(asked) == 4_000
