@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import structlog
 
-from ottla.broker.api import SERVED, declaration
 from ottla.broker.handlers import heartbeat, list_groups
+from ottla.broker.handlers.registry import SERVED, declaration
 from ottla.protocol.codec import api, decode_body
 from ottla.protocol.errors import Code
 from tests.fuzz import encoding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
 from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
@@ -27,4 +28,9 @@ def failed(request: AddOffsetsToTxnRequest, version: int, code: Code) -> AddOffs
     return AddOffsetsToTxnResponse(0, fenced_code(code, version, 2))
 
 
-API = Declaration(25, handle, failed)
+API = Declaration(
+    key=25,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID, READ GROUP"),
+)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.handlers.each import Handled, id_work, made
 from ottla.coordinator.cluster import INTERNAL_TOPICS
@@ -139,4 +140,9 @@ def failed(request: AddPartitionsToTxnRequest, version: int, code: Code) -> AddP
     return AddPartitionsToTxnResponse(0, code, [], _results(topics, lambda _: fenced_code(code, version, 2)))
 
 
-API = Declaration(24, handle, failed)
+API = Declaration(
+    key=24,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC, CLUSTER_ACTION CLUSTER"),
+)

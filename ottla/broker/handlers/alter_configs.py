@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.protocol.errors import Code, KafkaError
@@ -47,4 +48,9 @@ def failed(request: AlterConfigsRequest, version: int, code: Code) -> AlterConfi
     )
 
 
-API = Declaration(33, handle, failed)
+API = Declaration(
+    key=33,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER_CONFIGS TOPIC, ALTER_CONFIGS CLUSTER"),
+)

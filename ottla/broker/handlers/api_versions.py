@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 
-from ottla.broker.api import Context, Declaration, offered_versions
+from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import UNRESTRICTED
 from ottla.broker.cluster import SUPPORTED_FEATURES
+from ottla.broker.handlers.registry import offered_versions
 from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import (
@@ -45,4 +47,9 @@ def failed(request: ApiVersionsRequest | None, version: int, code: Code) -> ApiV
     return ApiVersionsResponse(code, own)
 
 
-API = Declaration(18, handle, failed)
+API = Declaration(
+    key=18,
+    handle=handle,
+    failed=failed,
+    authorisation=UNRESTRICTED,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, counted_by_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_partitions import (
@@ -59,4 +60,9 @@ def failed(request: CreatePartitionsRequest, version: int, code: Code) -> Create
     return CreatePartitionsResponse(0, [CreatePartitionsTopicResult(t.name, code) for t in request.topics])
 
 
-API = Declaration(37, handle, failed)
+API = Declaration(
+    key=37,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER TOPIC"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import PARTITIONS_AT_ONCE
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.topics import validate_all
@@ -103,4 +104,9 @@ def failed(request: CreateTopicsRequest, version: int, code: Code) -> CreateTopi
     return CreateTopicsResponse(0, [CreatableTopicResult(t.name, NO_UUID, code, None) for t in request.topics])
 
 
-API = Declaration(19, handle, failed)
+API = Declaration(
+    key=19,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("CREATE CLUSTER, CREATE TOPIC, DESCRIBE_CONFIGS TOPIC"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, id_work
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -52,4 +53,9 @@ def failed(request: DeleteGroupsRequest, version: int, code: Code) -> DeleteGrou
     return DeleteGroupsResponse(0, [DeletableGroupResult(g, code) for g in request.groups_names])
 
 
-API = Declaration(42, handle, failed)
+API = Declaration(
+    key=42,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DELETE GROUP"),
+)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.coordinator.cluster import INTERNAL_TOPICS
 from ottla.protocol.errors import Code, KafkaError
@@ -57,4 +58,9 @@ def failed(request: DeleteRecordsRequest, version: int, code: Code) -> DeleteRec
     )
 
 
-API = Declaration(21, handle, failed)
+API = Declaration(
+    key=21,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DELETE TOPIC"),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.protocol.errors import Code, KafkaError
@@ -80,4 +81,9 @@ def failed(request: DeleteTopicsRequest, version: int, code: Code) -> DeleteTopi
     return DeleteTopicsResponse(0, [DeletableTopicResult(name, uuid, code) for name, uuid in named])
 
 
-API = Declaration(20, handle, failed)
+API = Declaration(
+    key=20,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DELETE CLUSTER, DELETE TOPIC, DESCRIBE TOPIC"),
+)

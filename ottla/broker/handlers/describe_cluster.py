@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_cluster import (
@@ -33,4 +34,9 @@ def failed(request: DescribeClusterRequest, version: int, code: Code) -> Describ
     return DescribeClusterResponse(0, code)
 
 
-API = Declaration(60, handle, failed)
+API = Declaration(
+    key=60,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE CLUSTER"),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.config.definitions import documentation
 from ottla.broker.handlers.configs import Entry, broker_entries, cluster_entries, topic_entries
 from ottla.broker.handlers.each import Handled, made
@@ -90,4 +91,10 @@ def failed(request: DescribeConfigsRequest, version: int, code: Code) -> Describ
     )
 
 
-API = Declaration(32, handle, failed, is_bulky=True)
+API = Declaration(
+    key=32,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE_CONFIGS TOPIC, DESCRIBE_CONFIGS CLUSTER"),
+    is_bulky=True,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.each import Handled, id_work
 from ottla.coordinator.group.group import GroupState
@@ -83,4 +84,10 @@ def failed(request: DescribeGroupsRequest, version: int, code: Code) -> Describe
     return DescribeGroupsResponse(0, [DescribedGroup(code, None, group_id) for group_id in request.groups])
 
 
-API = Declaration(15, handle, failed, is_bulky=True)
+API = Declaration(
+    key=15,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE GROUP"),
+    is_bulky=True,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -41,4 +42,10 @@ def failed(request: DescribeLogDirsRequest, version: int, code: Code) -> Describ
     return DescribeLogDirsResponse(0, code)
 
 
-API = Declaration(35, handle, failed, is_bulky=True)
+API = Declaration(
+    key=35,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE CLUSTER"),
+    is_bulky=True,
+)

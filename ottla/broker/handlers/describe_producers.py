@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled
 from ottla.coordinator.cluster import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
@@ -66,4 +67,10 @@ def failed(request: DescribeProducersRequest, version: int, code: Code) -> Descr
     )
 
 
-API = Declaration(61, handle, failed, is_bulky=True)
+API = Declaration(
+    key=61,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ TOPIC"),
+    is_bulky=True,
+)

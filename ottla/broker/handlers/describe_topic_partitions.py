@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.cluster import Topic, check_topic_name
@@ -88,4 +89,10 @@ def failed(request: DescribeTopicPartitionsRequest, version: int, code: Code) ->
     return DescribeTopicPartitionsResponse(0, [DescribeTopicPartitionsResponseTopic(code, t.name) for t in request.topics], None)
 
 
-API = Declaration(75, handle, failed, is_bulky=True)
+API = Declaration(
+    key=75,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TOPIC"),
+    is_bulky=True,
+)

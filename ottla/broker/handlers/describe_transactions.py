@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, for_each, id_work
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_transactions import (
@@ -50,4 +51,10 @@ def failed(request: DescribeTransactionsRequest, version: int, code: Code) -> De
     return DescribeTransactionsResponse(0, [TransactionState(code, i) for i in request.transactional_ids])
 
 
-API = Declaration(65, handle, failed, is_bulky=True)
+API = Declaration(
+    key=65,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID, DESCRIBE TOPIC"),
+    is_bulky=True,
+)

@@ -6,6 +6,7 @@ Version 2 knows PRODUCER_FENCED. From 5 on every end bumps the epoch, and the an
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration, Later
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -40,4 +41,9 @@ def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:
     return EndTxnResponse(0, fenced_code(code, version, 2))
 
 
-API = Declaration(26, handle, failed)
+API = Declaration(
+    key=26,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID"),
+)

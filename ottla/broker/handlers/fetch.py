@@ -11,6 +11,7 @@ from collections.abc import Callable
 import structlog
 
 from ottla.broker.api import Context, Declaration, Later
+from ottla.broker.authorisation import authorisations
 from ottla.broker.env import Timer
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, PartitionKey, Session
 from ottla.broker.partitions import Partition, check_leader_epoch, leader_epoch_end
@@ -391,4 +392,10 @@ def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
     return FetchResponse(error_code=code, responses=topics)
 
 
-API = Declaration(1, handle, failed, is_bulky=True)
+API = Declaration(
+    key=1,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ TOPIC, CLUSTER_ACTION CLUSTER"),
+    is_bulky=True,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.errors import Code
@@ -48,4 +49,9 @@ def failed(request: FindCoordinatorRequest, version: int, code: Code) -> FindCoo
     return FindCoordinatorResponse(coordinators=none)
 
 
-API = Declaration(10, handle, failed)
+API = Declaration(
+    key=10,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -25,4 +26,9 @@ def failed(request: HeartbeatRequest, version: int, code: Code) -> HeartbeatResp
     return HeartbeatResponse(0, code)
 
 
-API = Declaration(12, handle, failed)
+API = Declaration(
+    key=12,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.config.definitions import broker_definitions, topic_definitions
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
 from ottla.broker.handlers.each import Handled, for_each
@@ -83,4 +84,9 @@ def failed(request: IncrementalAlterConfigsRequest, version: int, code: Code) ->
     )
 
 
-API = Declaration(44, handle, failed)
+API = Declaration(
+    key=44,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER_CONFIGS TOPIC, ALTER_CONFIGS CLUSTER"),
+)

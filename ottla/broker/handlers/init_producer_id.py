@@ -7,6 +7,7 @@ unstable in Kafka 4.3 and offered only with ``unstable.api.versions.enable``.
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -64,4 +65,11 @@ def failed(request: InitProducerIdRequest, version: int, code: Code) -> InitProd
     return InitProducerIdResponse(0, fenced_code(code, version, 4), -1, -1)
 
 
-API = Declaration(22, handle, failed)
+API = Declaration(
+    key=22,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations(
+        "WRITE TRANSACTIONAL_ID, TWO_PHASE_COMMIT TRANSACTIONAL_ID, IDEMPOTENT_WRITE CLUSTER, WRITE TOPIC"
+    ),
+)

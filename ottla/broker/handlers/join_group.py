@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration, Later
+from ottla.broker.authorisation import authorisations
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -62,4 +63,9 @@ def failed(request: JoinGroupRequest, version: int, code: Code) -> JoinGroupResp
     )
 
 
-API = Declaration(11, handle, failed)
+API = Declaration(
+    key=11,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
@@ -53,4 +54,9 @@ def failed(request: LeaveGroupRequest, version: int, code: Code) -> LeaveGroupRe
     return LeaveGroupResponse(0, code)
 
 
-API = Declaration(13, handle, failed)
+API = Declaration(
+    key=13,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.protocol.errors import Code
@@ -44,4 +45,9 @@ def failed(request: ListConfigResourcesRequest, version: int, code: Code) -> Lis
     return ListConfigResourcesResponse(0, code)
 
 
-API = Declaration(74, handle, failed)
+API = Declaration(
+    key=74,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE_CONFIGS CLUSTER"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.group.group import GroupState
 from ottla.coordinator.group.shard import GroupShard
@@ -42,4 +43,10 @@ def failed(request: ListGroupsRequest, version: int, code: Code) -> ListGroupsRe
     return ListGroupsResponse(0, code)
 
 
-API = Declaration(16, handle, failed, is_bulky=True)
+API = Declaration(
+    key=16,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE CLUSTER, DESCRIBE GROUP"),
+    is_bulky=True,
+)

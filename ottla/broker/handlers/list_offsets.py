@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.partitions import Partition, check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.list_offsets import (
@@ -113,4 +114,9 @@ def failed(request: ListOffsetsRequest, version: int, code: Code) -> ListOffsets
     )
 
 
-API = Declaration(2, handle, failed)
+API = Declaration(
+    key=2,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TOPIC"),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.transaction.states import BY_LABEL, TxnState
 from ottla.protocol.errors import Code, KafkaError
@@ -74,4 +75,10 @@ def failed(request: ListTransactionsRequest, version: int, code: Code) -> ListTr
     return ListTransactionsResponse(0, code)
 
 
-API = Declaration(66, handle, failed, is_bulky=True)
+API = Declaration(
+    key=66,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID"),
+    is_bulky=True,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.coordinator.cluster import INTERNAL_TOPICS, METADATA_TOPIC, Topic, check_topic_name
@@ -142,4 +143,11 @@ def is_small(context: Context, request: MetadataRequest) -> bool:
     return len(topics) + sum(topic.partition_count for topic in topics if topic is not None) <= SMALL_ENTRIES
 
 
-API = Declaration(3, handle, failed, is_bulky=True, is_small=is_small)
+API = Declaration(
+    key=3,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC, DESCRIBE CLUSTER"),
+    is_bulky=True,
+    is_small=is_small,
+)

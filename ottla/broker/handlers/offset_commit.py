@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import refused_first, topic_name
 from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.group.offsets import TopicPartition
@@ -132,4 +133,9 @@ def failed(request: OffsetCommitRequest, version: int, code: Code) -> OffsetComm
     )
 
 
-API = Declaration(8, handle, failed)
+API = Declaration(
+    key=8,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, READ TOPIC"),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.group.offsets import TopicPartition
@@ -74,4 +75,9 @@ def failed(request: OffsetDeleteRequest, version: int, code: Code) -> OffsetDele
     return OffsetDeleteResponse(code)
 
 
-API = Declaration(47, handle, failed)
+API = Declaration(
+    key=47,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DELETE GROUP, READ TOPIC"),
+)

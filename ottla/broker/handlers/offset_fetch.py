@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled, id_work
 from ottla.coordinator.group.records import CommittedOffset
@@ -171,4 +172,11 @@ def is_small(context: Context, request: OffsetFetchRequest) -> bool:
     return all(t is not None for t in topics) and sum(len(t.partition_indexes) for ts in topics for t in ts or ()) <= SMALL_ENTRIES
 
 
-API = Declaration(9, handle, failed, is_bulky=True, is_small=is_small)
+API = Declaration(
+    key=9,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
+    is_bulky=True,
+    is_small=is_small,
+)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.broker.partitions import check_leader_epoch, leader_epoch_end
 from ottla.protocol.errors import Code, KafkaError
@@ -43,4 +44,9 @@ def failed(request: OffsetForLeaderEpochRequest, version: int, code: Code) -> Of
     )
 
 
-API = Declaration(23, handle, failed)
+API = Declaration(
+    key=23,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TOPIC, CLUSTER_ACTION CLUSTER"),
+)

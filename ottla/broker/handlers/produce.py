@@ -7,6 +7,7 @@ transaction by itself, 13 names topics by id. Versions 0 to 2 are offered and re
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import topic_name
 from ottla.broker.partitions import Partition
 from ottla.broker.verification import PRODUCE_CODES, join_transaction
@@ -324,4 +325,9 @@ def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse
     )
 
 
-API = Declaration(0, handle, failed)
+API = Declaration(
+    key=0,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration, Later
+from ottla.broker.authorisation import authorisations
 from ottla.coordinator.group.requests import SyncAnswer
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -49,4 +50,9 @@ def failed(request: SyncGroupRequest, version: int, code: Code) -> SyncGroupResp
     return SyncGroupResponse(0, code)
 
 
-API = Declaration(14, handle, failed)
+API = Declaration(
+    key=14,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP"),
+)

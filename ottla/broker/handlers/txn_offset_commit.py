@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
@@ -136,4 +137,9 @@ def failed(request: TxnOffsetCommitRequest, version: int, code: Code) -> TxnOffs
     return TxnOffsetCommitResponse(0, topics)
 
 
-API = Declaration(28, handle, failed)
+API = Declaration(
+    key=28,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID, READ GROUP, READ TOPIC"),
+)

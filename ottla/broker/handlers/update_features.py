@@ -6,6 +6,7 @@ Version 1 can only validate and names the kind of change, 2 tells of a failure o
 from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import SUPPORTED_FEATURES
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.update_features import (
@@ -66,4 +67,9 @@ def failed(request: UpdateFeaturesRequest, version: int, code: Code) -> UpdateFe
     return UpdateFeaturesResponse(0, code, None, [UpdatableFeatureResult(u.feature, code, None) for u in request.feature_updates])
 
 
-API = Declaration(57, handle, failed)
+API = Declaration(
+    key=57,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER CLUSTER"),
+)

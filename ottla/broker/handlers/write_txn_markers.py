@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from ottla.broker.api import Context, Declaration
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, each
 from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.protocol.errors import Code, KafkaError
@@ -94,4 +95,9 @@ def failed(request: WriteTxnMarkersRequest, version: int, code: Code) -> WriteTx
     return _answer(request, repeat(code))
 
 
-API = Declaration(27, handle, failed)
+API = Declaration(
+    key=27,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER CLUSTER, CLUSTER_ACTION CLUSTER"),
+)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from ottla.broker.api import SERVED, Context, Declaration, Later, declaration, newest_version
+from ottla.broker.api import Context, Declaration, Later
+from ottla.broker.handlers.registry import SERVED, declaration
 from ottla.broker.network.answers import merged
 from ottla.broker.network.budgets import SMALL_BYTES
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.messages import APIS
 from ottla.protocol.primitives import Buffer, count_apart, message_elements
 from ottla.storage.steps import Steps
 
@@ -87,16 +87,15 @@ class Dispatcher:
         return route, correlation_id
 
     def _first_route(self, key: int, version: int, correlation_id: int, frame: memoryview) -> Route:
-        entry = APIS.get(key)
-        if key not in SERVED or entry is None:
+        if key not in SERVED:
             raise Refused(f"unknown API key {key}")
-        newest = newest_version(key, unstable=self._broker.settings.unstable_api_versions_enable)
         api = declaration(key)
-        if not entry.min_version <= version <= newest:
+        newest = api.max_version(unstable=self._broker.settings.unstable_api_versions_enable)
+        if not api.min_version <= version <= newest:
             if key == API_VERSIONS_KEY:
                 answer = api.failed(None, 0, Code.UNSUPPORTED_VERSION)
                 raise UnsupportedApiVersions(response_parts(api.codec, 0, correlation_id, answer))
-            raise Refused(f"{entry.name} version {version} is not served")
+            raise Refused(f"{api.name} version {version} is not served")
         return self._fresh_route(api, version, frame)
 
     def _fresh_route(self, api: Declaration, version: int, frame: memoryview) -> Route:

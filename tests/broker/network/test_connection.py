@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import api
 from ottla.broker.api import Later
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.framing import RECEIVE_BYTES
@@ -123,7 +122,6 @@ def test_later_tells_only_the_first_answer() -> None:
     later.resolve(2)
     later.on_ready(heard.append)
     assert heard == [1]
-    assert api.SERVED[HEARTBEAT] == "heartbeat"
 
 
 def test_too_many_connections_of_one_address_are_refused(broker: Any) -> None:

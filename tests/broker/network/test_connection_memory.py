@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api import Declaration, Later
+from ottla.broker.api import Later
 from ottla.broker.network.connection import MAX_WAITING_ANSWERS, Connection
 from ottla.broker.network.dispatch import ELEMENTS_AT_ONCE
 from ottla.protocol.codec import request_frame
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.broker.network.connected import HEARTBEAT, Transport, beats, feed, serve
+from tests.broker.network.connected import HEARTBEAT, Transport, beats, declared, feed, put, serve
 
 
 def test_who_takes_no_answers_is_not_served_further(
@@ -31,9 +31,7 @@ def test_who_takes_no_answers_is_not_served_further(
         seen.append(1)
         return answer
 
-    monkeypatch.setattr(
-        "ottla.broker.network.dispatch.declaration", lambda _: Declaration(1, handle, lambda *_: FetchResponse(), is_bulky=True)
-    )
+    put(monkeypatch, declared(1, handle, lambda *_: FetchResponse(), is_bulky=True))
     feed(connection, b"".join(request_frame(1, 11, i, "c", FetchRequest()) for i in range(100)), iter(lambda: 1 << 16, None))
     assert len(seen) <= 2
     connection.pause_writing()
@@ -51,8 +49,11 @@ def test_large_answers_wait_for_the_memory_of_all(
     seen: list[int] = []
     monkeypatch.setattr(
         "ottla.broker.network.dispatch.declaration",
-        lambda key: Declaration(
-            key, lambda context, request: seen.append(key) or HeartbeatResponse(), lambda *_: HeartbeatResponse(), key == HEARTBEAT
+        lambda key: declared(
+            key,
+            lambda context, request: seen.append(key) or HeartbeatResponse(),
+            lambda *_: HeartbeatResponse(),
+            is_bulky=key == HEARTBEAT,
         ),
     )
     slow, slow_transport = Connection(broker, "PLAINTEXT"), Transport()
@@ -77,9 +78,7 @@ def test_requests_of_many_elements_are_decoded_aside(
         counts.append(len(request.topics or []))
         return MetadataResponse()
 
-    monkeypatch.setattr(
-        "ottla.broker.network.dispatch.declaration", lambda _: Declaration(3, handle, lambda *_: MetadataResponse(), is_bulky=True)
-    )
+    put(monkeypatch, declared(3, handle, lambda *_: MetadataResponse(), is_bulky=True))
     many = [MetadataRequestTopic(name=f"t{n}") for n in range(ELEMENTS_AT_ONCE + 1)]
     frames = [request_frame(3, 12, 1, "c", MetadataRequest(topics)) for topics in (many, many[:3])]
     rest = feed(connection, b"".join(frames), iter(lambda: 1 << 14, None))
@@ -166,10 +165,7 @@ def test_a_request_that_waits_after_its_steps_counts(
         yield None
         return later
 
-    monkeypatch.setattr(
-        "ottla.broker.network.dispatch.declaration",
-        lambda _: Declaration(3, lambda context, request: in_steps(request), lambda *_: MetadataResponse()),
-    )
+    put(monkeypatch, declared(3, lambda context, request: in_steps(request), lambda *_: MetadataResponse()))
     topics = [MetadataRequestTopic(name=str(n)) for n in range(2 * ELEMENTS_AT_ONCE)]
     frame = request_frame(3, 12, 1, "c", MetadataRequest(topics))
     feed(connection, frame, iter(lambda: 1 << 16, None))
