@@ -3,76 +3,28 @@
 A file in `broker.handlers` holds one `Declaration`, and `broker.handlers.registry` finds it. Versions are those of the API's
 schema: a schema has no version that is not served.
 
-Handlers run in the order in which requests arrive: they return the response, a `Later` for a real wait, None for no answer, or,
-where a request is too large to be handled at once, a generator of steps (`storage.steps`) that returns one of these. No further
-request of the connection is handled before its last step, as Kafka mutes a channel; other clients' requests are.
+Handlers run in the order in which requests arrive: they return the response, a `broker.later.Later` for a real wait, None for no
+answer, or, where a request is too large to be handled at once, a generator of steps (`storage.steps`) that returns one of these.
+No further request of the connection is handled before its last step, as Kafka mutes a channel; other clients' requests are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.broker.authorisation import Authorisation
+from ottla.broker.services import Services
 from ottla.protocol.codec import Api, api
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-
-
-class Later:
-    """A response that is not there yet. ``resolve`` may be called before or after ``on_ready``, the first time counts.
-
-    ``is_durable``: whoever resolves it has waited for the disk already. ``on_abandoned`` is called where nobody waits any more.
-    ``is_large``: the response has so many elements that it is to be encoded beside the event loop.
-    """
-
-    __slots__ = ("_callback", "_done", "_response", "is_durable", "is_large", "on_abandoned")
-
-    def __init__(self, *, is_durable: bool = False, on_abandoned: Callable[[], None] | None = None) -> None:
-        self.is_durable = is_durable
-        self.is_large = False
-        self.on_abandoned = on_abandoned
-        self._callback: Callable[[Any], None] | None = None
-        self._done = False
-        self._response: Any = None
-
-    @property
-    def is_done(self) -> bool:
-        return self._done
-
-    def resolve(self, response: Any) -> None:
-        if self._done:
-            return
-        self._done, self._response = True, response
-        callback, self._callback, self.on_abandoned = self._callback, None, None
-        if callback is not None:
-            callback(response)
-
-    def abandon(self) -> None:
-        """The client is gone: whoever was to resolve it may give up, and what it holds is let go."""
-        if self._done:
-            return
-        self._done = True
-        on_abandoned, self._callback, self.on_abandoned = self.on_abandoned, None, None
-        if on_abandoned is not None:
-            on_abandoned()
-
-    def on_ready(self, callback: Callable[[Any], None]) -> None:
-        if self._done:
-            callback(self._response)
-        else:
-            self._callback = callback
-
 
 @dataclass(slots=True)
-class Context:
+class RequestContext:
     """Who asks, and in which version."""
 
-    broker: Broker
     version: int
     client_id: str
     client_host: str
@@ -80,7 +32,9 @@ class Context:
     listener: str
 
 
-Handler = Callable[[Context, Any], Any]
+Handler = Callable[[Services, Any, RequestContext], Any]
+"""What a handler is given: services, the request, and who asks. Its own signature names less than all `Services`: a Protocol of
+what it needs, so that nobody has to read the handler to know what it may touch."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -97,7 +51,7 @@ class Declaration:
     failed: Callable[[Any, int, Code], Any]
     authorisation: tuple[Authorisation, ...]
     is_bulky: bool = False
-    is_small: Callable[[Context, Any], bool] | None = None
+    is_small: Callable[[Services, Any, RequestContext], bool] | None = None
 
     @property
     def codec(self) -> Api:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.protocol.errors import Code, KafkaError
@@ -22,8 +25,13 @@ TOPIC_WORK = 500
 """What deleting a topic takes beside its partitions, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: DeleteTopicsRequest) -> Handled[DeleteTopicsResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
+
+
+def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) -> Handled[DeleteTopicsResponse]:
+    return begun(_in_steps(ports, context, request))
 
 
 class _Asked:
@@ -38,7 +46,7 @@ class _Asked:
         }
 
 
-def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
+def _in_steps(ports: Ports, context: RequestContext, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
     asked = yield from made(lambda: _Asked(request, context.version), len(request.topics) + len(request.topic_names))
 
     def delete(topic: DeleteTopicState) -> DeletableTopicResult:
@@ -46,9 +54,9 @@ def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTop
             return DeletableTopicResult(topic.name, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic name.")
         if topic.name is None and topic.topic_id != NO_UUID and asked.by_id[topic.topic_id] > 1:
             return DeletableTopicResult(None, topic.topic_id, Code.INVALID_REQUEST, "Duplicate topic id.")
-        return _delete(context, topic)
+        return _delete(ports, topic)
 
-    state = context.broker.cluster.state
+    state = ports.cluster.state
 
     def work(asked_topic: DeleteTopicState) -> int:
         topic = state.topics.get(asked_topic.name or "") or state.topics_by_id.get(asked_topic.topic_id)
@@ -57,20 +65,19 @@ def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTop
     return (yield from each(asked.distinct.values(), delete, lambda results: DeleteTopicsResponse(0, list(results)), work=work))
 
 
-def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:
-    broker = context.broker
+def _delete(ports: Ports, asked: DeleteTopicState) -> DeletableTopicResult:
     name, uuid = asked.name, asked.topic_id
     try:
         if name is None and uuid == NO_UUID:
             raise KafkaError(Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
         if name is None:
-            name = topic_name(broker, uuid)
+            name = topic_name(ports.cluster, uuid)
         elif uuid != NO_UUID:
             raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-        if not broker.settings.delete_topic_enable:
+        if not ports.settings.delete_topic_enable:
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
-        uuid = topic_id(broker, name)
-        broker.cluster.delete_topic(name)
+        uuid = topic_id(ports.cluster, name)
+        ports.cluster.delete_topic(name)
     except KafkaError as error:
         return DeletableTopicResult(name, uuid, error.code, error.message)
     return DeletableTopicResult(name, uuid)

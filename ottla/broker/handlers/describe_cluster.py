@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_cluster import (
@@ -16,18 +19,24 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    broker = context.broker
+class Ports(Protocol):
+    settings: Settings
+    cluster_id: str
+
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
+
+def handle(ports: Ports, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
         return DescribeClusterResponse(0, Code.MISMATCHED_ENDPOINT_TYPE, message, BROKERS)
     if request.endpoint_type != BROKERS:
         message = f"Unsupported endpoint type {request.endpoint_type}"
         return DescribeClusterResponse(0, Code.UNSUPPORTED_ENDPOINT_TYPE, message, BROKERS)
-    host, port = broker.advertised(context.listener)
+    host, port = ports.advertised(context.listener)
     operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
-    node = DescribeClusterBroker(broker.settings.node_id, host, port, broker.settings.broker_rack, False)
-    return DescribeClusterResponse(0, 0, None, BROKERS, broker.cluster_id, broker.settings.node_id, [node], operations)
+    node = DescribeClusterBroker(ports.settings.node_id, host, port, ports.settings.broker_rack, False)
+    return DescribeClusterResponse(0, 0, None, BROKERS, ports.cluster_id, ports.settings.node_id, [node], operations)
 
 
 def failed(request: DescribeClusterRequest, version: int, code: Code) -> DescribeClusterResponse:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.partitions import Partitions
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -12,30 +15,38 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from ottla.storage.log_dir import LogDirectory
 
 UNKNOWN_VOLUME_BYTES = -1
 
 
-def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    broker = context.broker
+class Ports(Protocol):
+    partitions: Partitions
+    directory: LogDirectory
+
+    @property
+    def is_sound(self) -> bool: ...
+
+
+def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     wanted = None
     if request.topics is not None:
         wanted = {(t.topic, index) for t in request.topics for index in t.partitions}
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition in broker.partitions:
+    for partition in ports.partitions:
         log = partition.log
         if wanted is None or (log.topic, log.partition) in wanted:
             topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(log.partition, log.size_bytes, 0, False))
-    is_sound = broker.is_sound
+    is_sound = ports.is_sound
     try:
-        total, usable = broker.env.fs.space(broker.directory.path)
+        total, usable = ports.directory.fs.space(ports.directory.path)
     except OSError:
         is_sound = False
         total = usable = UNKNOWN_VOLUME_BYTES
     found = [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()]
     # Kafka answers so for a directory that is offline. One that refuses writes is as good as that while it does.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
-    return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(code, broker.directory.absolute_path, found, total, usable)])
+    return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(code, ports.directory.absolute_path, found, total, usable)])
 
 
 def failed(request: DescribeLogDirsRequest, version: int, code: Code) -> DescribeLogDirsResponse:

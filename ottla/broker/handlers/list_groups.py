@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.group.group import GroupState
 from ottla.coordinator.group.shard import GroupShard
@@ -16,8 +19,12 @@ GROUP_WORK = 5
 """What one group takes, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: ListGroupsRequest) -> Handled[ListGroupsResponse]:
-    return begun(_list(request, context.broker.groups.shards()))
+class Ports(Protocol):
+    groups: Groups
+
+
+def handle(ports: Ports, request: ListGroupsRequest, context: RequestContext) -> Handled[ListGroupsResponse]:
+    return begun(_list(request, ports.groups.shards()))
 
 
 def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> Steps[ListGroupsResponse]:
