@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 
 import pytest
@@ -116,30 +115,6 @@ def test_the_top_level_names_the_folders_of_the_package(name: str) -> None:
 def test_nothing_is_imported_through_the_links(path: Path) -> None:
     """A module has one name, that in the package: under two there would be two of each class."""
     assert not imported(path) & set(LINKS)
-
-
-def test_each_api_has_one_declaration_in_a_file_of_its_own() -> None:
-    from ottla.broker.api import SERVED, declaration
-
-    for key, module in SERVED.items():
-        assert declaration(key).key == key
-        text = (ROOT / "ottla" / "broker" / "handlers" / f"{module}.py").read_text()
-        assert text.count("Declaration(") == 1
-        assert re.match(r'"""\w+, version', text), f"{module} does not say what it serves"
-
-
-def test_advertised_versions_are_those_of_apache_kafka() -> None:
-    from ottla.broker.api import offered_versions
-
-    # Asked from Apache Kafka 4.3.1.
-    kafka = {
-        0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
-        13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
-        23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 5), 32: (1, 4), 33: (0, 2), 35: (1, 5),
-        37: (0, 3), 42: (0, 2), 44: (0, 1), 47: (0, 0), 57: (0, 2), 60: (0, 2), 61: (0, 0), 65: (0, 0), 66: (0, 2), 74: (0, 1),
-        75: (0, 0),
-    }  # fmt: skip
-    assert {key: (low, high) for key, low, high in offered_versions()} == kafka
 
 
 def test_every_honoured_setting_is_known_to_kafka() -> None:

@@ -14,7 +14,7 @@ from ottla.broker.config.settings import POWER, BrokerConfig
 from ottla.broker.descriptors import share_out
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.durability import GroupCommit, Waiter
-from ottla.broker.env import Env, Listening, why_not_bound
+from ottla.broker.env import Clock, Env, Listening, Randomness, Timers, why_not_bound
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
 from ottla.broker.housekeeping import Housekeeping
@@ -49,6 +49,9 @@ class Broker:
 
     def __init__(self, env: Env, config: BrokerConfig, features: Mapping[str, int] | None = None) -> None:
         self.env = env
+        self.clock: Clock = env
+        self.timers: Timers = env
+        self.randomness: Randomness = env
         self.config = config
         self.settings = config.settings
         self._features = dict(features or {})
@@ -73,6 +76,7 @@ class Broker:
         self.is_serving = False
         """Whether clients may come: from then on nothing long is done in one stretch."""
         self.connections = Connections(env, self.settings, self.descriptors.connections)
+        self.response_budget = self.connections.response_budget
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.disk = DiskHealth(env, self.settings.log_dirs)
         # Only where answers must wait for the disk.

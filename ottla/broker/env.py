@@ -27,11 +27,7 @@ class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Env(Protocol):
-    """What the broker asks of the world."""
-
-    fs: Filesystem
-
+class Clock(Protocol):
     def now_ms(self) -> int:
         """Wall clock, ms since 1970."""
         ...
@@ -42,13 +38,23 @@ class Env(Protocol):
         """The wall clock of the start plus the time since. What waits and times out goes by it: it never jumps."""
         ...
 
+
+class Randomness(Protocol):
     def random_uuid(self) -> bytes:
         """Sixteen random bytes, a version-4 UUID."""
         ...
 
+
+class Timers(Protocol):
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
 
     def call_soon(self, callback: Callable[[], None]) -> None: ...
+
+
+class Env(Clock, Randomness, Timers, Protocol):
+    """What the broker asks of the world. Most of its parts need a small part of that: time, timers or randomness."""
+
+    fs: Filesystem
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Run what blocks and shares no state beside the loop; ``done`` is called on the loop, with what it raised."""

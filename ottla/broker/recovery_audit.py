@@ -6,8 +6,12 @@ lost further down, which is on the disk since the last checkpoint or roll, only 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
+from ottla.broker.env import Clock
+from ottla.broker.partitions import Partitions
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.operations.audit import Audit, Lost, PartitionView
@@ -16,18 +20,22 @@ from ottla.protocol.errors import KafkaError
 from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+
+class Ports(Protocol):
+    cluster: Cluster
+    partitions: Partitions
+    settings: Settings
+    clock: Clock
 
 
-def look(broker: Broker, read: dict[TopicPartition, TransactionHistory]) -> list[Lost]:
+def look(ports: Ports, read: dict[TopicPartition, TransactionHistory]) -> list[Lost]:
     """What a crash has torn. ``read`` is what recovery has seen of each partition; nothing was written since the start.
 
     Of a partition that is offline nothing is said: its files may be mended.
     """
-    born_ms = topics_born(all_batches(broker.cluster.metadata_log))
+    born_ms = topics_born(all_batches(ports.cluster.metadata_log))
     views: dict[TopicPartition, PartitionView] = {}
-    for partition in broker.partitions:
+    for partition in ports.partitions:
         log = partition.log
         where = (log.topic, log.partition)
         history = read.get(where)
@@ -37,9 +45,9 @@ def look(broker: Broker, read: dict[TopicPartition, TransactionHistory]) -> list
         if log.topic != TRANSACTION_TOPIC and not log.is_offline:
             views[where] = PartitionView(history, born_ms.get(log.topic))
     # A partition has forgotten whoever was idle for that long.
-    audit = Audit(views.get, broker.env.now_ms() - broker.settings.producer_id_expiration_ms)
+    audit = Audit(views.get, ports.clock.now_ms() - ports.settings.producer_id_expiration_ms)
     is_known = True
-    for partition in broker.partitions:
+    for partition in ports.partitions:
         if partition.log.topic == TRANSACTION_TOPIC:
             try:
                 partition.look_up(lambda log: audit.read(all_batches(log)))

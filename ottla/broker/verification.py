@@ -5,14 +5,25 @@ What a client sees of the coordinator's answer differs by API; the tables stand 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
+from ottla.broker.env import Clock
+from ottla.broker.metrics.counters import Counters
+from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+
+class Ports(Protocol):
+    transactions: Transactions
+    cluster: Cluster
+    settings: Settings
+    clock: Clock
+    counters: Counters
+
 
 PRODUCE_CODES = {
     Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_ENOUGH_REPLICAS,
@@ -34,25 +45,25 @@ OFFSET_COMMIT_CODES = {
 
 
 def join_transaction(
-    broker: Broker, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, *, implicit_add: bool
+    ports: Ports, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, *, implicit_add: bool
 ) -> None:
     """Add the partition (``implicit_add``, transaction version 2) or check that the client has added it.
 
     Raises the coordinator's `KafkaError`, TRANSACTION_ABORTABLE where the partition is not part of the transaction.
     """
-    counters = broker.counters
-    began_ms = broker.env.monotonic_ms()
+    counters = ports.counters
+    began_ms = ports.clock.monotonic_ms()
     try:
         if implicit_add:
-            if broker.cluster.transaction_version == 0:
+            if ports.cluster.transaction_version == 0:
                 raise KafkaError(Code.UNSUPPORTED_VERSION)
-            broker.transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
-        elif broker.settings.transaction_partition_verification_enable:
-            code = broker.transactions.verify(transactional_id, identity, [partition])[partition]
+            ports.transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
+        elif ports.settings.transaction_partition_verification_enable:
+            code = ports.transactions.verify(transactional_id, identity, [partition])[partition]
             if code is not Code.NONE:
                 raise KafkaError(code, "the partition is not part of the transaction")
     except KafkaError:
         counters.verification_failures += 1
         raise
     finally:
-        counters.verification_ms.add(broker.env.monotonic_ms() - began_ms)
+        counters.verification_ms.add(ports.clock.monotonic_ms() - began_ms)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.api import Context
+from ottla.broker.api import RequestContext
 from ottla.broker.handlers import describe_configs, incremental_alter_configs
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -192,9 +192,9 @@ def test_many_resources_are_handled_in_steps(simulated: SimulatedBroker, client:
     assert [a.error_code for a in client.receive(sent).responses] == [0] * 30
     described = client.call(describe_all(names)).results
     assert [next(c.value for c in r.configs if c.name == "retention.ms") for r in described] == ["5"] * 30
-    context = Context(simulated.broker, 1, "", "", 0, "PLAINTEXT")
-    assert isgenerator(incremental_alter_configs.handle(context, request))
-    assert isgenerator(describe_configs.handle(context, describe_all(names)))
+    context = RequestContext(1, "", "", 0, "PLAINTEXT")
+    assert isgenerator(incremental_alter_configs.handle(simulated.broker, request, context))
+    assert isgenerator(describe_configs.handle(simulated.broker, describe_all(names), context))
 
 
 def describe_all(names: list[str]) -> DescribeConfigsRequest:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api import declaration
+from ottla.broker.handlers.registry import declaration
 from ottla.coordinator.group.records import CommittedOffset, offset_record
 from ottla.protocol.codec import request_frame
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api import Context
+from ottla.broker.api import RequestContext
 from ottla.broker.handlers import list_offsets
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
@@ -62,7 +62,7 @@ def asked(*timestamps_ms: int, first: int = 0) -> ListOffsetsRequest:
 
 
 def handled(simulated: SimulatedBroker, request: ListOffsetsRequest) -> Any:
-    return list_offsets.handle(Context(simulated.broker, 10, "test", "", 1, "PLAINTEXT"), request)
+    return list_offsets.handle(simulated.broker, request, RequestContext(10, "test", "", 1, "PLAINTEXT"))
 
 
 def answers(simulated: SimulatedBroker, *timestamps_ms: int) -> list[tuple[int, int, int]]:
@@ -163,7 +163,7 @@ def test_a_few_questions_are_answered_at_once(simulated: SimulatedBroker) -> Non
 def test_what_tiered_storage_still_lacks_is_asked_for_from_version_11_on(
     simulated: SimulatedBroker, version: int, code: Code
 ) -> None:
-    response = list_offsets.handle(Context(simulated.broker, version, "test", "", 1, "PLAINTEXT"), asked(-6))
+    response = list_offsets.handle(simulated.broker, asked(-6), RequestContext(version, "test", "", 1, "PLAINTEXT"))
     (answer,) = response.topics[0].partitions
     assert (answer.error_code, answer.offset) == (code, -1)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api import Context
+from ottla.broker.api import RequestContext
 from ottla.broker.handlers import offset_fetch
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.protocol.errors import Code
@@ -44,8 +44,8 @@ def committed(broker: SimulatedBroker, offset: int, *, count: int, pending: bool
 
 
 def steps_of(broker: SimulatedBroker, groups: list[OffsetFetchRequestGroup], *, stable: bool) -> Any:
-    context = Context(broker.broker, 9, "test", "", 1, "PLAINTEXT")
-    return offset_fetch.handle(context, OffsetFetchRequest(groups=groups, require_stable=stable))
+    context = RequestContext(9, "test", "", 1, "PLAINTEXT")
+    return offset_fetch.handle(broker.broker, OffsetFetchRequest(groups=groups, require_stable=stable), context)
 
 
 def asked(count: int | None) -> OffsetFetchRequestGroup:

@@ -11,7 +11,7 @@ import pytest
 from crc32c import crc32c
 from msgspec import structs
 
-from ottla.broker.api import Context
+from ottla.broker.api import RequestContext
 from ottla.broker.handlers import produce
 from ottla.broker.metrics.exposition import collect
 from ottla.protocol import records
@@ -57,7 +57,7 @@ def request(topic: str, batches: dict[int, bytes]) -> ProduceRequest:
 
 def handled(simulated: SimulatedBroker, asked: ProduceRequest, version: int = 12) -> Any:
     """What the handler returns: a response, or the steps to one."""
-    return produce.handle(Context(simulated.broker, version, "test", "", 1, "PLAINTEXT"), asked)
+    return produce.handle(simulated.broker, asked, RequestContext(version, "test", "", 1, "PLAINTEXT"))
 
 
 def send(simulated: SimulatedBroker, topic: str, raw: bytes) -> PartitionProduceResponse:

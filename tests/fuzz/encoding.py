@@ -11,7 +11,7 @@ from functools import cache
 from struct import calcsize, pack
 from typing import Any
 
-from ottla.broker.api import SERVED
+from ottla.broker.handlers.registry import SERVED
 from ottla.protocol.codegen.__main__ import schemas
 from ottla.protocol.codegen.schema import FIXED, Field, Schema, Section
 from ottla.protocol.primitives import uvarint

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.broker.api import SERVED, newest_version
+from ottla.broker.handlers.registry import SERVED
 from ottla.protocol.codec import DECODE_FAILURES, api, decode_body, decode_response_frame, read_client_id
 from ottla.protocol.errors import Code, DecodeError
 from ottla.protocol.messages import APIS
@@ -47,7 +47,7 @@ def parsed(frame: bytes) -> Exchange | None:
     correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
     if key not in SERVED:
         return None
-    if not APIS[key].min_version <= version <= newest_version(key, unstable=False):
+    if not APIS[key].min_version <= version <= APIS[key].max_version:
         return Exchange(18, 0, correlation_id, None) if key == 18 else None
     codec = api(key)
     try:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import structlog
 
-from ottla.broker.api import SERVED, declaration
+from ottla.broker.handlers.registry import SERVED, declaration
 from ottla.protocol.codec import api
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import structlog
 
-from ottla.broker.api import SERVED, declaration
 from ottla.broker.handlers import heartbeat, list_groups
+from ottla.broker.handlers.registry import SERVED, declaration
 from ottla.protocol.codec import api, decode_body
 from ottla.protocol.errors import Code
 from tests.fuzz import encoding
@@ -104,7 +104,7 @@ HEARTBEAT = frame(12, 0, group_id="nobody", member_id="m", generation_id=1)
 
 
 def test_an_error_in_a_handler_is_noticed(patch: Patch, host: Host) -> None:
-    def handle(context: Any, request: Any) -> Any:
+    def handle(ports: Any, request: Any, context: Any) -> Any:
         raise IndexError
 
     patch(16, handle)
@@ -113,11 +113,11 @@ def test_an_error_in_a_handler_is_noticed(patch: Patch, host: Host) -> None:
 
 
 def test_a_held_loop_is_noticed(patch: Patch, host: Host) -> None:
-    def handle(context: Any, request: Any) -> Any:
+    def handle(ports: Any, request: Any, context: Any) -> Any:
         began = time.thread_time()
         while time.thread_time() - began < 0.03:
             pass
-        return list_groups.handle(context, request)
+        return list_groups.handle(ports, request, context)
 
     patch(16, handle)
     with pytest.raises(Failure, match="held for"):
@@ -125,8 +125,8 @@ def test_a_held_loop_is_noticed(patch: Patch, host: Host) -> None:
 
 
 def test_a_refusal_that_changes_something_is_noticed(patch: Patch, host: Host) -> None:
-    def handle(context: Any, request: Any) -> Any:
-        context.broker.cluster.create_topic("sly", 1, {})
+    def handle(ports: Any, request: Any, context: Any) -> Any:
+        ports.cluster.create_topic("sly", 1, {})
         return heartbeat.failed(request, context.version, Code.UNKNOWN_MEMBER_ID)
 
     patch(12, handle)
@@ -135,9 +135,9 @@ def test_a_refusal_that_changes_something_is_noticed(patch: Patch, host: Host) -
 
 
 def test_a_look_that_changes_something_is_noticed(patch: Patch, host: Host) -> None:
-    def handle(context: Any, request: Any) -> Any:
-        context.broker.cluster.create_topic("sly", 1, {})
-        return list_groups.handle(context, request)
+    def handle(ports: Any, request: Any, context: Any) -> Any:
+        ports.cluster.create_topic("sly", 1, {})
+        return list_groups.handle(ports, request, context)
 
     patch(16, handle)
     with pytest.raises(Failure, match="has changed something"):

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import fenced_code
+from ottla.broker.transactions import Transactions
 from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 
-def handle(context: Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
-    broker = context.broker
+class Ports(Protocol):
+    groups: Groups
+    transactions: Transactions
+
+
+def handle(ports: Ports, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
     try:
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
-        partition = (OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))
+        partition = (OFFSETS_TOPIC, ports.groups.partition_of(request.group_id))
         identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-        broker.transactions.add_partitions(request.transactional_id, identity, [partition], client_version=0)
+        ports.transactions.add_partitions(request.transactional_id, identity, [partition], client_version=0)
     except KafkaError as error:
         return failed(request, context.version, error.code)
     return AddOffsetsToTxnResponse()
@@ -27,4 +36,9 @@ def failed(request: AddOffsetsToTxnRequest, version: int, code: Code) -> AddOffs
     return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 2))
 
 
-API = Declaration(25, handle, failed)
+API = Declaration(
+    key=25,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID, READ GROUP"),
+)

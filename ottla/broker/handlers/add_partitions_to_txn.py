@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.handlers.each import Handled, id_work, made
+from ottla.broker.partitions import Partitions
+from ottla.broker.transactions import Transactions
 from ottla.coordinator.cluster import INTERNAL_TOPICS
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
@@ -32,21 +36,26 @@ TRANSACTION_WORK = 100
 """What adding to a transaction takes beside its partitions, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: AddPartitionsToTxnRequest) -> Handled[AddPartitionsToTxnResponse]:
-    return begun(_add_all(context, request))
+class Ports(Protocol):
+    partitions: Partitions
+    transactions: Transactions
 
 
-def _add_all(context: Context, request: AddPartitionsToTxnRequest) -> Steps[AddPartitionsToTxnResponse]:
+def handle(ports: Ports, request: AddPartitionsToTxnRequest, context: RequestContext) -> Handled[AddPartitionsToTxnResponse]:
+    return begun(_add_all(ports, context, request))
+
+
+def _add_all(ports: Ports, context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps[AddPartitionsToTxnResponse]:
     version, pace = context.version, Pace(begun=True)
     if version < BROKERS_FROM:
         topics = request.v3_and_below_topics
         identity = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-        codes = yield from _add(context, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0)
+        codes = yield from _add(ports, request.v3_and_below_transactional_id, identity, topics, pace, client_version=0)
         results = yield from made(lambda: _results(topics, lambda p: fenced_code(codes[p], version, 2)), len(codes))
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     transactions = []
     for transaction in request.transactions:
-        codes = yield from _one(context, transaction, pace)
+        codes = yield from _one(ports, transaction, pace)
         results = yield from made(partial(_results, transaction.topics, codes.__getitem__), len(codes))
         transactions.append(AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results))
         if pace.is_over(TRANSACTION_WORK + id_work(transaction.transactional_id)):
@@ -54,24 +63,24 @@ def _add_all(context: Context, request: AddPartitionsToTxnRequest) -> Steps[AddP
     return AddPartitionsToTxnResponse(results_by_transaction=transactions)
 
 
-def _one(context: Context, asked: AddPartitionsToTxnTransaction, pace: Pace) -> Steps[Codes]:
+def _one(ports: Ports, asked: AddPartitionsToTxnTransaction, pace: Pace) -> Steps[Codes]:
     identity = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     if not asked.verify_only:
-        return (yield from _add(context, asked.transactional_id, identity, asked.topics, pace, client_version=2))
+        return (yield from _add(ports, asked.transactional_id, identity, asked.topics, pace, client_version=2))
     partitions = yield from _partitions(asked.topics, pace)
-    bad = yield from _unknown(context, partitions, pace)
+    bad = yield from _unknown(ports, partitions, pace)
     if bad:
         return (yield from _none_attempted(partitions, bad))
     try:
         if not asked.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
-        return context.broker.transactions.verify(asked.transactional_id, identity, partitions)
+        return ports.transactions.verify(asked.transactional_id, identity, partitions)
     except KafkaError as error:
         return dict.fromkeys(partitions, error.code)
 
 
 def _add(
-    context: Context,
+    ports: Ports,
     transactional_id: str,
     identity: ProducerIdAndEpoch,
     topics: list[AddPartitionsToTxnTopic],
@@ -80,7 +89,7 @@ def _add(
 ) -> Steps[Codes]:
     """All or none. What is gone since a step that looked at it owes no marker."""
     partitions = yield from _partitions(topics, pace)
-    bad = yield from _unknown(context, partitions, pace)
+    bad = yield from _unknown(ports, partitions, pace)
     for topic in topics:
         if topic.name in INTERNAL_TOPICS:
             # As Kafka, without an authorizer too: __consumer_offsets comes in by AddOffsetsToTxn alone. Kafka lets anybody in by
@@ -94,17 +103,17 @@ def _add(
     try:
         if not transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
-        context.broker.transactions.add_partitions(transactional_id, identity, partitions, client_version)
+        ports.transactions.add_partitions(transactional_id, identity, partitions, client_version)
     except KafkaError as error:
         code = error.code
     return (yield from made(lambda: dict.fromkeys(partitions, code), len(partitions)))
 
 
-def _unknown(context: Context, partitions: list[TopicPartition], pace: Pace) -> Steps[Codes]:
+def _unknown(ports: Ports, partitions: list[TopicPartition], pace: Pace) -> Steps[Codes]:
     """Partitions that are not there, for which the others of their transaction are not looked at either."""
     bad: Codes = {}
     for topic, index in partitions:
-        if context.broker.partitions.find(topic, index) is None:
+        if ports.partitions.find(topic, index) is None:
             bad[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
         if pace.is_over(1):
             yield None
@@ -150,4 +159,9 @@ def failed(request: AddPartitionsToTxnRequest, version: int, code: Code) -> AddP
     )
 
 
-API = Declaration(24, handle, failed)
+API = Declaration(
+    key=24,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC, CLUSTER_ACTION CLUSTER"),
+)

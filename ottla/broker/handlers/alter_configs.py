@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.protocol.errors import Code, KafkaError
@@ -14,28 +19,33 @@ from ottla.protocol.messages.alter_configs import (
 )
 
 
-def handle(context: Context, request: AlterConfigsRequest) -> Handled[AlterConfigsResponse]:
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
+    config: BrokerConfig
+
+
+def handle(ports: Ports, request: AlterConfigsRequest, context: RequestContext) -> Handled[AlterConfigsResponse]:
     twice = repeated(request.resources)
     return for_each(
         request.resources,
-        lambda resource: _alter(context, resource, twice, request.validate_only),
+        lambda resource: _alter(ports, resource, twice, request.validate_only),
         lambda results: AlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
         work=change_work,
     )
 
 
 def _alter(
-    context: Context, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
+    ports: Ports, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
 ) -> AlterConfigsResourceResponse:
-    broker = context.broker
     kind, name = asked.resource_type, asked.resource_name
     try:
         check_named_once(asked, twice)
         check_keys(asked.configs)
-        check_resource(broker, kind, name)
-        changes: dict[str, str | None] = dict.fromkeys(broker.cluster.state.config_of(kind, name))
+        check_resource(ports, kind, name)
+        changes: dict[str, str | None] = dict.fromkeys(ports.cluster.state.config_of(kind, name))
         changes |= {config.name: config.value for config in asked.configs}
-        apply(broker, kind, name, changes, validate_only=validate_only)
+        apply(ports, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
         return AlterConfigsResourceResponse(
             error_code=error.code, error_message=error.message, resource_type=kind, resource_name=name
@@ -55,4 +65,9 @@ def failed(request: AlterConfigsRequest, version: int, code: Code) -> AlterConfi
     )
 
 
-API = Declaration(33, handle, failed)
+API = Declaration(
+    key=33,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER_CONFIGS TOPIC, ALTER_CONFIGS CLUSTER"),
+)

@@ -6,9 +6,13 @@ An unknown version is answered in version 0 with UNSUPPORTED_VERSION, so that a 
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration, offered_versions
-from ottla.broker.cluster import SUPPORTED_FEATURES
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import UNRESTRICTED
+from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
+from ottla.broker.config.settings import Settings
+from ottla.broker.handlers.registry import offered_versions
 from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import (
@@ -22,22 +26,27 @@ from ottla.protocol.messages.api_versions import (
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
+
+
+def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     if context.version >= 3:
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(Code.INVALID_REQUEST)
-    features = context.broker.cluster.state.features
+    features = ports.cluster.state.features
     # Version 3 clients cannot take a minimum of 0 (KIP-584, KAFKA-17011).
     supported = {name: (low, high) for name, (low, high) in SUPPORTED_FEATURES.items() if context.version >= 4 or low > 0}
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=_keys(unstable=context.broker.settings.unstable_api_versions_enable),
+        api_keys=_keys(unstable=ports.settings.unstable_api_versions_enable),
         throttle_time_ms=0,
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in supported.items()
         ],
-        finalized_features_epoch=context.broker.cluster.features_epoch,
+        finalized_features_epoch=ports.cluster.features_epoch,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in sorted(features.items())
@@ -55,4 +64,9 @@ def failed(request: ApiVersionsRequest | None, version: int, code: Code) -> ApiV
     return ApiVersionsResponse(error_code=code, api_keys=own)
 
 
-API = Declaration(18, handle, failed)
+API = Declaration(
+    key=18,
+    handle=handle,
+    failed=failed,
+    authorisation=UNRESTRICTED,
+)

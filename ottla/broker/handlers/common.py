@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from ottla.broker.cluster import Cluster
 from ottla.coordinator.cluster import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 TOPIC_OPERATIONS = 3576
 """Read, write, create, delete, alter, describe, describe and alter configs, as bits (AclOperation codes)."""
@@ -39,16 +37,16 @@ def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, 
     return list(refused.values())
 
 
-def topic_name(broker: Broker, topic_id: bytes) -> str:
+def topic_name(cluster: Cluster, topic_id: bytes) -> str:
     """Raises UNKNOWN_TOPIC_ID."""
-    topic = broker.cluster.state.topics_by_id.get(topic_id)
+    topic = cluster.state.topics_by_id.get(topic_id)
     if topic is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_ID)
     return topic.name
 
 
-def topic_id(broker: Broker, name: str) -> bytes:
-    topic: Topic | None = broker.cluster.state.topics.get(name)
+def topic_id(cluster: Cluster, name: str) -> bytes:
+    topic: Topic | None = cluster.state.topics.get(name)
     return NO_UUID if topic is None else topic.topic_id
 
 

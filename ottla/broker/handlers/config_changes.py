@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, broker_definitions
+from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.config.topics import validate_all
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
 from ottla.protocol.errors import Code, KafkaError
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 MAX_CONFIGS = 1_000
 """Entries of one resource in one request, and configs that a broker may have set: Kafka knows some 370 names, but takes any.
@@ -25,6 +24,12 @@ CHANGE_WORK = 100
 ENTRY_WORK = 10
 _FIXED = {"listeners", "listener.security.protocol.map"}
 """Dynamic in Kafka; here a listener is opened at the start only."""
+
+
+class Ports(Protocol):
+    cluster: Cluster
+    config: BrokerConfig
+    settings: Settings
 
 
 class _Config(Protocol):
@@ -52,14 +57,14 @@ def check_named_once(resource: _Resource, twice: set[tuple[int, str]]) -> None:
         raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
-def check_resource(broker: Broker, resource_type: int, name: str) -> None:
+def check_resource(ports: Ports, resource_type: int, name: str) -> None:
     """Whether there may be such a resource. Raises INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
     if resource_type == TOPIC_RESOURCE:
         if not name:
             raise KafkaError(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(name)
     elif resource_type == BROKER_RESOURCE:
-        node_id = broker.settings.node_id
+        node_id = ports.settings.node_id
         if name and not (name.isascii() and name.isdigit()):
             raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
         if name not in ("", str(node_id)):
@@ -90,27 +95,27 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
         raise KafkaError(Code.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
 
 
-def apply(broker: Broker, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
+def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
     """Set, or by None take back, configs of one resource.
 
     Raises INVALID_REQUEST for a broker, INVALID_CONFIG for a topic, and then UNKNOWN_TOPIC_OR_PARTITION.
     """
-    own = broker.cluster.state.config_of(resource_type, name)
+    own = ports.cluster.state.config_of(resource_type, name)
     wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}
     if resource_type == TOPIC_RESOURCE:
         try:
             validate_all(wanted)
         except ConfigError as error:
             raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
-        if name not in broker.cluster.state.topics:
+        if name not in ports.cluster.state.topics:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     else:
-        _check_broker(broker, name, wanted)
+        _check_broker(ports, name, wanted)
     if not validate_only:
-        broker.cluster.set_configs(resource_type, name, {k: v for k, v in changes.items() if own.get(k) != v})
+        ports.cluster.set_configs(resource_type, name, {k: v for k, v in changes.items() if own.get(k) != v})
 
 
-def _check_broker(broker: Broker, name: str, wanted: Mapping[str, str]) -> None:
+def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
     """Raises INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are taken, as Kafka's plugins need them."""
     check_count(len(wanted))
     known = {key: broker_definitions()[key] for key in wanted if key in broker_definitions()}
@@ -121,12 +126,12 @@ def _check_broker(broker: Broker, name: str, wanted: Mapping[str, str]) -> None:
     if single and not name:
         reason = "Cannot update these configs at default cluster level, broker id must be specified"
         raise KafkaError(Code.INVALID_REQUEST, f"{reason}: [{', '.join(single)}]")
-    state = broker.cluster.state
+    state = ports.cluster.state
     try:
         if name:
-            broker.config.with_dynamic({**state.config_of(BROKER_RESOURCE, ""), **wanted})
+            ports.config.with_dynamic({**state.config_of(BROKER_RESOURCE, ""), **wanted})
         else:
-            broker.config.with_dynamic(wanted)
-            broker.config.with_dynamic({**wanted, **state.config_of(BROKER_RESOURCE, str(state.node_id))})
+            ports.config.with_dynamic(wanted)
+            ports.config.with_dynamic({**wanted, **state.config_of(BROKER_RESOURCE, str(state.node_id))})
     except ConfigError as error:
         raise KafkaError(Code.INVALID_REQUEST, str(error)) from None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import Definition, broker_defaults, broker_definition, broker_definitions, topic_definitions
+from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.config.topics import effective
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_CLUSTER, STATIC_BROKER, DEFAULT = range(1, 6)
 _TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
@@ -22,6 +21,12 @@ Synonym = tuple[str, str | None, int]
 
 Places = list[tuple[int, Mapping[str, str]]]
 """The sources of a broker key's value, with all that each has set; the one in force first."""
+
+
+class Ports(Protocol):
+    cluster: Cluster
+    config: BrokerConfig
+    settings: Settings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,15 +47,15 @@ class Entry:
         return self.synonyms[0][2] if self.synonyms else DEFAULT
 
 
-def topic_entries(broker: Broker, topic: str, overrides: Mapping[str, str] | None = None) -> list[Entry]:
-    own = broker.cluster.state.config_of(TOPIC_RESOURCE, topic) if overrides is None else overrides
-    places = _places(broker)
+def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None = None) -> list[Entry]:
+    own = ports.cluster.state.config_of(TOPIC_RESOURCE, topic) if overrides is None else overrides
+    places = _places(ports)
     entries = []
     for name, definition in topic_definitions().items():
         if definition.is_internal and name not in own:
             continue
         synonyms = _broker_synonyms(places, definition.synonyms[0]) if definition.synonyms else []
-        text = effective(name, own, broker.config)
+        text = effective(name, own, ports.config)
         value = None if text is None else definition.canonical(text)
         if name in own:
             synonyms.insert(0, (name, value, DYNAMIC_TOPIC))
@@ -68,19 +73,19 @@ def topic_entries(broker: Broker, topic: str, overrides: Mapping[str, str] | Non
     return entries
 
 
-def broker_entries(broker: Broker) -> list[Entry]:
+def broker_entries(ports: Ports) -> list[Entry]:
     """All that is not internal, and whatever was set."""
-    config, known = broker.config, broker_definitions()
+    config, known = ports.config, broker_definitions()
     names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
     names += [name for name in config.dynamic if name not in known]
-    static, places = config.static, _places(broker)
+    static, places = config.static, _places(ports)
     return [_broker_entry(places, name, config.dynamic.get(name, static.get(name))) for name in names]
 
 
-def cluster_entries(broker: Broker) -> list[Entry]:
+def cluster_entries(ports: Ports) -> list[Entry]:
     """What was set for all brokers while they ran."""
-    own = broker.cluster.state.config_of(BROKER_RESOURCE, "")
-    places = _places(broker)
+    own = ports.cluster.state.config_of(BROKER_RESOURCE, "")
+    places = _places(ports)
     entries = [_broker_entry(places, name, value) for name, value in own.items()]
     for entry in entries:
         entry.synonyms = [s for s in entry.synonyms if s[2] == DYNAMIC_CLUSTER]
@@ -109,12 +114,12 @@ def _is_sensitive(definition: Definition | None) -> bool:
     return definition is None or definition.type == "PASSWORD"
 
 
-def _places(broker: Broker) -> Places:
-    state = broker.cluster.state
+def _places(ports: Ports) -> Places:
+    state = ports.cluster.state
     return [
-        (DYNAMIC_BROKER, state.config_of(BROKER_RESOURCE, str(broker.settings.node_id))),
+        (DYNAMIC_BROKER, state.config_of(BROKER_RESOURCE, str(ports.settings.node_id))),
         (DYNAMIC_CLUSTER, state.config_of(BROKER_RESOURCE, "")),
-        (STATIC_BROKER, broker.config.static),
+        (STATIC_BROKER, ports.config.static),
         (DEFAULT, broker_defaults()),
     ]
 

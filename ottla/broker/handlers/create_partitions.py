@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.each import Handled, counted_by_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_partitions import (
@@ -17,11 +22,16 @@ CREATE_WORK = 500
 """What adding to a topic takes, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: CreatePartitionsRequest) -> Handled[CreatePartitionsResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
 
 
-def _in_steps(context: Context, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
+def handle(ports: Ports, request: CreatePartitionsRequest, context: RequestContext) -> Handled[CreatePartitionsResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
     results, pace = [], Pace(begun=True)
     for topic, times in (yield from counted_by_name(request.topics)):
         if pace.is_over(CREATE_WORK):
@@ -32,26 +42,25 @@ def _in_steps(context: Context, request: CreatePartitionsRequest) -> Steps[Creat
                 CreatePartitionsTopicResult(name=topic.name, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic name.")
             )
         else:
-            results.append((yield from _create(context, topic, request.validate_only)))
+            results.append((yield from _create(ports, topic, request.validate_only)))
     return CreatePartitionsResponse(throttle_time_ms=0, results=results)
 
 
-def _create(context: Context, asked: CreatePartitionsTopic, validate_only: bool) -> Steps[CreatePartitionsTopicResult]:
-    broker = context.broker
+def _create(ports: Ports, asked: CreatePartitionsTopic, validate_only: bool) -> Steps[CreatePartitionsTopicResult]:
     try:
         if asked.assignments is not None:
-            topic = broker.cluster.state.topic(asked.name)
+            topic = ports.cluster.state.topic(asked.name)
             added = asked.count - topic.partition_count
-            is_ours = all(a.broker_ids == [broker.settings.node_id] for a in asked.assignments)
+            is_ours = all(a.broker_ids == [ports.settings.node_id] for a in asked.assignments)
             # A count that is no increase is told first.
             if added > 0 and not (is_ours and len(asked.assignments) == added):
                 raise KafkaError(
-                    Code.INVALID_REPLICA_ASSIGNMENT, f"{added} assignments to broker {broker.settings.node_id} are wanted"
+                    Code.INVALID_REPLICA_ASSIGNMENT, f"{added} assignments to broker {ports.settings.node_id} are wanted"
                 )
         if validate_only:
-            broker.cluster.state.create_partitions(asked.name, asked.count)
+            ports.cluster.state.create_partitions(asked.name, asked.count)
         else:
-            yield from broker.cluster.create_partitions(asked.name, asked.count)
+            yield from ports.cluster.create_partitions(asked.name, asked.count)
     except KafkaError as error:
         return CreatePartitionsTopicResult(name=asked.name, error_code=error.code, error_message=error.message)
     return CreatePartitionsTopicResult(asked.name)
@@ -63,4 +72,9 @@ def failed(request: CreatePartitionsRequest, version: int, code: Code) -> Create
     )
 
 
-API = Declaration(37, handle, failed)
+API = Declaration(
+    key=37,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER TOPIC"),
+)

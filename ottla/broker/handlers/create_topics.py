@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
-from ottla.broker.cluster import PARTITIONS_AT_ONCE
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import PARTITIONS_AT_ONCE, Cluster
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.config.topics import validate_all
+from ottla.broker.env import Randomness
 from ottla.broker.handlers.config_changes import check_count
 from ottla.broker.handlers.configs import topic_entries
 from ottla.broker.handlers.each import Handled, counted_by_name
@@ -24,11 +29,18 @@ CREATE_WORK = 500
 """What making a topic and telling of its configs takes, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: CreateTopicsRequest) -> Handled[CreateTopicsResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
+    config: BrokerConfig
+    randomness: Randomness
 
 
-def _in_steps(context: Context, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
+def handle(ports: Ports, request: CreateTopicsRequest, context: RequestContext) -> Handled[CreateTopicsResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
     results, pace = [], Pace(begun=True)
     for topic, times in (yield from counted_by_name(request.topics)):
         if pace.is_over(CREATE_WORK):
@@ -36,7 +48,7 @@ def _in_steps(context: Context, request: CreateTopicsRequest) -> Steps[CreateTop
         try:
             if times > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            results.append((yield from _create(context, topic, request.validate_only)))
+            results.append((yield from _create(ports, topic, request.validate_only)))
         except KafkaError as error:
             results.append(
                 CreatableTopicResult(name=topic.name, topic_id=NO_UUID, error_code=error.code, error_message=error.message)
@@ -44,10 +56,9 @@ def _in_steps(context: Context, request: CreateTopicsRequest) -> Steps[CreateTop
     return CreateTopicsResponse(throttle_time_ms=0, topics=results)
 
 
-def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Steps[CreatableTopicResult]:
+def _create(ports: Ports, asked: CreatableTopic, validate_only: bool) -> Steps[CreatableTopicResult]:
     """The name is looked at first, then the configs, then the partitions (ReplicationControlManager.createTopics)."""
-    broker = context.broker
-    broker.cluster.state.check_new_topic(asked.name)
+    ports.cluster.state.check_new_topic(asked.name)
     check_count(len(asked.configs))
     configs: dict[str, str] = {}
     for config in asked.configs:
@@ -58,18 +69,18 @@ def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Ste
         validate_all(configs)
     except ConfigError as error:
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
-    count = _partition_count(context, asked)
+    count = _partition_count(ports, asked)
     if validate_only:
         # Kafka tells an id here, too, though no topic gets it.
-        topic_id = broker.env.random_uuid()
-        broker.cluster.state.create_topic(asked.name, topic_id, count, configs)
+        topic_id = ports.randomness.random_uuid()
+        ports.cluster.state.create_topic(asked.name, topic_id, count, configs)
     elif count <= PARTITIONS_AT_ONCE:
-        topic_id = broker.cluster.create_topic(asked.name, count, configs).topic_id
+        topic_id = ports.cluster.create_topic(asked.name, count, configs).topic_id
     else:
-        topic_id = (yield from broker.cluster.create_large_topic(asked.name, count, configs)).topic_id
+        topic_id = (yield from ports.cluster.create_large_topic(asked.name, count, configs)).topic_id
     entries = [
         CreatableTopicConfigs(name=e.name, value=e.value, read_only=False, config_source=e.source, is_sensitive=False)
-        for e in topic_entries(broker, asked.name, overrides=configs)
+        for e in topic_entries(ports, asked.name, overrides=configs)
     ]
     return CreatableTopicResult(
         name=asked.name,
@@ -83,8 +94,8 @@ def _create(context: Context, asked: CreatableTopic, validate_only: bool) -> Ste
     )
 
 
-def _partition_count(context: Context, asked: CreatableTopic) -> int:
-    node_id = context.broker.settings.node_id
+def _partition_count(ports: Ports, asked: CreatableTopic) -> int:
+    node_id = ports.settings.node_id
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:
             raise KafkaError(
@@ -107,7 +118,7 @@ def _partition_count(context: Context, asked: CreatableTopic) -> int:
             f"Unable to replicate the partition {asked.replication_factor} time(s): only 1 broker(s) are registered.",
         )
     if asked.num_partitions == -1:
-        return context.broker.settings.num_partitions
+        return ports.settings.num_partitions
     return asked.num_partitions
 
 
@@ -118,4 +129,9 @@ def failed(request: CreateTopicsRequest, version: int, code: Code) -> CreateTopi
     )
 
 
-API = Declaration(19, handle, failed)
+API = Declaration(
+    key=19,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("CREATE CLUSTER, CREATE TOPIC, DESCRIBE_CONFIGS TOPIC"),
+)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, id_work
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -16,24 +20,28 @@ _RECORD_BYTES = 350
 """At most what a tombstone takes beside its group id: a topic's name, and what a record has around its key."""
 
 
-def handle(context: Context, request: DeleteGroupsRequest) -> Handled[DeleteGroupsResponse]:
-    return begun(_delete_all(context, request))
+class Ports(Protocol):
+    groups: Groups
 
 
-def _delete_all(context: Context, request: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
+def handle(ports: Ports, request: DeleteGroupsRequest, context: RequestContext) -> Handled[DeleteGroupsResponse]:
+    return begun(_delete_all(ports, request))
+
+
+def _delete_all(ports: Ports, request: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
     pace, codes = Pace(begun=True), dict[str, Code]()
     for group_id in request.groups_names:
         is_new = group_id not in codes
         if pace.is_over(id_work(group_id) if is_new else 1):
             yield None
         if is_new:
-            codes[group_id] = yield from _delete(context, group_id, pace)
+            codes[group_id] = yield from _delete(ports, group_id, pace)
     return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=g, error_code=code) for g, code in codes.items()])
 
 
-def _delete(context: Context, group_id: str, pace: Pace) -> Steps[Code]:
+def _delete(ports: Ports, group_id: str, pace: Pace) -> Steps[Code]:
     """Offsets go in batches that the log takes; the group itself with the last, if nobody has joined it meanwhile."""
-    groups = context.broker.groups
+    groups = ports.groups
     try:
         while True:
             shard, runtime = groups.shard(group_id)
@@ -54,4 +62,9 @@ def failed(request: DeleteGroupsRequest, version: int, code: Code) -> DeleteGrou
     )
 
 
-API = Declaration(42, handle, failed)
+API = Declaration(
+    key=42,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DELETE GROUP"),
+)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.protocol.errors import Code, KafkaError
@@ -21,8 +25,13 @@ TOPIC_WORK = 500
 """What deleting a topic takes beside its partitions, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: DeleteTopicsRequest) -> Handled[DeleteTopicsResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
+
+
+def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) -> Handled[DeleteTopicsResponse]:
+    return begun(_in_steps(ports, context, request))
 
 
 class _Asked:
@@ -37,7 +46,7 @@ class _Asked:
         }
 
 
-def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
+def _in_steps(ports: Ports, context: RequestContext, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
     asked = yield from made(lambda: _Asked(request, context.version), len(request.topics) + len(request.topic_names))
 
     def delete(topic: DeleteTopicState) -> DeletableTopicResult:
@@ -49,9 +58,9 @@ def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTop
             return DeletableTopicResult(
                 name=None, topic_id=topic.topic_id, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic id."
             )
-        return _delete(context, topic)
+        return _delete(ports, topic)
 
-    state = context.broker.cluster.state
+    state = ports.cluster.state
 
     def work(asked_topic: DeleteTopicState) -> int:
         topic = state.topics.get(asked_topic.name or "") or state.topics_by_id.get(asked_topic.topic_id)
@@ -67,20 +76,19 @@ def _in_steps(context: Context, request: DeleteTopicsRequest) -> Steps[DeleteTop
     )
 
 
-def _delete(context: Context, asked: DeleteTopicState) -> DeletableTopicResult:
-    broker = context.broker
+def _delete(ports: Ports, asked: DeleteTopicState) -> DeletableTopicResult:
     name, uuid = asked.name, asked.topic_id
     try:
         if name is None and uuid == NO_UUID:
             raise KafkaError(Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
         if name is None:
-            name = topic_name(broker, uuid)
+            name = topic_name(ports.cluster, uuid)
         elif uuid != NO_UUID:
             raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-        if not broker.settings.delete_topic_enable:
+        if not ports.settings.delete_topic_enable:
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
-        uuid = topic_id(broker, name)
-        broker.cluster.delete_topic(name)
+        uuid = topic_id(ports.cluster, name)
+        ports.cluster.delete_topic(name)
     except KafkaError as error:
         return DeletableTopicResult(name=name, topic_id=uuid, error_code=error.code, error_message=error.message)
     return DeletableTopicResult(name=name, topic_id=uuid)
@@ -93,4 +101,9 @@ def failed(request: DeleteTopicsRequest, version: int, code: Code) -> DeleteTopi
     )
 
 
-API = Declaration(20, handle, failed)
+API = Declaration(
+    key=20,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DELETE CLUSTER, DELETE TOPIC, DESCRIBE TOPIC"),
+)

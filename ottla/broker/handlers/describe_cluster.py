@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_cluster import (
@@ -15,8 +19,14 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    broker = context.broker
+class Ports(Protocol):
+    settings: Settings
+    cluster_id: str
+
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
+
+def handle(ports: Ports, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
         return DescribeClusterResponse(
@@ -27,18 +37,18 @@ def handle(context: Context, request: DescribeClusterRequest) -> DescribeCluster
         return DescribeClusterResponse(
             throttle_time_ms=0, error_code=Code.UNSUPPORTED_ENDPOINT_TYPE, error_message=message, endpoint_type=BROKERS
         )
-    host, port = broker.advertised(context.listener)
+    host, port = ports.advertised(context.listener)
     operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
     node = DescribeClusterBroker(
-        broker_id=broker.settings.node_id, host=host, port=port, rack=broker.settings.broker_rack, is_fenced=False
+        broker_id=ports.settings.node_id, host=host, port=port, rack=ports.settings.broker_rack, is_fenced=False
     )
     return DescribeClusterResponse(
         throttle_time_ms=0,
         error_code=0,
         error_message=None,
         endpoint_type=BROKERS,
-        cluster_id=broker.cluster_id,
-        controller_id=broker.settings.node_id,
+        cluster_id=ports.cluster_id,
+        controller_id=ports.settings.node_id,
         brokers=[node],
         cluster_authorized_operations=operations,
     )
@@ -48,4 +58,9 @@ def failed(request: DescribeClusterRequest, version: int, code: Code) -> Describ
     return DescribeClusterResponse(throttle_time_ms=0, error_code=code)
 
 
-API = Declaration(60, handle, failed)
+API = Declaration(
+    key=60,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE CLUSTER"),
+)

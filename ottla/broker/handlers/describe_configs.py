@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import documentation
+from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.handlers.configs import Entry, broker_entries, cluster_entries, topic_entries
 from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
@@ -24,11 +28,17 @@ RESOURCE_WORK = 500
 """What a resource takes, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: DescribeConfigsRequest) -> Handled[DescribeConfigsResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
+    config: BrokerConfig
 
 
-def _in_steps(context: Context, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
+def handle(ports: Ports, request: DescribeConfigsRequest, context: RequestContext) -> Handled[DescribeConfigsResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
     results, pace = [], Pace(begun=True)
     for resource in request.resources:
         if pace.is_over(RESOURCE_WORK):
@@ -36,39 +46,38 @@ def _in_steps(context: Context, request: DescribeConfigsRequest) -> Steps[Descri
         keys = resource.configuration_keys or []
         # No keys at all are all keys.
         wanted: set[str] = yield from made(partial(set, keys), len(keys))
-        results.append(_describe(context, request, resource, wanted))
+        results.append(_describe(ports, request, resource, wanted))
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
 
 def _describe(
-    context: Context, request: DescribeConfigsRequest, asked: DescribeConfigsResource, wanted: set[str]
+    ports: Ports, request: DescribeConfigsRequest, asked: DescribeConfigsResource, wanted: set[str]
 ) -> DescribeConfigsResult:
     kind, name = asked.resource_type, asked.resource_name
     try:
-        entries = _entries(context, kind, name)
+        entries = _entries(ports, kind, name)
     except KafkaError as error:
         return DescribeConfigsResult(error_code=error.code, error_message=error.message, resource_type=kind, resource_name=name)
     shown = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
     return DescribeConfigsResult(error_code=0, error_message="", resource_type=kind, resource_name=name, configs=shown)
 
 
-def _entries(context: Context, kind: int, name: str) -> list[Entry]:
+def _entries(ports: Ports, kind: int, name: str) -> list[Entry]:
     """Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
-    broker = context.broker
     if kind == TOPIC_RESOURCE:
         check_topic_name(name)
-        broker.cluster.state.topic(name)
-        return topic_entries(broker, name)
+        ports.cluster.state.topic(name)
+        return topic_entries(ports, name)
     if kind != BROKER_RESOURCE:
         raise KafkaError(Code.INVALID_REQUEST, f"Unsupported resource type {kind}")
     if not name:
-        return cluster_entries(broker)
+        return cluster_entries(ports)
     if not (name.isascii() and name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    node_id = broker.settings.node_id
+    node_id = ports.settings.node_id
     if name != str(node_id):
         raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
-    return broker_entries(broker)
+    return broker_entries(ports)
 
 
 def _shown(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
@@ -96,4 +105,10 @@ def failed(request: DescribeConfigsRequest, version: int, code: Code) -> Describ
     )
 
 
-API = Declaration(32, handle, failed, is_bulky=True)
+API = Declaration(
+    key=32,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE_CONFIGS TOPIC, DESCRIBE_CONFIGS CLUSTER"),
+    is_bulky=True,
+)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.each import Handled, id_work
 from ottla.coordinator.group.group import GroupState
@@ -20,24 +24,30 @@ MEMBER_WORK = 5
 """What one member takes, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: DescribeGroupsRequest) -> Handled[DescribeGroupsResponse]:
-    return begun(_describe_all(context, request))
+class Ports(Protocol):
+    groups: Groups
 
 
-def _describe_all(context: Context, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
+def handle(ports: Ports, request: DescribeGroupsRequest, context: RequestContext) -> Handled[DescribeGroupsResponse]:
+    return begun(_describe_all(ports, context, request))
+
+
+def _describe_all(ports: Ports, context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
     described, pace = [], Pace(begun=True)
     for group_id in request.groups:
         if pace.is_over(id_work(group_id)):
             yield None
-        described.append((yield from _describe(context, request, group_id, pace)))
+        described.append((yield from _describe(ports, context, request, group_id, pace)))
     return DescribeGroupsResponse(groups=described)
 
 
-def _describe(context: Context, request: DescribeGroupsRequest, group_id: str, pace: Pace) -> Steps[DescribedGroup]:
+def _describe(
+    ports: Ports, context: RequestContext, request: DescribeGroupsRequest, group_id: str, pace: Pace
+) -> Steps[DescribedGroup]:
     """The group as it is at the first step: its state and its members belong together."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     try:
-        shard, _ = context.broker.groups.shard(group_id)
+        shard, _ = ports.groups.shard(group_id)
     except KafkaError as error:
         return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
     group = shard.groups.get(group_id)
@@ -86,4 +96,10 @@ def failed(request: DescribeGroupsRequest, version: int, code: Code) -> Describe
     )
 
 
-API = Declaration(15, handle, failed, is_bulky=True)
+API = Declaration(
+    key=15,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE GROUP"),
+    is_bulky=True,
+)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.partitions import Partitions
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -11,17 +15,25 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from ottla.storage.log_dir import LogDirectory
 
 UNKNOWN_VOLUME_BYTES = -1
 
 
-def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    broker = context.broker
+class Ports(Protocol):
+    partitions: Partitions
+    directory: LogDirectory
+
+    @property
+    def is_sound(self) -> bool: ...
+
+
+def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     wanted = None
     if request.topics is not None:
         wanted = {(t.topic, index) for t in request.topics for index in t.partitions}
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition in broker.partitions:
+    for partition in ports.partitions:
         log = partition.log
         if wanted is None or (log.topic, log.partition) in wanted:
             topics.setdefault(log.topic, []).append(
@@ -29,9 +41,9 @@ def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirs
                     partition_index=log.partition, partition_size=log.size_bytes, offset_lag=0, is_future_key=False
                 )
             )
-    is_sound = broker.is_sound
+    is_sound = ports.is_sound
     try:
-        total, usable = broker.env.fs.space(broker.directory.path)
+        total, usable = ports.directory.fs.space(ports.directory.path)
     except OSError:
         is_sound = False
         total = usable = UNKNOWN_VOLUME_BYTES
@@ -43,7 +55,7 @@ def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirs
         error_code=0,
         results=[
             DescribeLogDirsResult(
-                error_code=code, log_dir=broker.directory.absolute_path, topics=found, total_bytes=total, usable_bytes=usable
+                error_code=code, log_dir=ports.directory.absolute_path, topics=found, total_bytes=total, usable_bytes=usable
             )
         ],
     )
@@ -53,4 +65,10 @@ def failed(request: DescribeLogDirsRequest, version: int, code: Code) -> Describ
     return DescribeLogDirsResponse(throttle_time_ms=0, error_code=code)
 
 
-API = Declaration(35, handle, failed, is_bulky=True)
+API = Declaration(
+    key=35,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE CLUSTER"),
+    is_bulky=True,
+)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.each import Handled
+from ottla.broker.partitions import Partitions
 from ottla.coordinator.cluster import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_producers import (
@@ -22,30 +27,35 @@ _UNKNOWN = "This server does not host this topic-partition."
 """What Kafka says of a topic that it does not know; of a partition it says nothing."""
 
 
-def handle(context: Context, request: DescribeProducersRequest) -> Handled[DescribeProducersResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    partitions: Partitions
+    cluster: Cluster
 
 
-def _in_steps(context: Context, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
+def handle(ports: Ports, request: DescribeProducersRequest, context: RequestContext) -> Handled[DescribeProducersResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
     topics, pace = [], Pace(begun=True)
     for topic in request.topics:
         answers = []
         for index in topic.partition_indexes:
             if pace.is_over(PARTITION_WORK):
                 yield None
-            answers.append((yield from _describe(context, topic.name, index, pace)))
+            answers.append((yield from _describe(ports, topic.name, index, pace)))
         topics.append(TopicResponse(name=topic.name, partitions=answers))
         if pace.is_over(1):
             yield None
     return DescribeProducersResponse(throttle_time_ms=0, topics=topics)
 
 
-def _describe(context: Context, topic: str, index: int, pace: Pace) -> Steps[PartitionResponse]:
+def _describe(ports: Ports, topic: str, index: int, pace: Pace) -> Steps[PartitionResponse]:
     try:
         check_topic_name(topic)
-        if topic not in context.broker.cluster.state.topics:
+        if topic not in ports.cluster.state.topics:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)
-        log = context.broker.partitions.get(topic, index).log
+        log = ports.partitions.get(topic, index).log
         log.check_online()
         entries = log.producers.entries
     except KafkaError as error:
@@ -79,4 +89,10 @@ def failed(request: DescribeProducersRequest, version: int, code: Code) -> Descr
     )
 
 
-API = Declaration(61, handle, failed, is_bulky=True)
+API = Declaration(
+    key=61,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ TOPIC"),
+    is_bulky=True,
+)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.cluster import Topic, check_topic_name
@@ -21,20 +26,28 @@ TOPIC_WORK = 5
 """What a topic takes beside its partitions, in the units of `storage.steps`; of these one answer has few."""
 
 
-def handle(context: Context, request: DescribeTopicPartitionsRequest) -> Handled[DescribeTopicPartitionsResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
 
 
-def _in_steps(context: Context, request: DescribeTopicPartitionsRequest) -> Steps[DescribeTopicPartitionsResponse]:
-    broker = context.broker
-    state = broker.cluster.state
+def handle(
+    ports: Ports, request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> Handled[DescribeTopicPartitionsResponse]:
+    return begun(_in_steps(ports, context, request))
+
+
+def _in_steps(
+    ports: Ports, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> Steps[DescribeTopicPartitionsResponse]:
+    state = ports.cluster.state
     asked = request.topics
     if not (yield from made(lambda: _is_sound(request), len(asked))):
         return failed(request, context.version, Code.INVALID_REQUEST)
     first, start = "", 0
     if request.cursor is not None:
         first, start = request.cursor.topic_name, request.cursor.partition_index
-    left = min(max(request.response_partition_limit, 1), broker.settings.max_request_partition_size_limit)
+    left = min(max(request.response_partition_limit, 1), ports.settings.max_request_partition_size_limit)
     names = [t.name for t in asked] or list(state.topics)
     answers: list[DescribeTopicPartitionsResponseTopic] = []
     pace = Pace(begun=True)
@@ -53,7 +66,7 @@ def _in_steps(context: Context, request: DescribeTopicPartitionsRequest) -> Step
             )
         # A cursor may lie behind the last partition: the topic is told of, without partitions, as in Kafka.
         end = max(begin, min(topic.partition_count, begin + left))
-        answers.append(_describe(broker.settings.node_id, topic, begin, end))
+        answers.append(_describe(ports.settings.node_id, topic, begin, end))
         left -= end - begin
         if end < topic.partition_count:
             return DescribeTopicPartitionsResponse(
@@ -115,4 +128,10 @@ def failed(request: DescribeTopicPartitionsRequest, version: int, code: Code) ->
     )
 
 
-API = Declaration(75, handle, failed, is_bulky=True)
+API = Declaration(
+    key=75,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TOPIC"),
+    is_bulky=True,
+)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, for_each, id_work
+from ottla.broker.transactions import Transactions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -13,26 +17,30 @@ from ottla.protocol.messages.describe_transactions import (
 )
 
 
-def handle(context: Context, request: DescribeTransactionsRequest) -> Handled[DescribeTransactionsResponse]:
+class Ports(Protocol):
+    transactions: Transactions
+
+
+def handle(ports: Ports, request: DescribeTransactionsRequest, context: RequestContext) -> Handled[DescribeTransactionsResponse]:
     return for_each(
         request.transactional_ids,
-        lambda transactional_id: _describe(context, transactional_id),
+        lambda transactional_id: _describe(ports, transactional_id),
         lambda results: DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=list(results)),
         work=id_work,
     )
 
 
-def _describe(context: Context, transactional_id: str) -> TransactionState:
+def _describe(ports: Ports, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(error_code=Code.INVALID_REQUEST, transactional_id=transactional_id)
     try:
-        found = context.broker.transactions.shard_of(transactional_id).ids.get(transactional_id)
+        found = ports.transactions.shard_of(transactional_id).ids.get(transactional_id)
     except KafkaError as error:
         return TransactionState(error_code=error.code, transactional_id=transactional_id)
     if found is None:
         return TransactionState(error_code=Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id)
     topics: dict[str, list[int]] = {}
-    for topic, index in sorted(context.broker.transactions.owed_partitions(found)):
+    for topic, index in sorted(ports.transactions.owed_partitions(found)):
         topics.setdefault(topic, []).append(index)
     return TransactionState(
         error_code=0,
@@ -53,4 +61,10 @@ def failed(request: DescribeTransactionsRequest, version: int, code: Code) -> De
     )
 
 
-API = Declaration(65, handle, failed, is_bulky=True)
+API = Declaration(
+    key=65,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID, DESCRIBE TOPIC"),
+    is_bulky=True,
+)

@@ -5,8 +5,14 @@ Version 2 knows PRODUCER_FENCED. From 5 on every end bumps the epoch, and the an
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration, Later
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.durability import GroupCommit
 from ottla.broker.handlers.common import fenced_code
+from ottla.broker.later import Later
+from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -14,11 +20,16 @@ from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 TV2_FROM = 5
 
 
-def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse | Later:
+class Ports(Protocol):
+    transactions: Transactions
+    commit: GroupCommit | None
+
+
+def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | Later:
     try:
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
-        identity = context.broker.transactions.end(
+        identity = ports.transactions.end(
             request.transactional_id,
             ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
             commit=request.committed,
@@ -27,8 +38,8 @@ def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse | Later:
     except KafkaError as error:
         return failed(request, context.version, error.code)
     response = EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
-    transactions = context.broker.transactions
-    if context.broker.commit is None and not transactions.is_ending(request.transactional_id):
+    transactions = ports.transactions
+    if ports.commit is None and not transactions.is_ending(request.transactional_id):
         return response
     later = Later(is_durable=True)
     lost = failed(request, context.version, Code.COORDINATOR_NOT_AVAILABLE)
@@ -40,4 +51,9 @@ def failed(request: EndTxnRequest, version: int, code: Code) -> EndTxnResponse:
     return EndTxnResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 2))
 
 
-API = Declaration(26, handle, failed)
+API = Declaration(
+    key=26,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID"),
+)

@@ -7,17 +7,24 @@ above the last stable offset is returned, and the aborted transactions in the ra
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
-from ottla.broker.api import Context, Declaration, Later
-from ottla.broker.env import Timer
-from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, PartitionKey, Session
-from ottla.broker.partitions import Partition, check_leader_epoch, leader_epoch_end
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.budgets import ResponseBudget
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
+from ottla.broker.env import Clock, Timer, Timers
+from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, FetchSessions, PartitionKey, Session
+from ottla.broker.handlers.fetch_answers import divergence, is_news, refusal
+from ottla.broker.later import Later
+from ottla.broker.partitions import Partition, Partitions, check_leader_epoch
+from ottla.broker.stepping import Stepping
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -43,10 +50,22 @@ BYTES_PER_WORK = 10_000
 log = structlog.get_logger("fetch")
 
 
-def handle(context: Context, request: FetchRequest) -> FetchResponse | Later | Steps[FetchResponse | Later]:
+class Ports(Protocol):
+    partitions: Partitions
+    cluster: Cluster
+    settings: Settings
+    clock: Clock
+    timers: Timers
+    stepping: Stepping
+    fetch_sessions: FetchSessions
+    response_budget: ResponseBudget
+    unexpected_errors: int
+
+
+def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> FetchResponse | Later | Steps[FetchResponse | Later]:
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return failed(request, context.version, Code.INVALID_REQUEST)
-    fetch = Fetch(context, request)
+    fetch = Fetch(ports, request, context.version)
     count = 0
     for topic in request.topics:
         count += len(topic.partitions)
@@ -61,10 +80,10 @@ def handle(context: Context, request: FetchRequest) -> FetchResponse | Later | S
 class Fetch:
     """One fetch: reads at once, and waits where there is too little."""
 
-    def __init__(self, context: Context, request: FetchRequest) -> None:
-        self._broker = context.broker
+    def __init__(self, ports: Ports, request: FetchRequest, version: int) -> None:
+        self._ports = ports
         self._request = request
-        self._version = context.version
+        self._version = version
         self._later: Later | None = None
         self._asked: list[Asked] = []
         self._partitions: list[Partition] = []
@@ -74,14 +93,14 @@ class Fetch:
         self._full = True
         self._answers: list[tuple[Asked, PartitionData]] = []
         self._answers_bytes = 0
-        self._responses = context.broker.connections.response_budget
+        self._responses = ports.response_budget
         # What the budget of all answers counts for this fetch while it is read.
         self._counted_bytes = 0
         self._is_reading = False
 
     def known_session(self) -> Session | None:
         """The session that the request goes on with, if there is one."""
-        return self._broker.fetch_sessions.get(self._request.session_id)
+        return self._ports.fetch_sessions.get(self._request.session_id)
 
     def start(self) -> Steps[FetchResponse | Later]:
         try:
@@ -101,12 +120,12 @@ class Fetch:
         self._later = Later(on_abandoned=self._abandoned)
         self._later.is_large = len(self._asked) > PARTITIONS_AT_ONCE
         self._wait()
-        self._timer = self._broker.env.call_later(min(wait_ms, MAX_WAIT_MS), self._timed_out)
+        self._timer = self._ports.timers.call_later(min(wait_ms, MAX_WAIT_MS), self._timed_out)
         return self._later
 
     def _resolve(self) -> Steps[None]:
         """Which partitions are asked for, by the request and by its session. Raises what refuses the session."""
-        request, sessions = self._request, self._broker.fetch_sessions
+        request, sessions = self._request, self._ports.fetch_sessions
         pace = Pace()
         asked: dict[PartitionKey, Asked] = {}
         for t in request.topics:
@@ -121,7 +140,7 @@ class Fetch:
                 )
                 if pace.is_over(1):
                     yield None
-        now_ms = self._broker.env.now_ms()
+        now_ms = self._ports.clock.now_ms()
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id != NO_SESSION:
                 sessions.close(request.session_id)
@@ -147,7 +166,7 @@ class Fetch:
             partition.waiters[self._woken] = None
         if self._grown_bytes() > self._answers_bytes or any(p.log.is_deleted for p in self._partitions):
             # Something came, or went, while others of the partitions were read.
-            self._broker.env.call_soon(self._woken)
+            self._ports.timers.call_soon(self._woken)
 
     def _grown_bytes(self) -> int:
         """Bytes that the partitions hold for this fetch, as far as it knows: those read, and those appended since."""
@@ -195,7 +214,7 @@ class Fetch:
         """
         self._is_reading = True
         if len(self._asked) > PARTITIONS_AT_ONCE:
-            self._broker.stepping.run(steps, self._worked, self._failed)
+            self._ports.stepping.run(steps, self._worked, self._failed)
             return
         try:
             self._worked(run(steps))
@@ -213,7 +232,7 @@ class Fetch:
         self._is_reading = False
         self._count_read(0)
         log.exception("parked_fetch_failed")
-        self._broker.unexpected_errors += 1
+        self._ports.unexpected_errors += 1
         self._stop_waiting()
         if self._later is not None:
             self._later.resolve(failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR))
@@ -249,7 +268,7 @@ class Fetch:
     def _read_all(self) -> Steps[bool]:
         """Read every partition; whether the answer should go out now."""
         request, pace = self._request, Pace()
-        budget_bytes = min(request.max_bytes, self._broker.settings.fetch_max_bytes)
+        budget_bytes = min(request.max_bytes, self._ports.settings.fetch_max_bytes)
         self._answers = []
         partitions: list[Partition] = []
         urgent = False
@@ -278,10 +297,10 @@ class Fetch:
         try:
             partition = self._find(asked.key)
         except KafkaError as error:
-            return None, _error(index, error.code), True
+            return None, refusal(index, error.code), True
         try:
             check_leader_epoch(partition, asked.leader_epoch)
-            diverging = _divergence(partition, asked)
+            diverging = divergence(partition, asked)
             if diverging is not None:
                 return partition, diverging, True
             piece = partition.read(
@@ -291,7 +310,7 @@ class Fetch:
                 min_one_batch=self._answers_bytes == 0,
             )
         except KafkaError as error:
-            return None, _error(index, error.code, is_there=True), True
+            return None, refusal(index, error.code, is_there=True), True
         # Kafka does not park this one, while it does between the two (rule RDC-15 of tests/scenarios/transcripts).
         is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
         aborted = (
@@ -312,11 +331,11 @@ class Fetch:
     def _find(self, key: PartitionKey) -> Partition:
         topic_id, name, index = key
         if self._version >= IDS_FROM:
-            topic = self._broker.cluster.state.topics_by_id.get(topic_id)
+            topic = self._ports.cluster.state.topics_by_id.get(topic_id)
             if topic is None:
                 raise KafkaError(Code.UNKNOWN_TOPIC_ID)
             name = topic.name
-        return self._broker.partitions.get(name, index)
+        return self._ports.partitions.get(name, index)
 
     # answering
 
@@ -332,7 +351,7 @@ class Fetch:
             if pace.is_over(1):
                 yield None
             if session is not None:
-                if not self._full and not _is_news(asked, data):
+                if not self._full and not is_news(asked, data):
                     continue
                 asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
                 if data.records:
@@ -347,55 +366,20 @@ class Fetch:
         return FetchResponse(session_id=session.session_id if session is not None else NO_SESSION, responses=there + missing)
 
 
-def _is_news(asked: Asked, data: PartitionData) -> bool:
-    return bool(
-        data.records
-        or data.error_code
-        or data.diverging_epoch is not None
-        or data.high_watermark != asked.told_high_watermark
-        or data.log_start_offset != asked.told_log_start
-    )
-
-
-def _divergence(partition: Partition, asked: Asked) -> PartitionData | None:
-    """Where the client's log and this one part, if they do: its last leader epoch has ended before its offset (KIP-595).
-
-    Raises OFFSET_OUT_OF_RANGE for an epoch that is yet to come, and for an offset before the start (Partition.readRecords).
-    """
-    if asked.last_epoch < 0:
-        return None
-    partition.log.check_online()
-    log = partition.log
-    epoch, end_offset = leader_epoch_end(log, asked.last_epoch)
-    if epoch < 0 or asked.fetch_offset < log.log_start_offset:
-        raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
-    if epoch == asked.last_epoch and asked.fetch_offset <= end_offset:
-        return None
-    return PartitionData(
-        partition_index=asked.key[2],
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
-        aborted_transactions=None,
-        records=b"",
-    )
-
-
-def _error(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
-    """Kafka has an empty list of aborted transactions for a partition that is not there, and none for one that is."""
-    aborted: list[AbortedTransaction] | None = None if is_there else []
-    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
-
-
 def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
     if version >= IDS_FROM:
         return FetchResponse(error_code=code)
     topics = [
-        FetchableTopicResponse(topic=t.topic, topic_id=NO_UUID, partitions=[_error(p.partition, code) for p in t.partitions])
+        FetchableTopicResponse(topic=t.topic, topic_id=NO_UUID, partitions=[refusal(p.partition, code) for p in t.partitions])
         for t in request.topics
     ]
     return FetchResponse(error_code=code, responses=topics)
 
 
-API = Declaration(1, handle, failed, is_bulky=True)
+API = Declaration(
+    key=1,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ TOPIC, CLUSTER_ACTION CLUSTER"),
+    is_bulky=True,
+)

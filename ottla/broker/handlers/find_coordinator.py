@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.errors import Code
@@ -13,19 +18,25 @@ SHARE_KEY_TYPE = 2
 MANY_KEYS_FROM = 4
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
-    "incompatible broker. See the broker logs for more details."
+    "incompatible ports. See the broker logs for more details."
 )
 _MESSAGES = {Code.NONE: "NONE", Code.INVALID_REQUEST: _MALFORMED}
 """What org.apache.kafka.common.protocol.Errors says of a code; answers before version 4 have it for success, too."""
 
 
-def handle(context: Context, request: FindCoordinatorRequest) -> Handled[FindCoordinatorResponse]:
-    broker = context.broker
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
+
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
+
+def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContext) -> Handled[FindCoordinatorResponse]:
     topic = _TOPICS.get(request.key_type)
     if topic is None:
         return failed(request, context.version, Code.INVALID_REQUEST)
-    broker.cluster.ensure_internal(topic)
-    node_id, (host, port) = broker.settings.node_id, broker.advertised(context.listener)
+    ports.cluster.ensure_internal(topic)
+    node_id, (host, port) = ports.settings.node_id, ports.advertised(context.listener)
     if context.version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(error_message=_MESSAGES[Code.NONE], node_id=node_id, host=host, port=port)
     return for_each(
@@ -48,4 +59,9 @@ def failed(request: FindCoordinatorRequest, version: int, code: Code) -> FindCoo
     return FindCoordinatorResponse(coordinators=none)
 
 
-API = Declaration(10, handle, failed)
+API = Declaration(
+    key=10,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID"),
+)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.env import Clock
+from ottla.broker.groups import Groups
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
-    broker = context.broker
+class Ports(Protocol):
+    groups: Groups
+    clock: Clock
+
+
+def handle(ports: Ports, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
-        shard, _ = broker.groups.shard(request.group_id)
+        shard, _ = ports.groups.shard(request.group_id)
         shard.membership.heartbeat(
-            request.group_id, request.generation_id, request.member_id, request.group_instance_id, broker.env.steady_ms()
+            request.group_id, request.generation_id, request.member_id, request.group_instance_id, ports.clock.steady_ms()
         )
     except KafkaError as error:
         return failed(request, context.version, error.code)
@@ -25,4 +34,9 @@ def failed(request: HeartbeatRequest, version: int, code: Code) -> HeartbeatResp
     return HeartbeatResponse(throttle_time_ms=0, error_code=code)
 
 
-API = Declaration(12, handle, failed)
+API = Declaration(
+    key=12,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP"),
+)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import broker_definitions, topic_definitions
+from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.coordinator.cluster import TOPIC_RESOURCE
@@ -20,32 +25,39 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 _VERBS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
-def handle(context: Context, request: IncrementalAlterConfigsRequest) -> Handled[IncrementalAlterConfigsResponse]:
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
+    config: BrokerConfig
+
+
+def handle(
+    ports: Ports, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> Handled[IncrementalAlterConfigsResponse]:
     twice = repeated(request.resources)
     return for_each(
         request.resources,
-        lambda resource: _alter(context, resource, twice, request.validate_only),
+        lambda resource: _alter(ports, resource, twice, request.validate_only),
         lambda results: IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
         work=change_work,
     )
 
 
 def _alter(
-    context: Context, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
+    ports: Ports, asked: AlterConfigsResource, twice: set[tuple[int, str]], validate_only: bool
 ) -> AlterConfigsResourceResponse:
-    broker = context.broker
     kind, name = asked.resource_type, asked.resource_name
     try:
         check_named_once(asked, twice)
         check_keys(asked.configs, may_be_null=lambda config: config.config_operation == DELETE)
         if kind != TOPIC_RESOURCE:
-            check_resource(broker, kind, name)
-        own = broker.cluster.state.config_of(kind, name)
+            check_resource(ports, kind, name)
+        own = ports.cluster.state.config_of(kind, name)
         changes = {config.name: _value(kind, config, own.get(config.name)) for config in asked.configs}
         if kind == TOPIC_RESOURCE:
             # Of topics Kafka's controller looks at the operations before the name.
-            check_resource(broker, kind, name)
-        apply(broker, kind, name, changes, validate_only=validate_only)
+            check_resource(ports, kind, name)
+        apply(ports, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
         return AlterConfigsResourceResponse(
             error_code=error.code, error_message=error.message, resource_type=kind, resource_name=name
@@ -91,4 +103,9 @@ def failed(request: IncrementalAlterConfigsRequest, version: int, code: Code) ->
     )
 
 
-API = Declaration(44, handle, failed)
+API = Declaration(
+    key=44,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER_CONFIGS TOPIC, ALTER_CONFIGS CLUSTER"),
+)

@@ -6,41 +6,55 @@ unstable in Kafka 4.3 and offered only with ``unstable.api.versions.enable``.
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.common import fenced_code
+from ottla.broker.takeovers import Takeovers
+from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.records import NO_PRODUCER_EPOCH
 
 
-def handle(context: Context, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    broker = context.broker
+class Ports(Protocol):
+    transactions: Transactions
+    cluster: Cluster
+    takeovers: Takeovers
+
+
+def handle(ports: Ports, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     try:
         expected = _expected(request)
         if request.transactional_id is None:
             return InitProducerIdResponse(
-                throttle_time_ms=0, error_code=0, producer_id=broker.cluster.new_producer_id(), producer_epoch=0
+                throttle_time_ms=0, error_code=0, producer_id=ports.cluster.new_producer_id(), producer_epoch=0
             )
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
-        identity = _initialise(context, request, request.transactional_id, expected)
+        identity = _initialise(ports, context, request, request.transactional_id, expected)
     except KafkaError as error:
         return failed(request, context.version, error.code)
     return InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 
 def _initialise(
-    context: Context, request: InitProducerIdRequest, transactional_id: str, expected: ProducerIdAndEpoch | None
+    ports: Ports,
+    context: RequestContext,
+    request: InitProducerIdRequest,
+    transactional_id: str,
+    expected: ProducerIdAndEpoch | None,
 ) -> ProducerIdAndEpoch:
     """Raises `KafkaError`. A line tells of a producer that is fenced by this one, not of one that recovers (KIP-360)."""
-    broker = context.broker
-    metadata = broker.transactions.shard_of(transactional_id).ids.get(transactional_id)
+    metadata = ports.transactions.shard_of(transactional_id).ids.get(transactional_id)
     before = None
     if metadata is not None and metadata.producer_epoch != NO_PRODUCER_EPOCH and expected is None:
         before = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
     try:
-        identity = broker.transactions.init_producer_id(
+        identity = ports.transactions.init_producer_id(
             transactional_id,
             request.transaction_timeout_ms,
             expected,
@@ -49,10 +63,10 @@ def _initialise(
         )
     except KafkaError as error:
         if before is not None and error.code is Code.CONCURRENT_TRANSACTIONS:
-            broker.takeovers.begun(transactional_id, before)
+            ports.takeovers.begun(transactional_id, before)
         raise
     if before is not None:
-        broker.takeovers.done(transactional_id, before, identity, context.client_id, context.client_host)
+        ports.takeovers.done(transactional_id, before, identity, context.client_id, context.client_host)
     return identity
 
 
@@ -66,4 +80,11 @@ def failed(request: InitProducerIdRequest, version: int, code: Code) -> InitProd
     return InitProducerIdResponse(throttle_time_ms=0, error_code=fenced_code(code, version, 4), producer_id=-1, producer_epoch=-1)
 
 
-API = Declaration(22, handle, failed)
+API = Declaration(
+    key=22,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations(
+        "WRITE TRANSACTIONAL_ID, TWO_PHASE_COMMIT TRANSACTIONAL_ID, IDEMPOTENT_WRITE CLUSTER, WRITE TOPIC"
+    ),
+)

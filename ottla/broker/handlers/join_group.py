@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration, Later
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.env import Clock
+from ottla.broker.groups import Groups
+from ottla.broker.later import Later
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -10,13 +16,18 @@ from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespon
 NULL_PROTOCOL_FROM = 7
 
 
-def handle(context: Context, request: JoinGroupRequest) -> JoinGroupResponse | Later:
-    broker, version = context.broker, context.version
+class Ports(Protocol):
+    groups: Groups
+    clock: Clock
+
+
+def handle(ports: Ports, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse | Later:
+    version = context.version
     later = Later()
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
-        shard, runtime = broker.groups.shard(request.group_id)
+        shard, runtime = ports.groups.shard(request.group_id)
         join = JoinRequest(
             request.group_id,
             request.member_id,
@@ -31,7 +42,7 @@ def handle(context: Context, request: JoinGroupRequest) -> JoinGroupResponse | L
             lambda answer: later.resolve(_response(answer, version)),
             version >= 9,
         )
-        runtime.execute(shard.membership.join(join, broker.env.steady_ms()))
+        runtime.execute(shard.membership.join(join, ports.clock.steady_ms()))
     except KafkaError as error:
         return failed(request, version, error.code)
     return later
@@ -65,4 +76,9 @@ def failed(request: JoinGroupRequest, version: int, code: Code) -> JoinGroupResp
     )
 
 
-API = Declaration(11, handle, failed)
+API = Declaration(
+    key=11,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP"),
+)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.env import Clock
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
@@ -15,11 +20,16 @@ Leaving = list[tuple[str, str | None]]
 """Member ids and instance ids."""
 
 
-def handle(context: Context, request: LeaveGroupRequest) -> Handled[LeaveGroupResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    groups: Groups
+    clock: Clock
 
 
-def _in_steps(context: Context, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
+def handle(ports: Ports, request: LeaveGroupRequest, context: RequestContext) -> Handled[LeaveGroupResponse]:
+    return begun(_in_steps(ports, context, request))
+
+
+def _in_steps(ports: Ports, context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
     """Of very many members some leave at a time, as if each of these had come in a request of its own."""
     members: list[MemberResponse] = []
     try:
@@ -27,13 +37,13 @@ def _in_steps(context: Context, request: LeaveGroupRequest) -> Steps[LeaveGroupR
             raise KafkaError(Code.INVALID_GROUP_ID)
         if context.version < MANY_MEMBERS_FROM:
             return LeaveGroupResponse(
-                throttle_time_ms=0, error_code=_leave(context, request.group_id, [(request.member_id, None)])[0]
+                throttle_time_ms=0, error_code=_leave(ports, request.group_id, [(request.member_id, None)])[0]
             )
         for start in range(0, max(len(request.members), 1), MEMBERS_PER_STEP):
             if start:
                 yield None
             leaving: Leaving = [(m.member_id, m.group_instance_id) for m in request.members[start : start + MEMBERS_PER_STEP]]
-            codes = _leave(context, request.group_id, leaving)
+            codes = _leave(ports, request.group_id, leaving)
             members += [
                 MemberResponse(member_id=member, group_instance_id=instance, error_code=code)
                 for (member, instance), code in zip(leaving, codes, strict=True)
@@ -43,11 +53,10 @@ def _in_steps(context: Context, request: LeaveGroupRequest) -> Steps[LeaveGroupR
     return LeaveGroupResponse(throttle_time_ms=0, error_code=0, members=members)
 
 
-def _leave(context: Context, group_id: str, leaving: Leaving) -> list[Code]:
-    broker = context.broker
-    shard, runtime = broker.groups.shard(group_id)
+def _leave(ports: Ports, group_id: str, leaving: Leaving) -> list[Code]:
+    shard, runtime = ports.groups.shard(group_id)
     try:
-        return runtime.execute(shard.membership.leave(group_id, leaving, broker.env.steady_ms()))
+        return runtime.execute(shard.membership.leave(group_id, leaving, ports.clock.steady_ms()))
     except KafkaError as error:
         if error.code is not Code.UNKNOWN_MEMBER_ID:
             raise
@@ -58,4 +67,9 @@ def failed(request: LeaveGroupRequest, version: int, code: Code) -> LeaveGroupRe
     return LeaveGroupResponse(throttle_time_ms=0, error_code=code)
 
 
-API = Declaration(13, handle, failed)
+API = Declaration(
+    key=13,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP"),
+)

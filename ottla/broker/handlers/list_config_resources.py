@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.each import Handled
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.protocol.errors import Code
@@ -18,25 +23,29 @@ BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
 _SUPPORTED = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER, CLIENT_METRICS, GROUP}
 
 
-def handle(context: Context, request: ListConfigResourcesRequest) -> Handled[ListConfigResourcesResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
 
 
-def _in_steps(context: Context, request: ListConfigResourcesRequest) -> Steps[ListConfigResourcesResponse]:
-    broker = context.broker
+def handle(ports: Ports, request: ListConfigResourcesRequest, context: RequestContext) -> Handled[ListConfigResourcesResponse]:
+    return begun(_in_steps(ports, context, request))
+
+
+def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResourcesRequest) -> Steps[ListConfigResourcesResponse]:
     # Version 0 was about client metrics alone, of which there are none.
     wanted = {CLIENT_METRICS} if context.version == 0 else set(request.resource_types) or _SUPPORTED
     if not wanted <= _SUPPORTED:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
     found: list[ConfigResource] = []
     pace = Pace(begun=True)
-    for name in list(broker.cluster.state.topics) if TOPIC_RESOURCE in wanted else ():
+    for name in list(ports.cluster.state.topics) if TOPIC_RESOURCE in wanted else ():
         found.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
         if pace.is_over(1):
             yield None
     for kind in (BROKER_RESOURCE, BROKER_LOGGER):
         if kind in wanted:
-            found.append(ConfigResource(resource_name=str(broker.settings.node_id), resource_type=kind))
+            found.append(ConfigResource(resource_name=str(ports.settings.node_id), resource_type=kind))
     return ListConfigResourcesResponse(throttle_time_ms=0, error_code=0, config_resources=found)
 
 
@@ -44,4 +53,9 @@ def failed(request: ListConfigResourcesRequest, version: int, code: Code) -> Lis
     return ListConfigResourcesResponse(throttle_time_ms=0, error_code=code)
 
 
-API = Declaration(74, handle, failed)
+API = Declaration(
+    key=74,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE_CONFIGS CLUSTER"),
+)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.group.group import GroupState
 from ottla.coordinator.group.shard import GroupShard
@@ -15,8 +19,12 @@ GROUP_WORK = 5
 """What one group takes, in the units of `storage.steps`."""
 
 
-def handle(context: Context, request: ListGroupsRequest) -> Handled[ListGroupsResponse]:
-    return begun(_list(request, context.broker.groups.shards()))
+class Ports(Protocol):
+    groups: Groups
+
+
+def handle(ports: Ports, request: ListGroupsRequest, context: RequestContext) -> Handled[ListGroupsResponse]:
+    return begun(_list(request, ports.groups.shards()))
 
 
 def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> Steps[ListGroupsResponse]:
@@ -42,4 +50,10 @@ def failed(request: ListGroupsRequest, version: int, code: Code) -> ListGroupsRe
     return ListGroupsResponse(throttle_time_ms=0, error_code=code)
 
 
-API = Declaration(16, handle, failed, is_bulky=True)
+API = Declaration(
+    key=16,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE CLUSTER, DESCRIBE GROUP"),
+    is_bulky=True,
+)

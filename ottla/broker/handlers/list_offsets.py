@@ -8,9 +8,11 @@ in it yet (there is none: -1).
 from __future__ import annotations
 
 from collections import Counter
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
-from ottla.broker.partitions import Partition, check_leader_epoch
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.partitions import Partition, Partitions, check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -32,13 +34,17 @@ _NOTHING = TimestampedOffset(-1, -1, -1)
 Answer = TimestampedOffset | KafkaError
 
 
-def handle(context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
+class Ports(Protocol):
+    partitions: Partitions
+
+
+def handle(ports: Ports, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
     if request.isolation_level not in (0, 1):
         return failed(request, context.version, Code.INVALID_REQUEST)
-    return begun(_in_steps(context, request))
+    return begun(_in_steps(ports, context, request))
 
 
-def _in_steps(context: Context, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     """One partition after the other. One that is named twice gets one answer, INVALID_REQUEST, as with Apache Kafka."""
     committed = request.isolation_level == 1
     pace = Pace()
@@ -62,7 +68,7 @@ def _in_steps(context: Context, request: ListOffsetsRequest) -> Steps[ListOffset
                     )
                 times[where] = 0
                 continue
-            found = yield from _answer(context, topic.name, asked, committed=committed)
+            found = yield from _answer(ports, context, topic.name, asked, committed=committed)
             if isinstance(found, KafkaError):
                 answers.append(ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=found.code))
             else:
@@ -79,11 +85,11 @@ def _in_steps(context: Context, request: ListOffsetsRequest) -> Steps[ListOffset
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
-def _answer(context: Context, topic: str, asked: ListOffsetsPartition, *, committed: bool) -> Steps[Answer]:
+def _answer(ports: Ports, context: RequestContext, topic: str, asked: ListOffsetsPartition, *, committed: bool) -> Steps[Answer]:
     try:
         if asked.timestamp < 0 and context.version < _SINCE.get(asked.timestamp, 1 << 15):
             raise KafkaError(Code.UNSUPPORTED_VERSION)
-        partition = context.broker.partitions.get(topic, asked.partition_index)
+        partition = ports.partitions.get(topic, asked.partition_index)
         check_leader_epoch(partition, asked.current_leader_epoch)
         partition.log.check_online()
     except KafkaError as error:
@@ -124,4 +130,9 @@ def failed(request: ListOffsetsRequest, version: int, code: Code) -> ListOffsets
     )
 
 
-API = Declaration(2, handle, failed)
+API = Declaration(
+    key=2,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TOPIC"),
+)

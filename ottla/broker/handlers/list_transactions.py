@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.env import Clock
 from ottla.broker.handlers.each import Handled, made
+from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.states import BY_LABEL, TxnState
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.list_transactions import (
@@ -37,11 +40,16 @@ def _compiled(pattern: str) -> Any:
         raise KafkaError(Code.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
 
-def handle(context: Context, request: ListTransactionsRequest) -> Handled[ListTransactionsResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    transactions: Transactions
+    clock: Clock
 
 
-def _in_steps(context: Context, request: ListTransactionsRequest) -> Steps[ListTransactionsResponse]:
+def handle(ports: Ports, request: ListTransactionsRequest, context: RequestContext) -> Handled[ListTransactionsResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: ListTransactionsRequest) -> Steps[ListTransactionsResponse]:
     filters = request.state_filters
     unknown = yield from made(lambda: [s for s in filters if s not in BY_LABEL], len(filters))
     states = yield from made(lambda: {BY_LABEL[s] for s in filters if s in BY_LABEL}, len(filters))
@@ -54,9 +62,9 @@ def _in_steps(context: Context, request: ListTransactionsRequest) -> Steps[ListT
         except KafkaError as error:
             return ListTransactionsResponse(throttle_time_ms=0, error_code=error.code)
     producers = yield from made(lambda: set(request.producer_id_filters), len(request.producer_id_filters))
-    oldest_ms = context.broker.env.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
+    oldest_ms = ports.clock.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
     found, pace = [], Pace(begun=True)
-    for shard in context.broker.transactions.shards():
+    for shard in ports.transactions.shards():
         for m in list(shard.ids.values()):
             if pace.is_over(1 if pattern is None else 1 + len(m.transactional_id) // PATTERN_CHARACTERS):
                 yield None
@@ -76,4 +84,10 @@ def failed(request: ListTransactionsRequest, version: int, code: Code) -> ListTr
     return ListTransactionsResponse(throttle_time_ms=0, error_code=code)
 
 
-API = Declaration(66, handle, failed, is_bulky=True)
+API = Declaration(
+    key=66,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TRANSACTIONAL_ID"),
+    is_bulky=True,
+)

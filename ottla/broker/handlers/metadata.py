@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.coordinator.cluster import INTERNAL_TOPICS, METADATA_TOPIC, Topic, check_topic_name
@@ -28,48 +32,54 @@ IDS_FROM = 12
 """Topic ids are in the schema from version 10, and taken from this one."""
 
 
-def handle(context: Context, request: MetadataRequest) -> Handled[MetadataResponse]:
-    return begun(_in_steps(context, request))
+class Ports(Protocol):
+    cluster: Cluster
+    settings: Settings
+    cluster_id: str
+
+    def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def _in_steps(context: Context, request: MetadataRequest) -> Steps[MetadataResponse]:
-    broker, version = context.broker, context.version
-    host, port = broker.advertised(context.listener)
+def handle(ports: Ports, request: MetadataRequest, context: RequestContext) -> Handled[MetadataResponse]:
+    return begun(_in_steps(ports, context, request))
+
+
+def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
+    version = context.version
+    host, port = ports.advertised(context.listener)
 
     def answer(topics: Iterator[MetadataResponseTopic]) -> MetadataResponse:
         return MetadataResponse(
-            brokers=[
-                MetadataResponseBroker(node_id=broker.settings.node_id, host=host, port=port, rack=broker.settings.broker_rack)
-            ],
-            cluster_id=broker.cluster_id,
-            controller_id=broker.settings.node_id,
+            brokers=[MetadataResponseBroker(node_id=ports.settings.node_id, host=host, port=port, rack=ports.settings.broker_rack)],
+            cluster_id=ports.cluster_id,
+            controller_id=ports.settings.node_id,
             topics=list(topics),
             cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
         )
 
     asked = request.topics
     if asked is None or (version == 0 and not asked):
-        every = list(broker.cluster.state.topics.values())
-        return (yield from each(every, lambda topic: _describe(context, request, topic), answer, work=_work))
+        every = list(ports.cluster.state.topics.values())
+        return (yield from each(every, lambda topic: _describe(ports, request, topic), answer, work=_work))
     ids, names, is_nameless = yield from made(lambda: _distinct(asked), len(asked))
     if version < IDS_FROM and (ids or is_nameless):
         return failed(request, version, Code.INVALID_REQUEST)
     if ids:
         # Where ids are given the names count for nothing: Java's Admin sends "" beside each id.
-        by_id = broker.cluster.state.topics_by_id
+        by_id = ports.cluster.state.topics_by_id
         return (
             yield from each(
                 ids,
-                lambda topic_id: _by_id(context, request, topic_id),
+                lambda topic_id: _by_id(ports, request, topic_id),
                 answer,
                 work=lambda topic_id: _work(by_id.get(topic_id)),
             )
         )
-    by_name = broker.cluster.state.topics
+    by_name = ports.cluster.state.topics
     return (
         yield from each(
             names,
-            lambda name: _by_name(context, request, name),
+            lambda name: _by_name(ports, context, request, name),
             answer,
             work=lambda name: _work(by_name[name]) if name in by_name else CREATE_WORK,
         )
@@ -87,18 +97,18 @@ def _work(topic: Topic | None) -> int:
     return 5 if topic is None else 5 + topic.partition_count // 2
 
 
-def _by_id(context: Context, request: MetadataRequest, topic_id: bytes) -> MetadataResponseTopic:
-    topic = context.broker.cluster.state.topics_by_id.get(topic_id)
+def _by_id(ports: Ports, request: MetadataRequest, topic_id: bytes) -> MetadataResponseTopic:
+    topic = ports.cluster.state.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=Code.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _describe(context, request, topic)
+    return _describe(ports, request, topic)
 
 
-def _by_name(context: Context, request: MetadataRequest, name: str) -> MetadataResponseTopic:
-    topic = context.broker.cluster.state.topics.get(name)
+def _by_name(ports: Ports, context: RequestContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:
+    topic = ports.cluster.state.topics.get(name)
     if topic is None:
         try:
-            topic = _auto_create(context, request, name)
+            topic = _auto_create(ports, context, request, name)
         except KafkaError as error:
             return MetadataResponseTopic(
                 error_code=error.code,
@@ -108,23 +118,22 @@ def _by_name(context: Context, request: MetadataRequest, name: str) -> MetadataR
                 partitions=[],
                 topic_authorized_operations=_operations(request),
             )
-    return _describe(context, request, topic)
+    return _describe(ports, request, topic)
 
 
-def _auto_create(context: Context, request: MetadataRequest, name: str) -> Topic:
-    broker = context.broker
-    allowed = broker.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
+def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest, name: str) -> Topic:
+    allowed = ports.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
     # Kafka says of the metadata log that there is no such topic, here where CreateTopics refuses to make it.
     if not allowed or name == METADATA_TOPIC:
         check_topic_name(name)
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
     if name in INTERNAL_TOPICS:
-        return broker.cluster.ensure_internal(name)
-    return broker.cluster.create_topic(name, broker.settings.num_partitions, {})
+        return ports.cluster.ensure_internal(name)
+    return ports.cluster.create_topic(name, ports.settings.num_partitions, {})
 
 
-def _describe(context: Context, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
-    node_id = context.broker.settings.node_id
+def _describe(ports: Ports, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
+    node_id = ports.settings.node_id
     node = [node_id]
     partitions = [
         MetadataResponsePartition(
@@ -159,13 +168,20 @@ def failed(request: MetadataRequest, version: int, code: Code) -> MetadataRespon
     )
 
 
-def is_small(context: Context, request: MetadataRequest) -> bool:
+def is_small(ports: Ports, request: MetadataRequest, context: RequestContext) -> bool:
     """A producer or a consumer that asks where its few topics are does not wait behind those that read much."""
     if request.topics is None or (context.version == 0 and not request.topics):
         return False
-    state = context.broker.cluster.state
+    state = ports.cluster.state
     topics = [state.topics_by_id.get(t.topic_id) or state.topics.get(t.name or "") for t in request.topics]
     return len(topics) + sum(topic.partition_count for topic in topics if topic is not None) <= SMALL_ENTRIES
 
 
-API = Declaration(3, handle, failed, is_bulky=True, is_small=is_small)
+API = Declaration(
+    key=3,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC, DESCRIBE CLUSTER"),
+    is_bulky=True,
+    is_small=is_small,
+)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.env import Clock
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first, topic_name
 from ottla.broker.handlers.each import Handled, made
+from ottla.broker.partitions import Partitions
 from ottla.coordinator.group.offsets import TopicPartition
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.protocol.errors import Code, KafkaError
@@ -29,13 +35,20 @@ LAST_MS = (1 << 63) - 1
 """The latest time that a record has room for."""
 
 
-def handle(context: Context, request: OffsetCommitRequest) -> Handled[OffsetCommitResponse]:
-    return begun(_commit_all(context, request))
+class Ports(Protocol):
+    partitions: Partitions
+    groups: Groups
+    cluster: Cluster
+    clock: Clock
 
 
-def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
+def handle(ports: Ports, request: OffsetCommitRequest, context: RequestContext) -> Handled[OffsetCommitResponse]:
+    return begun(_commit_all(ports, context, request))
+
+
+def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
     """In batches that each stand for themselves: a code is that of the partition's own batch."""
-    broker, now_ms = context.broker, context.broker.env.steady_ms()
+    now_ms = ports.clock.steady_ms()
     expire_ms = min(now_ms + request.retention_time_ms, LAST_MS) if request.retention_time_ms >= 0 else -1
     refused: Topics = {}
     asked: Topics = {}
@@ -43,8 +56,8 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
     answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]] = []
     pace = Pace()
     for topic in request.topics:
-        name = _name(context, topic)
-        if name not in broker.cluster.state.topics:
+        name = _name(ports, context, topic)
+        if name not in ports.cluster.state.topics:
             # Answered also where no partition is named, as by Kafka.
             _answer_of(refused, topic)
         for p in topic.partitions:
@@ -52,7 +65,7 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
             if isinstance(name, Code):
                 answer.error_code = name
                 _answer_of(refused, topic).append(answer)
-            elif broker.partitions.find(name, p.partition_index) is None:
+            elif ports.partitions.find(name, p.partition_index) is None:
                 _answer_of(refused, topic).append(answer)
             else:
                 _answer_of(asked, topic).append(answer)
@@ -66,12 +79,12 @@ def _commit_all(context: Context, request: OffsetCommitRequest) -> Steps[OffsetC
                     expire_ms=expire_ms,
                 )
             if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
-                _commit(context, request, waiting, answers)
+                _commit(ports, context, request, waiting, answers)
                 waiting, answers = {}, []
                 yield None
         if pace.is_over(1):
             yield None
-    _commit(context, request, waiting, answers)
+    _commit(ports, context, request, waiting, answers)
     return (yield from made(lambda: OffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
 
 
@@ -84,7 +97,8 @@ def _answer_of(topics: Topics, asked: OffsetCommitRequestTopic) -> list[OffsetCo
 
 
 def _commit(
-    context: Context,
+    ports: Ports,
+    context: RequestContext,
     request: OffsetCommitRequest,
     offsets: dict[TopicPartition, CommittedOffset],
     answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
@@ -93,14 +107,14 @@ def _commit(
     codes: dict[TopicPartition, Code] = {}
     try:
         # The empty group id is one like any other here; JoinGroup is what refuses it (KIP-289).
-        shard, runtime = context.broker.groups.shard(request.group_id)
+        shard, runtime = ports.groups.shard(request.group_id)
         result = shard.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
             request.group_instance_id,
             offsets,
-            context.broker.env.steady_ms(),
+            ports.clock.steady_ms(),
             transactional=False,
             version=context.version,
         )
@@ -111,11 +125,11 @@ def _commit(
         answer.error_code = codes[where]
 
 
-def _name(context: Context, topic: OffsetCommitRequestTopic) -> str | Code:
+def _name(ports: Ports, context: RequestContext, topic: OffsetCommitRequestTopic) -> str | Code:
     if context.version < IDS_FROM:
         return topic.name
     try:
-        return topic_name(context.broker, topic.topic_id)
+        return topic_name(ports.cluster, topic.topic_id)
     except KafkaError as error:
         return error.code
 
@@ -136,4 +150,9 @@ def failed(request: OffsetCommitRequest, version: int, code: Code) -> OffsetComm
     )
 
 
-API = Declaration(8, handle, failed)
+API = Declaration(
+    key=8,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, READ TOPIC"),
+)

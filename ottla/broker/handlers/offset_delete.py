@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
+from ottla.broker.partitions import Partitions
 from ottla.coordinator.group.offsets import TopicPartition
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.offset_delete import (
@@ -23,11 +28,17 @@ PARTITION_WORK = 5
 Topics = dict[Hashable, OffsetDeleteResponseTopic]
 
 
-def handle(context: Context, request: OffsetDeleteRequest) -> Handled[OffsetDeleteResponse]:
-    return begun(_delete_all(context, request))
+class Ports(Protocol):
+    partitions: Partitions
+    groups: Groups
+    cluster: Cluster
 
 
-def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
+def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestContext) -> Handled[OffsetDeleteResponse]:
+    return begun(_delete_all(ports, context, request))
+
+
+def _delete_all(ports: Ports, context: RequestContext, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
     """In batches, each of which looks at the group anew."""
     refused: Topics = {}
     asked: Topics = {}
@@ -38,35 +49,33 @@ def _delete_all(context: Context, request: OffsetDeleteRequest) -> Steps[OffsetD
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
         for t in request.topics:
-            if t.name not in context.broker.cluster.state.topics:
+            if t.name not in ports.cluster.state.topics:
                 # Answered also where no partition is named, as by Kafka.
                 refused.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[]))
             for p in t.partitions:
                 answer = OffsetDeleteResponsePartition(
                     partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION
                 )
-                is_there = context.broker.partitions.find(t.name, p.partition_index) is not None
+                is_there = ports.partitions.find(t.name, p.partition_index) is not None
                 topics = asked if is_there else refused
                 topics.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[])).partitions.append(answer)
                 if is_there:
                     waiting.append(answer)
                     wheres.append((t.name, p.partition_index))
                 if pace.is_over(PARTITION_WORK):
-                    _delete(context, request.group_id, wheres, waiting)
+                    _delete(ports, request.group_id, wheres, waiting)
                     waiting, wheres = [], []
                     yield None
             if pace.is_over(1):
                 yield None
-        _delete(context, request.group_id, wheres, waiting)
+        _delete(ports, request.group_id, wheres, waiting)
     except KafkaError as error:
         return failed(request, context.version, error.code)
     return (yield from made(lambda: OffsetDeleteResponse(topics=refused_first(refused, asked)), len(request.topics)))
 
 
-def _delete(
-    context: Context, group_id: str, partitions: list[TopicPartition], answers: list[OffsetDeleteResponsePartition]
-) -> None:
-    shard, runtime = context.broker.groups.shard(group_id)
+def _delete(ports: Ports, group_id: str, partitions: list[TopicPartition], answers: list[OffsetDeleteResponsePartition]) -> None:
+    shard, runtime = ports.groups.shard(group_id)
     codes = runtime.execute(shard.delete_offsets(group_id, partitions))
     for where, answer in zip(partitions, answers, strict=True):
         answer.error_code = codes[where]
@@ -76,4 +85,9 @@ def failed(request: OffsetDeleteRequest, version: int, code: Code) -> OffsetDele
     return OffsetDeleteResponse(code)
 
 
-API = Declaration(47, handle, failed)
+API = Declaration(
+    key=47,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DELETE GROUP, READ TOPIC"),
+)

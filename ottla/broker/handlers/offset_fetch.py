@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled, id_work
 from ottla.coordinator.group.records import CommittedOffset
@@ -33,14 +38,21 @@ PARTITION_WORK = 3
 """What one partition costs, in the units of `Pace`."""
 
 
-def handle(context: Context, request: OffsetFetchRequest) -> Handled[OffsetFetchResponse]:
+class Ports(Protocol):
+    groups: Groups
+    cluster: Cluster
+
+
+def handle(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> Handled[OffsetFetchResponse]:
     groups = request.groups
     if context.version < GROUPS_FROM:
         groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=None)]
-    return begun(_fetch(context, request, groups))
+    return begun(_fetch(ports, context, request, groups))
 
 
-def _fetch(context: Context, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]) -> Steps[OffsetFetchResponse]:
+def _fetch(
+    ports: Ports, context: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
+) -> Steps[OffsetFetchResponse]:
     pace, answers = Pace(begun=True), []
     if context.version < GROUPS_FROM and request.topics is not None:
         groups[0].topics = []
@@ -51,7 +63,7 @@ def _fetch(context: Context, request: OffsetFetchRequest, groups: list[OffsetFet
     for group in groups:
         if pace.is_over(id_work(group.group_id)):
             yield None
-        answers.append((yield from _group(context, group, request.require_stable, pace)))
+        answers.append((yield from _group(ports, context, group, request.require_stable, pace)))
     if context.version >= GROUPS_FROM:
         return OffsetFetchResponse(groups=answers)
     if answers[0].error_code:
@@ -77,10 +89,11 @@ def _fetch(context: Context, request: OffsetFetchRequest, groups: list[OffsetFet
     return OffsetFetchResponse(topics=topics)
 
 
-def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: bool, pace: Pace) -> Steps[OffsetFetchResponseGroup]:
-    broker = context.broker
+def _group(
+    ports: Ports, context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool, pace: Pace
+) -> Steps[OffsetFetchResponseGroup]:
     try:
-        shard, _ = broker.groups.shard(asked.group_id)
+        shard, _ = ports.groups.shard(asked.group_id)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[], error_code=error.code)
     topics = asked.topics
@@ -97,7 +110,7 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
         for name, index in list(offsets.committed):
             topic = committed.get(name)
             if topic is None:
-                topic = OffsetFetchRequestTopics(name=name, topic_id=topic_id(broker, name), partition_indexes=[])
+                topic = OffsetFetchRequestTopics(name=name, topic_id=topic_id(ports.cluster, name), partition_indexes=[])
                 committed[name] = topic
             topic.partition_indexes.append(index)
             if pace.is_over(1):
@@ -109,7 +122,7 @@ def _group(context: Context, asked: OffsetFetchRequestGroup, require_stable: boo
         name, missing = topic.name, Code.NONE
         if context.version >= IDS_FROM and not name:
             try:
-                name = topic_name(broker, topic.topic_id)
+                name = topic_name(ports.cluster, topic.topic_id)
             except KafkaError as error:
                 missing = error.code
         partitions = []
@@ -174,11 +187,18 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
     return OffsetFetchResponse(topics=topics)
 
 
-def is_small(context: Context, request: OffsetFetchRequest) -> bool:
+def is_small(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> bool:
     """Whether a few partitions are named, whose metadata is `offset.metadata.max.bytes` each at most."""
     asked = request.groups if context.version >= GROUPS_FROM else [request]
     topics = [group.topics for group in asked]
     return all(t is not None for t in topics) and sum(len(t.partition_indexes) for ts in topics for t in ts or ()) <= SMALL_ENTRIES
 
 
-API = Declaration(9, handle, failed, is_bulky=True, is_small=is_small)
+API = Declaration(
+    key=9,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
+    is_bulky=True,
+    is_small=is_small,
+)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, for_each
-from ottla.broker.partitions import check_leader_epoch, leader_epoch_end
+from ottla.broker.partitions import Partitions, check_leader_epoch, leader_epoch_end
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -18,7 +20,11 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(context: Context, request: OffsetForLeaderEpochRequest) -> Handled[OffsetForLeaderEpochResponse]:
+class Ports(Protocol):
+    partitions: Partitions
+
+
+def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: RequestContext) -> Handled[OffsetForLeaderEpochResponse]:
     def answer(results: Iterator[EpochEndOffset]) -> OffsetForLeaderEpochResponse:
         topics = [
             OffsetForLeaderTopicResult(topic=t.topic, partitions=list(islice(results, len(t.partitions)))) for t in request.topics
@@ -26,12 +32,12 @@ def handle(context: Context, request: OffsetForLeaderEpochRequest) -> Handled[Of
         return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics)
 
     asked = ((t.topic, p) for t in request.topics for p in t.partitions)
-    return for_each(asked, lambda a: _look_up(context, *a), answer, work=2, groups=len(request.topics))
+    return for_each(asked, lambda a: _look_up(ports, *a), answer, work=2, groups=len(request.topics))
 
 
-def _look_up(context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _look_up(ports: Ports, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = context.broker.partitions.get(topic, asked.partition)
+        partition = ports.partitions.get(topic, asked.partition)
         check_leader_epoch(partition, asked.current_leader_epoch)
         partition.log.check_online()
     except KafkaError as error:
@@ -52,4 +58,9 @@ def failed(request: OffsetForLeaderEpochRequest, version: int, code: Code) -> Of
     )
 
 
-API = Declaration(23, handle, failed)
+API = Declaration(
+    key=23,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE TOPIC, CLUSTER_ACTION CLUSTER"),
+)

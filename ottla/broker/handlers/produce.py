@@ -6,9 +6,18 @@ transaction by itself, 13 names topics by id. Versions 0 to 2 are offered and re
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
+from ottla.broker.env import Clock
 from ottla.broker.handlers.common import topic_name
-from ottla.broker.partitions import Partition
+from ottla.broker.inflating import InflatingMemory
+from ottla.broker.metrics.counters import Counters
+from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.transactions import Transactions
 from ottla.broker.verification import PRODUCE_CODES, join_transaction
 from ottla.coordinator.cluster import INTERNAL_TOPICS
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
@@ -63,25 +72,37 @@ class BeforeTheLog(KafkaError):
     """A refusal that the log has no part in, so the answer does not tell where the log starts."""
 
 
-def handle(context: Context, request: ProduceRequest) -> ProduceResponse | Steps[ProduceResponse | None] | None:
+class Ports(Protocol):
+    partitions: Partitions
+    transactions: Transactions
+    cluster: Cluster
+    settings: Settings
+    clock: Clock
+    counters: Counters
+    inflating: InflatingMemory
+
+
+def handle(
+    ports: Ports, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Steps[ProduceResponse | None] | None:
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1 and request.acks in _ACKS:
-        answered = _one(context, request)
+        answered = _one(ports, context, request)
         if answered is not None:
             return answered if request.acks else None
-    return begun(_in_steps(context, request))
+    return begun(_in_steps(ports, context, request))
 
 
-def _one(context: Context, request: ProduceRequest) -> ProduceResponse | None:
+def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
     """The one batch of a small request, without a generator; None where it must be looked at in steps."""
     topic = request.topic_data[0]
     data = topic.partition_data[0]
-    allowance = Allowance(context.broker.settings.ottla_request_inflated_max_bytes)
-    if request.transactional_id is None and _producer_of(context, topic, data) is not None:
+    allowance = Allowance(ports.settings.ottla_request_inflated_max_bytes)
+    if request.transactional_id is None and _producer_of(ports, context, topic, data) is not None:
         answer: PartitionProduceResponse | None = PartitionProduceResponse(
             index=data.index, error_code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, base_offset=-1
         )
     else:
-        answer = _append_at_once(context, request.transactional_id, topic, data, allowance)
+        answer = _append_at_once(ports, context, request.transactional_id, topic, data, allowance)
     return (
         None
         if answer is None
@@ -89,11 +110,11 @@ def _one(context: Context, request: ProduceRequest) -> ProduceResponse | None:
     )
 
 
-def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceResponse | None]:
+def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
     """One partition after the other; what is small never comes to a second step."""
     pace = Pace()
-    allowance = Allowance(context.broker.settings.ottla_request_inflated_max_bytes)
-    refused = yield from _refusal(context, request, pace)
+    allowance = Allowance(ports.settings.ottla_request_inflated_max_bytes)
+    refused = yield from _refusal(ports, context, request, pace)
     responses = []
     work = 0
     for topic in request.topic_data:
@@ -112,9 +133,9 @@ def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceRespons
             if refused is not Code.NONE:
                 answers.append(PartitionProduceResponse(index=index, error_code=refused, base_offset=-1))
             else:
-                answer = _append_at_once(context, request.transactional_id, topic, data, allowance)
+                answer = _append_at_once(ports, context, request.transactional_id, topic, data, allowance)
                 if answer is None:
-                    answer = yield from _append_in_steps(context, request.transactional_id, topic, data, allowance)
+                    answer = yield from _append_in_steps(ports, context, request.transactional_id, topic, data, allowance)
                 answers.append(answer)
             work = PARTITION_WORK + (len(data.records or b"") + left_bytes - allowance.left_bytes >> WORK_BYTES_SHIFT)
         if answers:
@@ -123,44 +144,54 @@ def _in_steps(context: Context, request: ProduceRequest) -> Steps[ProduceRespons
 
 
 def _append_at_once(
-    context: Context, transactional_id: str | None, topic: TopicProduceData, data: PartitionProduceData, allowance: Allowance
+    ports: Ports,
+    context: RequestContext,
+    transactional_id: str | None,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    allowance: Allowance,
 ) -> PartitionProduceResponse | None:
     """Checks, verification and append are one synchronous stretch; None for a batch that takes long to look at."""
     partition: Partition | None = None
     try:
-        partition = _partition(context, topic, data.index)
+        partition = _partition(ports, context, topic, data.index)
         if len(data.records or b"") > CRC_AT_ONCE_BYTES:
             return None
         batch, header = _batch(context, data)
-        rules = _rules(context, partition)
+        rules = _rules(ports, partition)
         # What the log will refuse for its size is not looked into, let alone inflated.
         is_looked_at = partition.log.takes(len(batch))
         max_timestamp_ms = check_records(batch, header, rules, allowance) if is_looked_at else header.max_timestamp_ms
         if max_timestamp_ms is None:
             return None
-        return _append(context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+        return _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
     except KafkaError as error:
         return _refused(data.index, error, partition)
 
 
 def _append_in_steps(
-    context: Context, transactional_id: str | None, topic: TopicProduceData, data: PartitionProduceData, allowance: Allowance
+    ports: Ports,
+    context: RequestContext,
+    transactional_id: str | None,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    allowance: Allowance,
 ) -> Steps[PartitionProduceResponse]:
     """The records are looked at in steps; from the last look at the partition to the append nothing can come between."""
     partition: Partition | None = None
     try:
         while True:
-            partition = _partition(context, topic, data.index)
+            partition = _partition(ports, context, topic, data.index)
             config, left_bytes = partition.log.config, allowance.left_bytes
             batch, header = _batch(context, data, (yield from _crc_aside(data)))
             max_timestamp_ms = header.max_timestamp_ms
             # What the log will refuse for its size is not looked into, let alone inflated.
             if partition.log.takes(len(batch)):
-                max_timestamp_ms = yield from _check_aside(context, batch, header, _rules(context, partition), allowance)
-            partition = _partition(context, topic, data.index)
+                max_timestamp_ms = yield from _check_aside(ports, batch, header, _rules(ports, partition), allowance)
+            partition = _partition(ports, context, topic, data.index)
             if partition.log.config == config:
-                rules = _rules(context, partition)
-                return _append(context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+                rules = _rules(ports, partition)
+                return _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
             # The batch is looked at anew, and inflates once as far as its sender is concerned.
             allowance.left_bytes = left_bytes
     except KafkaError as error:
@@ -176,7 +207,7 @@ def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
     return crcs[0]
 
 
-def _batch(context: Context, data: PartitionProduceData, crc: int | None = None) -> tuple[memoryview, BatchHeader]:
+def _batch(context: RequestContext, data: PartitionProduceData, crc: int | None = None) -> tuple[memoryview, BatchHeader]:
     """The batch and its header after every check that needs no record. Raises BeforeTheLog."""
     records = data.records
     if records is None:
@@ -189,7 +220,8 @@ def _batch(context: Context, data: PartitionProduceData, crc: int | None = None)
 
 
 def _append(
-    context: Context,
+    ports: Ports,
+    context: RequestContext,
     transactional_id: str | None,
     partition: Partition,
     batch: memoryview,
@@ -202,7 +234,7 @@ def _append(
         header = correct_timestamps(batch, max_timestamp_ms)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
-        verify(context, transactional_id, partition, header)
+        verify(ports, context, transactional_id, partition, header)
     appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
     log = partition.log
     return PartitionProduceResponse(
@@ -213,17 +245,17 @@ def _append(
     )
 
 
-def _partition(context: Context, topic: TopicProduceData, index: int) -> Partition:
+def _partition(ports: Ports, context: RequestContext, topic: TopicProduceData, index: int) -> Partition:
     """Raises KafkaError for a partition that is not there, or not for this client."""
-    name = topic.name if context.version < IDS_FROM else topic_name(context.broker, topic.topic_id)
-    partition = context.broker.partitions.get(name, index)
+    name = topic.name if context.version < IDS_FROM else topic_name(ports.cluster, topic.topic_id)
+    partition = ports.partitions.get(name, index)
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
         raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
     return partition
 
 
-def _rules(context: Context, partition: Partition) -> Rules:
-    log, now_ms = partition.log, context.broker.env.now_ms()
+def _rules(ports: Ports, partition: Partition) -> Rules:
+    log, now_ms = partition.log, ports.clock.now_ms()
     config = log.config
     return Rules(
         partition=log.name,
@@ -234,16 +266,16 @@ def _rules(context: Context, partition: Partition) -> Rules:
     )
 
 
-def _check_aside(context: Context, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> Steps[int]:
+def _check_aside(ports: Ports, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> Steps[int]:
     """A batch that takes long to look at: inflated beside the loop, within the memory that all requests share."""
-    stream, memory = RecordStream(batch, header, allowance), context.broker.inflating
+    stream, memory = RecordStream(batch, header, allowance), ports.inflating
     yield from memory.take(stream.memory_bytes)
     left_bytes = allowance.left_bytes
     try:
         checked_ms = yield from check_in_steps(batch, header, rules, allowance, stream)
     finally:
         memory.give(stream.memory_bytes)
-        context.broker.counters.inflated_bytes += left_bytes - allowance.left_bytes
+        ports.counters.inflated_bytes += left_bytes - allowance.left_bytes
     return checked_ms
 
 
@@ -262,7 +294,7 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
     )
 
 
-def verify(context: Context, transactional_id: str, partition: Partition, header: BatchHeader) -> None:
+def verify(ports: Ports, context: RequestContext, transactional_id: str, partition: Partition, header: BatchHeader) -> None:
     """The partition must belong to the producer's transaction: added here (TV2) or by the client before (KIP-890)."""
     # First of all: an id that has expired meanwhile must not turn a fenced producer into an unknown one (rule CRD-12
     # of tests/scenarios/transcripts).
@@ -274,10 +306,10 @@ def verify(context: Context, transactional_id: str, partition: Partition, header
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     try:
-        join_transaction(context.broker, transactional_id, identity, key, implicit_add=implicit_add)
+        join_transaction(ports, transactional_id, identity, key, implicit_add=implicit_add)
     except KafkaError as error:
         if not implicit_add:
-            partition.log.producers.note_unverified(header, context.broker.env.now_ms())
+            partition.log.producers.note_unverified(header, ports.clock.now_ms())
         raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
 
 
@@ -289,14 +321,14 @@ def verification_code(code: Code, version: int) -> Code:
     return PRODUCE_CODES.get(code, code)
 
 
-def _refusal(context: Context, request: ProduceRequest, pace: Pace) -> Steps[Code]:
+def _refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[Code]:
     """What refuses the request as a whole."""
     if request.acks not in _ACKS:
         return Code.INVALID_REQUIRED_ACKS
     producers = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
-            producer_id = _producer_of(context, topic, data)
+            producer_id = _producer_of(ports, context, topic, data)
             if producer_id is not None:
                 if request.transactional_id is None:
                     return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -307,12 +339,12 @@ def _refusal(context: Context, request: ProduceRequest, pace: Pace) -> Steps[Cod
     return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
 
 
-def _producer_of(context: Context, topic: TopicProduceData, data: PartitionProduceData) -> int | None:
+def _producer_of(ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData) -> int | None:
     """Who wrote a transactional batch. Partitions that do not exist do not count among the producers of a request."""
     records = data.records
     if records is None or len(records) < 61 or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
         return None
-    if context.version < IDS_FROM and context.broker.partitions.find(topic.name, data.index) is None:
+    if context.version < IDS_FROM and ports.partitions.find(topic.name, data.index) is None:
         return _UNCOUNTED
     return read_header(records).producer_id
 
@@ -334,4 +366,9 @@ def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse
     )
 
 
-API = Declaration(0, handle, failed)
+API = Declaration(
+    key=0,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID, WRITE TOPIC"),
+)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration, Later
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.env import Clock
+from ottla.broker.groups import Groups
+from ottla.broker.later import Later
 from ottla.coordinator.group.requests import SyncAnswer
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def handle(context: Context, request: SyncGroupRequest) -> SyncGroupResponse | Later:
-    broker = context.broker
+class Ports(Protocol):
+    groups: Groups
+    clock: Clock
+
+
+def handle(ports: Ports, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse | Later:
     later = Later()
 
     def answered(answer: SyncAnswer) -> None:
@@ -27,7 +37,7 @@ def handle(context: Context, request: SyncGroupRequest) -> SyncGroupResponse | L
             raise KafkaError(Code.INVALID_GROUP_ID)
         if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
-        shard, runtime = broker.groups.shard(request.group_id)
+        shard, runtime = ports.groups.shard(request.group_id)
         result = shard.membership.sync(
             request.group_id,
             request.generation_id,
@@ -37,7 +47,7 @@ def handle(context: Context, request: SyncGroupRequest) -> SyncGroupResponse | L
             request.protocol_name,
             {a.member_id: a.assignment for a in request.assignments},
             answered,
-            broker.env.steady_ms(),
+            ports.clock.steady_ms(),
         )
         runtime.execute(result)
     except KafkaError as error:
@@ -49,4 +59,9 @@ def failed(request: SyncGroupRequest, version: int, code: Code) -> SyncGroupResp
     return SyncGroupResponse(throttle_time_ms=0, error_code=code)
 
 
-API = Declaration(14, handle, failed)
+API = Declaration(
+    key=14,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP"),
+)

@@ -6,11 +6,20 @@ Version 3 fences by generation and member, 4 knows TRANSACTION_ABORTABLE, 5 adds
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
+from ottla.broker.env import Clock
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
+from ottla.broker.metrics.counters import Counters
+from ottla.broker.partitions import Partitions
+from ottla.broker.transactions import Transactions
 from ottla.broker.verification import OFFSET_COMMIT_CODES, join_transaction
 from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.coordinator.group.offsets import TopicPartition
@@ -30,25 +39,34 @@ ABORTABLE_FROM = 4
 Topics = dict[Hashable, TxnOffsetCommitResponseTopic]
 
 
-def handle(context: Context, request: TxnOffsetCommitRequest) -> Handled[TxnOffsetCommitResponse]:
-    return begun(_commit_all(context, request))
+class Ports(Protocol):
+    partitions: Partitions
+    groups: Groups
+    transactions: Transactions
+    cluster: Cluster
+    settings: Settings
+    clock: Clock
+    counters: Counters
 
 
-def _commit_all(context: Context, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
+def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContext) -> Handled[TxnOffsetCommitResponse]:
+    return begun(_commit_all(ports, context, request))
+
+
+def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
     """Many in batches that each stand for themselves, as OffsetCommit has them: the transaction makes one of them."""
-    broker = context.broker
-    now_ms = broker.env.steady_ms()
+    now_ms = ports.clock.steady_ms()
     refused: Topics = {}
     asked: Topics = {}
     codes: dict[TopicPartition, Code] = {}
     offsets: dict[TopicPartition, CommittedOffset] = {}
     pace = Pace()
     for topic in request.topics:
-        if topic.name not in broker.cluster.state.topics:
+        if topic.name not in ports.cluster.state.topics:
             # Answered also where no partition is named, as by Kafka.
             _answer_of(refused, topic.name)
         for p in topic.partitions:
-            if broker.partitions.find(topic.name, p.partition_index) is None:
+            if ports.partitions.find(topic.name, p.partition_index) is None:
                 answer = TxnOffsetCommitResponsePartition(
                     partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION
                 )
@@ -59,12 +77,12 @@ def _commit_all(context: Context, request: TxnOffsetCommitRequest) -> Steps[TxnO
                     p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms
                 )
             if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
-                codes |= _codes(context, request, offsets, now_ms)
+                codes |= _codes(ports, context, request, offsets, now_ms)
                 offsets = {}
                 yield None
         if pace.is_over(1):
             yield None
-    codes |= _codes(context, request, offsets, now_ms)
+    codes |= _codes(ports, context, request, offsets, now_ms)
     return (yield from made(lambda: _response(refused, asked, codes), len(codes) + len(request.topics)))
 
 
@@ -76,22 +94,30 @@ def _answer_of(topics: Topics, name: str) -> list[TxnOffsetCommitResponsePartiti
 
 
 def _codes(
-    context: Context, request: TxnOffsetCommitRequest, offsets: dict[TopicPartition, CommittedOffset], now_ms: int
+    ports: Ports,
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
+    offsets: dict[TopicPartition, CommittedOffset],
+    now_ms: int,
 ) -> dict[TopicPartition, Code]:
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
-        return _commit(context, request, offsets, now_ms) if offsets else {}
+        return _commit(ports, context, request, offsets, now_ms) if offsets else {}
     except KafkaError as error:
         return dict.fromkeys(offsets, _code(error.code, context.version))
 
 
 def _commit(
-    context: Context, request: TxnOffsetCommitRequest, offsets: dict[TopicPartition, CommittedOffset], now_ms: int
+    ports: Ports,
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
+    offsets: dict[TopicPartition, CommittedOffset],
+    now_ms: int,
 ) -> dict[TopicPartition, Code]:
     """Verification, member and generation, append: one synchronous stretch."""
-    shard, runtime = context.broker.groups.shard(request.group_id)
-    _verify(context, request, shard.partition)
+    shard, runtime = ports.groups.shard(request.group_id)
+    _verify(ports, context, request, shard.partition)
     result = shard.commit(
         request.group_id,
         request.generation_id,
@@ -104,9 +130,8 @@ def _commit(
     return runtime.execute_transactional(result, request.producer_id, request.producer_epoch)
 
 
-def _verify(context: Context, request: TxnOffsetCommitRequest, index: int) -> None:
-    broker = context.broker
-    entry = broker.partitions.get(OFFSETS_TOPIC, index).log.producers.entries.get(request.producer_id)
+def _verify(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int) -> None:
+    entry = ports.partitions.get(OFFSETS_TOPIC, index).log.producers.entries.get(request.producer_id)
     if entry is not None:
         if request.producer_epoch < entry.epoch:
             raise KafkaError(Code.INVALID_PRODUCER_EPOCH)
@@ -114,7 +139,7 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, index: int) -> No
             return
     identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
-    join_transaction(broker, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add)
+    join_transaction(ports, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add)
 
 
 def _code(code: Code, version: int) -> Code:
@@ -141,4 +166,9 @@ def failed(request: TxnOffsetCommitRequest, version: int, code: Code) -> TxnOffs
     return TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics)
 
 
-API = Declaration(28, handle, failed)
+API = Declaration(
+    key=28,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("WRITE TRANSACTIONAL_ID, READ GROUP, READ TOPIC"),
+)

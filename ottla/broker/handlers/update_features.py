@@ -5,8 +5,11 @@ Version 1 can only validate and names the kind of change, 2 tells of a failure o
 
 from __future__ import annotations
 
-from ottla.broker.api import Context, Declaration
-from ottla.broker.cluster import SUPPORTED_FEATURES
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -19,8 +22,12 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 METADATA_VERSION = "metadata.version"
 
 
-def handle(context: Context, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    cluster = context.broker.cluster
+class Ports(Protocol):
+    cluster: Cluster
+
+
+def handle(ports: Ports, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+    cluster = ports.cluster
     levels: dict[str, int] = {}
     try:
         for update in request.feature_updates:
@@ -76,4 +83,9 @@ def failed(request: UpdateFeaturesRequest, version: int, code: Code) -> UpdateFe
     )
 
 
-API = Declaration(57, handle, failed)
+API = Declaration(
+    key=57,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER CLUSTER"),
+)

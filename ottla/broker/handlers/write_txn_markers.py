@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from ottla.broker.api import Context, Declaration
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, each
+from ottla.broker.partitions import Partitions
 from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.write_txn_markers import (
@@ -27,19 +30,21 @@ from ottla.storage.steps import Steps, begun
 MARKER_WORK = 50
 """What a marker takes, in the units of `storage.steps`."""
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+
+class Ports(Protocol):
+    partitions: Partitions
+    groups: Groups
 
 
-def handle(context: Context, request: WriteTxnMarkersRequest) -> Handled[WriteTxnMarkersResponse]:
-    return begun(write_markers(context.broker, request))
+def handle(ports: Ports, request: WriteTxnMarkersRequest, context: RequestContext) -> Handled[WriteTxnMarkersResponse]:
+    return begun(write_markers(ports, request))
 
 
-def write_markers(broker: Broker, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
+def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
     """For whoever asks, and for the coordinator of this very broker."""
     return each(
         _partitions(request),
-        lambda asked: _write(broker, *asked),
+        lambda asked: _write(ports, *asked),
         lambda codes: _answer(request, codes),
         work=MARKER_WORK,
         groups=len(request.markers) + sum(len(marker.topics) for marker in request.markers),
@@ -76,8 +81,8 @@ def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnM
     )
 
 
-def _write(broker: Broker, asked: WritableTxnMarker, topic: str, index: int) -> Code:
-    if broker.partitions.find(topic, index) is None:
+def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Code:
+    if ports.partitions.find(topic, index) is None:
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     if asked.producer_id < 0 or asked.producer_epoch < 0:
         # No transaction is theirs. Kafka's own builder of such a batch fails, which clients see as this code.
@@ -85,10 +90,10 @@ def _write(broker: Broker, asked: WritableTxnMarker, topic: str, index: int) -> 
     marker = EndTxnMarker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
     try:
         if topic == OFFSETS_TOPIC:
-            broker.partitions.get(topic, index)
-            broker.groups.append_marker(index, marker, asked.transaction_version)
+            ports.partitions.get(topic, index)
+            ports.groups.append_marker(index, marker, asked.transaction_version)
         else:
-            broker.partitions.get(topic, index).append_marker(marker, asked.transaction_version)
+            ports.partitions.get(topic, index).append_marker(marker, asked.transaction_version)
     except KafkaError as error:
         return error.code
     return Code.NONE
@@ -98,4 +103,9 @@ def failed(request: WriteTxnMarkersRequest, version: int, code: Code) -> WriteTx
     return _answer(request, repeat(code))
 
 
-API = Declaration(27, handle, failed)
+API = Declaration(
+    key=27,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER CLUSTER, CLUSTER_ACTION CLUSTER"),
+)

@@ -7,17 +7,27 @@ Names are those that the JMX exporter gives Kafka's MBeans by Strimzi's rules; `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from ottla.broker.metrics.counters import DURATION_BOUNDS_S, Recent
-from ottla.broker.network.budgets import RequestBudget, ResponseBudget
+from ottla.broker.budgets import RequestBudget, ResponseBudget
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.env import Clock
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.groups import Groups
+from ottla.broker.inflating import InflatingMemory
+from ottla.broker.metrics.counters import DURATION_BOUNDS_S, Counters, Recent
+from ottla.broker.network.listener import Connections
+from ottla.broker.partitions import Partitions
+from ottla.broker.stepping import Stepping
+from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.operations.audit import Lost
 from ottla.protocol.messages import APIS
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+from ottla.storage.log_dir import LogDirectory
 
 LATE_BUFFER_MS = 5 * 60_000
 """A transaction is late when it is open for this much longer than the longest time-out (KIP-664)."""
@@ -27,16 +37,41 @@ Labels = dict[str, str]
 Sample = tuple[Labels, float]
 
 
-def collect(broker: Broker) -> list[Metric]:
+class Ports(Protocol):
+    """What is measured."""
+
+    settings: Settings
+    clock: Clock
+    partitions: Partitions
+    cluster: Cluster
+    groups: Groups
+    transactions: Transactions
+    connections: Connections
+    fetch_sessions: FetchSessions
+    inflating: InflatingMemory
+    stepping: Stepping
+    counters: Counters
+    unexpected_errors: int
+    directory: LogDirectory
+    disk: DiskHealth
+    torn: list[Lost]
+    """What the last crash has torn."""
+    startup_ms: float
+
+    @property
+    def is_sound(self) -> bool: ...
+
+
+def collect(ports: Ports) -> list[Metric]:
     """Everything, as of now."""
     return [
-        *_replicas(broker),
-        *_transactions(broker),
-        *_requests(broker),
-        *_logs(broker),
-        *_groups(broker),
-        *_own(broker),
-        *_budgets(broker),
+        *_replicas(ports),
+        *_transactions(ports),
+        *_requests(ports),
+        *_logs(ports),
+        *_groups(ports),
+        *_own(ports),
+        *_budgets(ports),
     ]
 
 
@@ -61,45 +96,45 @@ def _quantiles(name: str, text: str, recent: Recent) -> Iterator[Metric]:
     yield _counter(f"{name}_count", text, recent.count)
 
 
-def _replicas(broker: Broker) -> Iterator[Metric]:
+def _replicas(ports: Ports) -> Iterator[Metric]:
     name = "kafka_server_replicamanager"
-    limit_ms = broker.settings.transaction_max_timeout_ms + LATE_BUFFER_MS
-    now_ms = broker.env.now_ms()
-    states = [p.log.producers for p in broker.partitions]
+    limit_ms = ports.settings.transaction_max_timeout_ms + LATE_BUFFER_MS
+    now_ms = ports.clock.now_ms()
+    states = [p.log.producers for p in ports.partitions]
     late = sum(s.has_late_transaction(now_ms, limit_ms) for s in states)
     yield _gauge(f"{name}_partitionswithlatetransactionscount", "Partitions with a transaction that ought to have ended", late)
     yield _gauge(f"{name}_produceridcount", "Producer ids that partitions know", sum(len(s.entries) for s in states))
-    yield _gauge(f"{name}_partitioncount", "Partitions here", len(broker.partitions))
-    yield _gauge(f"{name}_leadercount", "Partitions led here", len(broker.partitions))
+    yield _gauge(f"{name}_partitioncount", "Partitions here", len(ports.partitions))
+    yield _gauge(f"{name}_leadercount", "Partitions led here", len(ports.partitions))
     yield _gauge(f"{name}_underreplicatedpartitions", "Partitions with too few replicas", 0)
-    levels = [({"featurename": feature}, level) for feature, level in sorted(broker.cluster.state.features.items())]
+    levels = [({"featurename": feature}, level) for feature, level in sorted(ports.cluster.state.features.items())]
     yield _gauge("kafka_server_metadataloader_finalizedlevel", "Finalized feature levels", levels)
     yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "Active controllers", 1)
-    yield _gauge("kafka_server_socket_server_metrics_connection_count", "Open connections", len(broker.connections))
+    yield _gauge("kafka_server_socket_server_metrics_connection_count", "Open connections", len(ports.connections))
 
 
-def _transactions(broker: Broker) -> Iterator[Metric]:
-    counters = broker.counters
+def _transactions(ports: Ports) -> Iterator[Metric]:
+    counters = ports.counters
     manager = "kafka_server_addpartitionstotxnmanager"
     yield from _quantiles(f"{manager}_verificationtimems", "Time to add or verify a partition, in ms", counters.verification_ms)
     yield _counter(f"{manager}_verificationfailurerate_count", "Batches refused by verification", counters.verification_failures)
     channel = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
     yield _gauge(f"{channel}_unknowndestinationqueuesize", "Markers that wait for a leader", 0)
-    yield _gauge(f"{channel}_logappendretryqueuesize", "Completions that wait for the log", broker.transactions.delayed)
-    yield _gauge("ottla_recovery_torn_transactions", "Parts of transactions that a crash has taken", len(broker.torn))
-    load = broker.transactions.load_ms
+    yield _gauge(f"{channel}_logappendretryqueuesize", "Completions that wait for the log", ports.transactions.delayed)
+    yield _gauge("ottla_recovery_torn_transactions", "Parts of transactions that a crash has taken", len(ports.torn))
+    load = ports.transactions.load_ms
     coordinator = "kafka_server_transaction_coordinator_metrics_partition_load_time"
     yield _gauge(f"{coordinator}_max", "Longest load of a coordinator partition, in ms", max(load, default=0.0))
     yield _gauge(f"{coordinator}_avg", "Mean load of a coordinator partition, in ms", sum(load) / len(load) if load else 0.0)
 
 
-def _requests(broker: Broker) -> Iterator[Metric]:
-    asked = [({"request": APIS[k].name, "version": str(v)}, float(n)) for (k, v), n in sorted(broker.counters.requests.items())]
+def _requests(ports: Ports) -> Iterator[Metric]:
+    asked = [({"request": APIS[k].name, "version": str(v)}, float(n)) for (k, v), n in sorted(ports.counters.requests.items())]
     yield _counter("kafka_network_requestmetrics_requests", "Requests by API and version", asked)
 
 
-def _logs(broker: Broker) -> Iterator[Metric]:
-    named = [({"topic": p.log.topic, "partition": str(p.log.partition)}, p) for p in broker.partitions if p.log.segments]
+def _logs(ports: Ports) -> Iterator[Metric]:
+    named = [({"topic": p.log.topic, "partition": str(p.log.partition)}, p) for p in ports.partitions if p.log.segments]
 
     def each(name: str, text: str, value: Iterable[float]) -> Metric:
         return _gauge(name, text, [(labels, v) for (labels, _), v in zip(named, value, strict=True)])
@@ -111,10 +146,10 @@ def _logs(broker: Broker) -> Iterator[Metric]:
     yield each("kafka_topic_partition_current_offset", "Log end offset", (log.log_end_offset for log in logs))
     yield each("kafka_topic_partition_oldest_offset", "Log start offset", (log.log_start_offset for log in logs))
     yield each("ottla_partition_lso", "Last stable offset", (log.last_stable_offset for log in logs))
-    counts = [({"topic": t.name}, float(t.partition_count)) for t in broker.cluster.state.topics.values()]
+    counts = [({"topic": t.name}, float(t.partition_count)) for t in ports.cluster.state.topics.values()]
     yield _gauge("kafka_topic_partitions", "Partitions of a topic", counts)
     topics: dict[str, list[int]] = {}
-    for partition in broker.partitions:
+    for partition in ports.partitions:
         sums = topics.setdefault(partition.log.topic, [0, 0])
         sums[0] += partition.bytes_in
         sums[1] += partition.messages_in
@@ -123,16 +158,16 @@ def _logs(broker: Broker) -> Iterator[Metric]:
     yield _counter(f"{metrics}_messagesin", "Records appended", [({"topic": t}, float(s[1])) for t, s in sorted(topics.items())])
 
 
-def _groups(broker: Broker) -> Iterator[Metric]:
+def _groups(ports: Ports) -> Iterator[Metric]:
     current: list[Sample] = []
     lag: list[Sample] = []
     lag_committed: list[Sample] = []
-    for shard in broker.groups.shards():
+    for shard in ports.groups.shards():
         for group_id in shard.offsets.groups:
             for (topic, index), committed in shard.offsets.of_group(group_id).items():
                 labels = {"consumergroup": group_id, "topic": topic, "partition": str(index)}
                 current.append((labels, committed.offset))
-                partition = broker.partitions.find(topic, index)
+                partition = ports.partitions.find(topic, index)
                 if partition is not None:
                     lag.append((labels, max(0, partition.log.high_watermark - committed.offset)))
                     lag_committed.append((labels, max(0, partition.log.last_stable_offset - committed.offset)))
@@ -142,11 +177,11 @@ def _groups(broker: Broker) -> Iterator[Metric]:
     yield _gauge("kafka_consumergroup_lag_read_committed", text, lag_committed)
 
 
-def _own(broker: Broker) -> Iterator[Metric]:
-    counters = broker.counters
+def _own(ports: Ports) -> Iterator[Metric]:
+    counters = ports.counters
     outcomes = [({"outcome": o}, float(counters.transactions[o])) for o in ("commit", "abort", "timeout", "fenced")]
     yield _counter("ottla_txn", "Transactions ended", outcomes)
-    states = [m.state for shard in broker.transactions.shards() for m in shard.unfinished()]
+    states = [m.state for shard in ports.transactions.shards() for m in shard.unfinished()]
     yield _gauge("ottla_txn_open", "Transactions that are open", states.count(TxnState.ONGOING))
     yield _gauge("ottla_txn_markers_pending", "Decided transactions whose markers are owed", sum(s in PREPARED for s in states))
     buckets, total = [], 0
@@ -156,26 +191,26 @@ def _own(broker: Broker) -> Iterator[Metric]:
     text = "From the first partition to the end, in s"
     yield HistogramMetricFamily("ottla_txn_duration_seconds", text, buckets=buckets, sum_value=counters.durations_sum_s)
     yield _counter("ottla_inflated_bytes", "Bytes that produced batches were inflated to in steps", counters.inflated_bytes)
-    yield _gauge("ottla_inflating_memory_bytes", "Memory that inflating batches holds", broker.inflating.used_bytes)
-    yield _gauge("ottla_inflating_memory_limit_bytes", "Memory that it may hold", broker.inflating.limit_bytes)
-    directory = {"logdirectory": broker.directory.absolute_path}
+    yield _gauge("ottla_inflating_memory_bytes", "Memory that inflating batches holds", ports.inflating.used_bytes)
+    yield _gauge("ottla_inflating_memory_limit_bytes", "Memory that it may hold", ports.inflating.limit_bytes)
+    directory = {"logdirectory": ports.directory.absolute_path}
     manager = "kafka_log_logmanager"
-    yield _gauge(f"{manager}_offlinelogdirectorycount", "Log directories that have failed", float(broker.disk.has_failed))
+    yield _gauge(f"{manager}_offlinelogdirectorycount", "Log directories that have failed", float(ports.disk.has_failed))
     text = "1 for a log directory that takes no writes, or one of whose partitions is offline"
-    yield _gauge(f"{manager}_logdirectoryoffline", text, [(directory, float(not broker.is_sound))])
-    yield _counter("ottla_disk_refused_writes", "Writes that the disk has refused", broker.disk.refused_writes)
-    yield _gauge("ottla_startup_seconds", "Time to load everything, in s", broker.startup_ms / 1000)
-    yield _gauge("ottla_unexpected_errors", "Bugs met", broker.unexpected_errors)
-    yield _gauge("ottla_open_files", "Log files that are kept open", broker.env.fs.open_files)
-    yield _gauge("ottla_open_files_limit", "Log files that may be kept open", broker.env.fs.max_open_files)
-    yield _gauge("ottla_connections_limit", "Connections that may be open", broker.connections.limit)
-    offline = sum(partition.log.is_offline for partition in broker.partitions)
+    yield _gauge(f"{manager}_logdirectoryoffline", text, [(directory, float(not ports.is_sound))])
+    yield _counter("ottla_disk_refused_writes", "Writes that the disk has refused", ports.disk.refused_writes)
+    yield _gauge("ottla_startup_seconds", "Time to load everything, in s", ports.startup_ms / 1000)
+    yield _gauge("ottla_unexpected_errors", "Bugs met", ports.unexpected_errors)
+    yield _gauge("ottla_open_files", "Log files that are kept open", ports.directory.fs.open_files)
+    yield _gauge("ottla_open_files_limit", "Log files that may be kept open", ports.directory.fs.max_open_files)
+    yield _gauge("ottla_connections_limit", "Connections that may be open", ports.connections.limit)
+    offline = sum(partition.log.is_offline for partition in ports.partitions)
     yield _gauge("kafka_server_replicamanager_offlinereplicacount", "Partitions that are offline", offline)
 
 
-def _budgets(broker: Broker) -> Iterator[Metric]:
+def _budgets(ports: Ports) -> Iterator[Metric]:
     """What bounds the memory and the time that all clients take together."""
-    requests, responses = broker.connections.request_budget, broker.connections.response_budget
+    requests, responses = ports.connections.request_budget, ports.connections.response_budget
     which: list[tuple[Labels, RequestBudget | ResponseBudget]] = [
         ({"queue": "requests"}, requests),
         ({"queue": "responses"}, responses),
@@ -188,12 +223,12 @@ def _budgets(broker: Broker) -> Iterator[Metric]:
     yield each("limit_bytes", "What they may be, below 0 for no bound", lambda b: b.limit_bytes)
     yield each("waiting_connections", "Connections that wait until there is room", lambda b: b.waiting_count)
     yield each("closed_connections", "Connections closed because others waited for what they held", lambda b: b.closed_count)
-    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions", len(broker.fetch_sessions))
-    partitions = broker.fetch_sessions.partition_count
+    yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions", len(ports.fetch_sessions))
+    partitions = ports.fetch_sessions.partition_count
     yield _gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions they name", partitions)
-    yield _gauge("ottla_steps_work", "Requests and tasks that are worked off in steps", len(broker.stepping))
+    yield _gauge("ottla_steps_work", "Requests and tasks that are worked off in steps", len(ports.stepping))
     yield _gauge(
         "ottla_steps_longest_seconds",
         "The longest that one step has held the event loop, in s",
-        broker.stepping.longest_step_ms / 1000,
+        ports.stepping.longest_step_ms / 1000,
     )

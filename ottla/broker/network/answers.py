@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ottla.broker.api import Later
+from ottla.broker.later import Later
 from ottla.protocol.primitives import Buffer
 
 

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import structlog
 
-from ottla.broker.api import Later
+from ottla.broker.budgets import SMALL_BYTES
+from ottla.broker.later import Later
 from ottla.broker.network.answers import Answers, Slot, merged
-from ottla.broker.network.budgets import SMALL_BYTES
 from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Refused, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.holds import Hold
+from ottla.broker.network.listener import Connections
+from ottla.broker.services import Services
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.storage.steps import Steps
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 MAX_WAITING_ANSWERS = 1_000
 """Requests of one connection that wait for an answer before no further one is handled."""
@@ -40,14 +39,20 @@ SLICE_MS = 2.0
 log = structlog.get_logger("connection")
 
 
+class Ports(Services, Protocol):
+    """What the handlers are given, and what all connections share."""
+
+    connections: Connections
+
+
 class Connection(asyncio.BufferedProtocol):
     """Made by the listener for each client."""
 
-    def __init__(self, broker: Broker, listener: str) -> None:
-        self._broker = broker
+    def __init__(self, ports: Ports, listener: str) -> None:
+        self._ports = ports
         self._listener = listener
-        connections = broker.connections
-        self._frames = Frames(connections.buffers, broker.settings.socket_request_max_bytes)
+        connections = ports.connections
+        self._frames = Frames(connections.buffers, ports.settings.socket_request_max_bytes)
         self._answers = Answers()
         self._request_budget = connections.request_budget
         self._response_budget = connections.response_budget
@@ -73,9 +78,9 @@ class Connection(asyncio.BufferedProtocol):
         self._is_open = True
         peer = transport.get_extra_info("peername")
         self.peer = peer[0] if peer else ""
-        if not self._broker.connections.opened(self):
+        if not self._ports.connections.opened(self):
             self.close("too many connections")
-        self._dispatcher = Dispatcher(self._broker, self._listener, self.peer, self.connection_id)
+        self._dispatcher = Dispatcher(self._ports, self._listener, self.peer, self.connection_id)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -84,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._holds & Hold.STEPS:
             self._release_memory()
         self._answers.abandon()
-        self._broker.connections.closed(self)
+        self._ports.connections.closed(self)
 
     def eof_received(self) -> bool:
         return False
@@ -98,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._frames.received(nbytes)
-        self.last_tick = self._broker.connections.tick
+        self.last_tick = self._ports.connections.tick
         if not self._holds:
             self._handle_requests()
 
@@ -122,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
             self._is_open = False
             # From now on it may take its last answers.
-            self.last_tick = self._broker.connections.tick
+            self.last_tick = self._ports.connections.tick
             self._transport.close()
 
     def abort(self, reason: str) -> None:
@@ -217,7 +222,7 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 if not self._holds:
                     # Several requests came together: time and answers are watched after each.
-                    began_ms = began_ms or self._broker.env.monotonic_ms()
+                    began_ms = began_ms or self._ports.clock.monotonic_ms()
                     self._make_way(began_ms)
         except FrameSizeError as error:
             self.close(str(error))
@@ -238,10 +243,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._too_much_waits():
             self._hold(Hold.WAITING)
             return
-        is_late = self._broker.env.monotonic_ms() - began_ms >= SLICE_MS
+        is_late = self._ports.clock.monotonic_ms() - began_ms >= SLICE_MS
         if is_late or sum(map(len, self._answers.out)) >= WRITE_HIGH_BYTES:
             self._hold(Hold.TURN)
-            self._broker.stepping.run(self._next_turn(), lambda _: None, self._failed)
+            self._ports.stepping.run(self._next_turn(), lambda _: None, self._failed)
 
     def _next_turn(self) -> Steps[None]:
         """Only its place among other work matters: it has no steps."""
@@ -251,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _failed(self, error: Exception) -> None:
         log.exception("connection_failed", peer=self.peer)
-        self._broker.unexpected_errors += 1
+        self._ports.unexpected_errors += 1
         self.close("a bug")
 
     def _request(self, frame: memoryview) -> None:
@@ -323,7 +328,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._failed(error)
             self._steps_ended()
 
-        self._broker.stepping.run(steps, done, failed)
+        self._ports.stepping.run(steps, done, failed)
 
     def _decode_and_handle(self, route: Route, correlation_id: int, frame: memoryview) -> Steps[list[Buffer] | Later | None]:
         request, self._decoded_bytes = yield from self._dispatcher.decode_in_steps(route, frame)
@@ -343,14 +348,14 @@ class Connection(asyncio.BufferedProtocol):
     # answers
 
     def _answer(self, parts: list[Buffer]) -> None:
-        commit = self._broker.commit
+        commit = self._ports.commit
         if commit is not None and commit.is_pending:
             self._fill_when_durable(self._answers.reserve(), parts)
         else:
             self._answers.put(parts)
 
     def _fill_when_durable(self, slot: Slot, parts: list[Buffer]) -> None:
-        commit = self._broker.commit
+        commit = self._ports.commit
         if commit is not None and commit.is_pending:
             commit.then(
                 lambda durable: self._fill(slot, parts) if durable else self.close("what it was to be told is not on the disk")
@@ -363,7 +368,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self._is_open:
                 return
             if later.is_large:
-                self._broker.stepping.run(self._dispatcher.encode_in_steps(route, correlation_id, response), encoded, self._failed)
+                self._ports.stepping.run(self._dispatcher.encode_in_steps(route, correlation_id, response), encoded, self._failed)
             else:
                 encoded(self._dispatcher.encode(route, correlation_id, response))
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from struct import Struct
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
-from ottla.broker.api import SERVED, Context, Declaration, Later, declaration, newest_version
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.budgets import SMALL_BYTES
+from ottla.broker.handlers.registry import SERVED, declaration
+from ottla.broker.later import Later
 from ottla.broker.network.answers import merged
-from ottla.broker.network.budgets import SMALL_BYTES
+from ottla.broker.services import Services
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.messages import APIS
 from ottla.protocol.primitives import Buffer, count_apart, message_elements
 from ottla.storage.steps import Steps
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 ELEMENTS_AT_ONCE = 2_000
 """A request with more elements in its arrays is decoded, and its answer encoded, beside the event loop."""
@@ -54,7 +53,7 @@ class Route(NamedTuple):
 
     api: Declaration
     codec: Api
-    context: Context
+    context: RequestContext
     header: bytes
     body_at: int
 
@@ -62,14 +61,14 @@ class Route(NamedTuple):
 class Dispatcher:
     """The requests of one connection. A bug in a handler is logged once and costs one request."""
 
-    __slots__ = ("_broker", "_connection_id", "_listener", "_peer", "_requests", "_routes")
+    __slots__ = ("_connection_id", "_listener", "_peer", "_requests", "_routes", "_services")
 
-    def __init__(self, broker: Broker, listener: str, peer: str, connection_id: int) -> None:
-        self._broker = broker
+    def __init__(self, services: Services, listener: str, peer: str, connection_id: int) -> None:
+        self._services = services
         self._listener = listener
         self._peer = peer
         self._connection_id = connection_id
-        self._requests = broker.counters.requests
+        self._requests = services.counters.requests
         self._routes: dict[tuple[int, int], Route] = {}
 
     def route(self, frame: memoryview) -> tuple[Route, int]:
@@ -87,22 +86,20 @@ class Dispatcher:
         return route, correlation_id
 
     def _first_route(self, key: int, version: int, correlation_id: int, frame: memoryview) -> Route:
-        entry = APIS.get(key)
-        if key not in SERVED or entry is None:
+        if key not in SERVED:
             raise Refused(f"unknown API key {key}")
-        newest = newest_version(key, unstable=self._broker.settings.unstable_api_versions_enable)
         api = declaration(key)
-        if not entry.min_version <= version <= newest:
+        newest = api.max_version(unstable=self._services.settings.unstable_api_versions_enable)
+        if not api.min_version <= version <= newest:
             if key == API_VERSIONS_KEY:
                 answer = api.failed(None, 0, Code.UNSUPPORTED_VERSION)
                 raise UnsupportedApiVersions(response_parts(api.codec, 0, correlation_id, answer))
-            raise Refused(f"{entry.name} version {version} is not served")
+            raise Refused(f"{api.name} version {version} is not served")
         return self._fresh_route(api, version, frame)
 
     def _fresh_route(self, api: Declaration, version: int, frame: memoryview) -> Route:
         client_id, body_at = read_client_id(frame, flexible=version >= api.codec.flexible_from)
-        context = Context(
-            broker=self._broker,
+        context = RequestContext(
             version=version,
             client_id=client_id or "",
             client_host=self._peer,
@@ -123,14 +120,13 @@ class Dispatcher:
         is_small = route.api.is_small
         if is_small is None or len(frame) > SMALL_BYTES:
             return False
-        return is_small(
-            route.context, decode_body(route.codec.decode_request, frame, route.body_at, route.context.version, may_trail=True)
-        )
+        request = decode_body(route.codec.decode_request, frame, route.body_at, route.context.version, may_trail=True)
+        return is_small(self._services, request, route.context)
 
     def handle(self, route: Route, request: Any) -> Any:
         """The handler's response, `Later`, steps or None."""
         try:
-            return route.api.handle(route.context, request)
+            return route.api.handle(self._services, request, route.context)
         except KafkaError as error:
             return route.api.failed(request, route.context.version, error.code)
         except Exception:
@@ -143,7 +139,7 @@ class Dispatcher:
     def bug(self, event: str, route: Route) -> None:
         """Called in an ``except`` block."""
         log.exception(event, api=route.codec.name, version=route.context.version, peer=self._peer)
-        self._broker.unexpected_errors += 1
+        self._services.unexpected_errors += 1
 
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         """The pieces of the answer's frame, None where a bug made a response that cannot be written."""

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 from urllib.parse import urlsplit
 
+from ottla.broker.budgets import RequestBudget, ResponseBudget
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.settings import connection_limits
+from ottla.broker.config.settings import Settings, connection_limits
 from ottla.broker.env import Env
-from ottla.broker.network.budgets import RequestBudget, ResponseBudget
 from ottla.broker.network.framing import ReceiveBuffers
-
-if TYPE_CHECKING:
-    from ottla.broker.config.settings import Settings
-    from ottla.broker.network.connection import Connection
-
 
 IDLE_TICK_MS = 1_000
 CLOSING_TICKS = 10
@@ -93,6 +88,23 @@ def _security_protocols(text: str) -> dict[str, str]:
     return protocols
 
 
+class Accepted(Protocol):
+    """A connection as far as all of them are looked after together."""
+
+    connection_id: int
+    peer: str
+    last_tick: int
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it was closed, and the last answers are on their way."""
+        ...
+
+    def close(self, reason: str) -> None: ...
+
+    def abort(self, reason: str) -> None: ...
+
+
 class Connections:
     """The open connections of a broker, with limits on their number, in all and by address."""
 
@@ -104,7 +116,7 @@ class Connections:
         self.request_budget = RequestBudget(env, settings.queued_max_request_bytes, settings.ottla_request_stall_ms)
         self.response_budget = ResponseBudget(env, settings.ottla_queued_max_response_bytes, settings.ottla_response_stall_ms)
         # In the order of their opening.
-        self._open: dict[Connection, None] = {}
+        self._open: dict[Accepted, None] = {}
         self._by_peer: Counter[str] = Counter()
         self._next_id = 0
         self.set_limits(settings)
@@ -118,7 +130,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: Accepted) -> bool:
         """False when there are too many."""
         self._next_id += 1
         connection.connection_id = self._next_id
@@ -140,7 +152,7 @@ class Connections:
             elif idle_ticks > self._max_idle_ticks:
                 connection.close("idle")
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Accepted) -> None:
         if connection in self._open:
             del self._open[connection]
             self._by_peer[connection.peer] -= 1

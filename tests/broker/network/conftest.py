@@ -21,6 +21,7 @@ def broker() -> Any:
     env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
     return SimpleNamespace(
         env=env,
+        clock=env,
         settings=settings,
         stepping=Stepping(env, lambda: pytest.fail("a bug")),
         connections=Connections(env, settings, 1 << 20),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.api import Declaration
+from ottla.broker.authorisation import UNRESTRICTED
 from ottla.broker.network.connection import Connection
 from ottla.protocol.codec import request_frame
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -86,9 +87,17 @@ def feed(connection: Connection, data: bytes, sizes: Any) -> bytes:
     return data
 
 
+def declared(key: int, handle: Any, failed: Any, *, is_bulky: bool = False) -> Declaration:
+    return Declaration(key=key, handle=handle, failed=failed, authorisation=UNRESTRICTED, is_bulky=is_bulky)
+
+
+def put(monkeypatch: pytest.MonkeyPatch, declaration: Declaration) -> None:
+    """Serve this in the place of every API."""
+    monkeypatch.setattr("ottla.broker.network.dispatch.declaration", lambda _: declaration)
+
+
 def serve(monkeypatch: pytest.MonkeyPatch, handle: Any, key: int = HEARTBEAT) -> None:
-    declared = Declaration(key, handle, lambda request, version, code: HeartbeatResponse(throttle_time_ms=0, error_code=code))
-    monkeypatch.setattr("ottla.broker.network.dispatch.declaration", lambda _: declared)
+    put(monkeypatch, declared(key, handle, lambda request, version, code: HeartbeatResponse(throttle_time_ms=0, error_code=code)))
 
 
 def beats(count: int) -> bytes:

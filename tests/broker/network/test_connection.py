@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import api
-from ottla.broker.api import Later
+from ottla.broker.later import Later
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.framing import RECEIVE_BYTES
 from ottla.broker.network.listener import CLOSING_TICKS, Connections
@@ -22,7 +21,7 @@ from tests.broker.network.connected import HEARTBEAT, Transport, beats, feed, li
 def test_frames_in_any_pieces(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
     connection, transport = connected
     seen: list[int] = []
-    serve(monkeypatch, lambda context, request: seen.append(request.generation_id) or HeartbeatResponse())
+    serve(monkeypatch, lambda ports, request, context: seen.append(request.generation_id) or HeartbeatResponse())
     rng = random.Random(1)
     feed(connection, beats(300), iter(lambda: rng.randrange(1, 90), None))
     assert seen == list(range(300))
@@ -35,7 +34,7 @@ def test_large_frames_grow_the_buffer_and_give_it_back(
     connection, _ = connected
     seen: list[bytes] = []
 
-    def handle(context: Any, request: ProduceRequest) -> None:
+    def handle(ports: Any, request: ProduceRequest, context: Any) -> None:
         seen.append(bytes(request.topic_data[0].partition_data[0].records or b""))
 
     serve(monkeypatch, handle, key=0)
@@ -56,7 +55,9 @@ def test_a_declared_size_allocates_little(monkeypatch: pytest.MonkeyPatch, conne
 def test_answers_wait_for_those_before_them(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
     connection, transport = connected
     parked = {0: Later(), 2: Later()}
-    serve(monkeypatch, lambda context, request: parked.get(request.generation_id) or HeartbeatResponse(request.generation_id))
+    serve(
+        monkeypatch, lambda ports, request, context: parked.get(request.generation_id) or HeartbeatResponse(request.generation_id)
+    )
     feed(connection, beats(4), iter(lambda: 1 << 16, None))
     assert transport.answers() == []
     parked[2].resolve(HeartbeatResponse(2))
@@ -70,7 +71,7 @@ def test_a_bug_is_told_once_and_costs_one_request(
 ) -> None:
     connection, transport = connected
 
-    def handle(context: Any, request: HeartbeatRequest) -> HeartbeatResponse:
+    def handle(ports: Any, request: HeartbeatRequest, context: Any) -> HeartbeatResponse:
         if request.generation_id == 1:
             raise RuntimeError("a bug")
         return HeartbeatResponse()
@@ -87,7 +88,7 @@ def test_a_response_that_cannot_be_written_closes(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
-    serve(monkeypatch, lambda context, request: HeartbeatResponse("not a number"))  # type: ignore[arg-type]
+    serve(monkeypatch, lambda ports, request, context: HeartbeatResponse("not a number"))  # type: ignore[arg-type]
     feed(connection, beats(2), iter(lambda: 1 << 16, None))
     assert transport.closed
     assert broker.unexpected_errors == 1
@@ -123,7 +124,6 @@ def test_later_tells_only_the_first_answer() -> None:
     later.resolve(2)
     later.on_ready(heard.append)
     assert heard == [1]
-    assert api.SERVED[HEARTBEAT] == "heartbeat"
 
 
 def test_too_many_connections_of_one_address_are_refused(broker: Any) -> None:
@@ -154,7 +154,7 @@ def test_a_request_in_steps_goes_before_those_behind_it(
             yield None
         return HeartbeatResponse(request.generation_id)
 
-    def handle(context: Any, request: HeartbeatRequest) -> Any:
+    def handle(ports: Any, request: HeartbeatRequest, context: Any) -> Any:
         trace.append(str(request.generation_id))
         return in_steps(request) if request.generation_id == 1 else HeartbeatResponse(request.generation_id)
 
@@ -181,7 +181,7 @@ def test_a_bug_in_a_step_costs_one_request(
         yield None
         raise RuntimeError("a bug")
 
-    serve(monkeypatch, lambda context, request: in_steps() if request.generation_id == 1 else HeartbeatResponse())
+    serve(monkeypatch, lambda ports, request, context: in_steps() if request.generation_id == 1 else HeartbeatResponse())
     feed(connection, beats(3), iter(lambda: 1 << 16, None))
     broker.env.settle()
     codes = [decode_response_frame(HEARTBEAT, 4, a)[1].error_code for a in transport.answers()]
@@ -201,7 +201,7 @@ def test_a_client_that_leaves_is_served_to_the_end(
         done.append(request.generation_id)
         return HeartbeatResponse()
 
-    serve(monkeypatch, lambda context, request: in_steps(request))
+    serve(monkeypatch, lambda ports, request, context: in_steps(request))
     feed(connection, beats(1), iter(lambda: 1 << 16, None))
     connection.connection_lost(None)
     broker.env.settle()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api import Declaration, Later
+from ottla.broker.later import Later
 from ottla.broker.network.connection import MAX_WAITING_ANSWERS, Connection
 from ottla.broker.network.dispatch import ELEMENTS_AT_ONCE
 from ottla.protocol.codec import request_frame
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tests.broker.network.connected import HEARTBEAT, Transport, beats, feed, serve
+from tests.broker.network.connected import HEARTBEAT, Transport, beats, declared, feed, put, serve
 
 
 def test_who_takes_no_answers_is_not_served_further(
@@ -27,13 +27,11 @@ def test_who_takes_no_answers_is_not_served_further(
         responses=[FetchableTopicResponse("t", partitions=[PartitionData(0, high_watermark=0, records=bytes(3 << 20))])]
     )
 
-    def handle(context: Any, request: FetchRequest) -> FetchResponse:
+    def handle(ports: Any, request: FetchRequest, context: Any) -> FetchResponse:
         seen.append(1)
         return answer
 
-    monkeypatch.setattr(
-        "ottla.broker.network.dispatch.declaration", lambda _: Declaration(1, handle, lambda *_: FetchResponse(), is_bulky=True)
-    )
+    put(monkeypatch, declared(1, handle, lambda *_: FetchResponse(), is_bulky=True))
     feed(connection, b"".join(request_frame(1, 11, i, "c", FetchRequest()) for i in range(100)), iter(lambda: 1 << 16, None))
     assert len(seen) <= 2
     connection.pause_writing()
@@ -51,8 +49,11 @@ def test_large_answers_wait_for_the_memory_of_all(
     seen: list[int] = []
     monkeypatch.setattr(
         "ottla.broker.network.dispatch.declaration",
-        lambda key: Declaration(
-            key, lambda context, request: seen.append(key) or HeartbeatResponse(), lambda *_: HeartbeatResponse(), key == HEARTBEAT
+        lambda key: declared(
+            key,
+            lambda ports, request, context: seen.append(key) or HeartbeatResponse(),
+            lambda *_: HeartbeatResponse(),
+            is_bulky=key == HEARTBEAT,
         ),
     )
     slow, slow_transport = Connection(broker, "PLAINTEXT"), Transport()
@@ -73,13 +74,11 @@ def test_requests_of_many_elements_are_decoded_aside(
     connection, transport = connected
     counts: list[int] = []
 
-    def handle(context: Any, request: MetadataRequest) -> MetadataResponse:
+    def handle(ports: Any, request: MetadataRequest, context: Any) -> MetadataResponse:
         counts.append(len(request.topics or []))
         return MetadataResponse()
 
-    monkeypatch.setattr(
-        "ottla.broker.network.dispatch.declaration", lambda _: Declaration(3, handle, lambda *_: MetadataResponse(), is_bulky=True)
-    )
+    put(monkeypatch, declared(3, handle, lambda *_: MetadataResponse(), is_bulky=True))
     many = [MetadataRequestTopic(name=f"t{n}") for n in range(ELEMENTS_AT_ONCE + 1)]
     frames = [request_frame(3, 12, 1, "c", MetadataRequest(topics)) for topics in (many, many[:3])]
     rest = feed(connection, b"".join(frames), iter(lambda: 1 << 14, None))
@@ -108,7 +107,7 @@ def test_parked_requests_of_a_connection_are_bounded(
     connection, transport = connected
     parked: list[Later] = []
 
-    def handle(context: Any, request: HeartbeatRequest) -> Later:
+    def handle(ports: Any, request: HeartbeatRequest, context: Any) -> Later:
         parked.append(Later())
         return parked[-1]
 
@@ -126,7 +125,7 @@ def test_a_client_that_leaves_abandons_what_it_waited_for(monkeypatch: pytest.Mo
     connection = Connection(broker, "PLAINTEXT")
     connection.connection_made(Transport())  # type: ignore[arg-type]
     abandoned: list[int] = []
-    serve(monkeypatch, lambda context, request: Later(on_abandoned=lambda: abandoned.append(request.generation_id)))
+    serve(monkeypatch, lambda ports, request, context: Later(on_abandoned=lambda: abandoned.append(request.generation_id)))
     feed(connection, beats(2), iter(lambda: 1 << 16, None))
     gone = weakref.ref(connection)
     connection.connection_lost(None)
@@ -149,7 +148,7 @@ def test_a_client_that_left_while_its_request_was_begun_waits_for_nothing(
         yield None
         return Later(on_abandoned=lambda: abandoned.append(request.generation_id))
 
-    serve(monkeypatch, lambda context, request: in_steps(request))
+    serve(monkeypatch, lambda ports, request, context: in_steps(request))
     feed(connection, beats(1), iter(lambda: 1 << 16, None))
     connection.connection_lost(None)
     broker.env.settle()
@@ -166,10 +165,7 @@ def test_a_request_that_waits_after_its_steps_counts(
         yield None
         return later
 
-    monkeypatch.setattr(
-        "ottla.broker.network.dispatch.declaration",
-        lambda _: Declaration(3, lambda context, request: in_steps(request), lambda *_: MetadataResponse()),
-    )
+    put(monkeypatch, declared(3, lambda ports, request, context: in_steps(request), lambda *_: MetadataResponse()))
     topics = [MetadataRequestTopic(name=str(n)) for n in range(2 * ELEMENTS_AT_ONCE)]
     frame = request_frame(3, 12, 1, "c", MetadataRequest(topics))
     feed(connection, frame, iter(lambda: 1 << 16, None))
@@ -183,7 +179,7 @@ def test_small_answers_that_are_not_taken_count(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
-    serve(monkeypatch, lambda context, request: HeartbeatResponse())
+    serve(monkeypatch, lambda ports, request, context: HeartbeatResponse())
     transport.unsent_bytes = 60_000
     feed(connection, beats(1), iter(lambda: 1 << 16, None))
     assert broker.connections.response_budget.used_bytes == 60_000

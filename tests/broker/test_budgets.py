@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.network.budgets import CHECK_MS, FIRST_MS, RequestBudget, ResponseBudget
+from ottla.broker.budgets import CHECK_MS, FIRST_MS, RequestBudget, ResponseBudget
 from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.simulated import START_MS, SimulatedEnv
 

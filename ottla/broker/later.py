@@ -1,0 +1,51 @@
+"""A response that is not there yet, of a request that really has to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Later:
+    """A response that is not there yet. ``resolve`` may be called before or after ``on_ready``, the first time counts.
+
+    ``is_durable``: whoever resolves it has waited for the disk already. ``on_abandoned`` is called where nobody waits any more.
+    ``is_large``: the response has so many elements that it is to be encoded beside the event loop.
+    """
+
+    __slots__ = ("_callback", "_done", "_response", "is_durable", "is_large", "on_abandoned")
+
+    def __init__(self, *, is_durable: bool = False, on_abandoned: Callable[[], None] | None = None) -> None:
+        self.is_durable = is_durable
+        self.is_large = False
+        self.on_abandoned = on_abandoned
+        self._callback: Callable[[Any], None] | None = None
+        self._done = False
+        self._response: Any = None
+
+    @property
+    def is_done(self) -> bool:
+        return self._done
+
+    def resolve(self, response: Any) -> None:
+        if self._done:
+            return
+        self._done, self._response = True, response
+        callback, self._callback, self.on_abandoned = self._callback, None, None
+        if callback is not None:
+            callback(response)
+
+    def abandon(self) -> None:
+        """The client is gone: whoever was to resolve it may give up, and what it holds is let go."""
+        if self._done:
+            return
+        self._done = True
+        on_abandoned, self._callback, self.on_abandoned = self.on_abandoned, None, None
+        if on_abandoned is not None:
+            on_abandoned()
+
+    def on_ready(self, callback: Callable[[Any], None]) -> None:
+        if self._done:
+            callback(self._response)
+        else:
+            self._callback = callback

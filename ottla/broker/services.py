@@ -1,0 +1,59 @@
+"""What a broker has to give: to the handlers of its APIs, and to whatever else answers for it.
+
+`Broker` has it all, and nothing below it knows `Broker`. A handler names the part that it needs in a Protocol of its own. mypy
+holds each of them against `Services` where the handler is put into its `Declaration`, and `Broker` against `Services` where a
+connection is made.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.budgets import ResponseBudget
+from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import BrokerConfig, Settings
+from ottla.broker.durability import GroupCommit
+from ottla.broker.env import Clock, Randomness, Timers
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.groups import Groups
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.inflating import InflatingMemory
+from ottla.broker.metrics.counters import Counters
+from ottla.broker.partitions import Partitions
+from ottla.broker.stepping import Stepping
+from ottla.broker.takeovers import Takeovers
+from ottla.broker.transactions import Transactions
+from ottla.storage.log_dir import LogDirectory
+
+
+class Services(Protocol):
+    partitions: Partitions
+    groups: Groups
+    transactions: Transactions
+    cluster: Cluster
+    cluster_id: str
+    config: BrokerConfig
+    settings: Settings
+    clock: Clock
+    timers: Timers
+    randomness: Randomness
+    stepping: Stepping
+    counters: Counters
+    unexpected_errors: int
+    housekeeping: Housekeeping
+    takeovers: Takeovers
+    inflating: InflatingMemory
+    fetch_sessions: FetchSessions
+    response_budget: ResponseBudget
+    commit: GroupCommit | None
+    """Only where answers must wait for the disk."""
+    directory: LogDirectory
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the log directory takes writes and none of its partitions is offline."""
+        ...
+
+    def advertised(self, listener: str) -> tuple[str, int]:
+        """Host and port that clients of a listener are told."""
+        ...

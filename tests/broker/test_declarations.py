@@ -1,0 +1,65 @@
+"""One file an API: what it declares, and that dispatch, ApiVersions and the files agree."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ottla.broker import handlers
+from ottla.broker.authorisation import AclOperation, Authorisation, ResourceType, authorisations
+from ottla.broker.handlers.registry import SERVED, declaration, offered_versions
+
+FOLDER = Path(handlers.__path__[0])
+API_VERSIONS = 18
+
+
+def test_each_api_that_is_offered_has_one_declaration_in_a_file_of_its_own() -> None:
+    declaring = {path.stem for path in FOLDER.glob("*.py") if "Declaration(" in path.read_text()}
+    assert declaring == set(SERVED.values())
+    assert [key for key, _, _ in offered_versions()] == list(SERVED)
+    for key, file in SERVED.items():
+        assert declaration(key).key == key
+        text = (FOLDER / f"{file}.py").read_text()
+        assert text.count("Declaration(") == 1
+        assert re.match(rf'"""{declaration(key).name}, version', text), f"{file} does not say what it serves"
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_each_api_declares_what_kafka_authorises(key: int) -> None:
+    declared = declaration(key).authorisation
+    assert all(type(pair) is Authorisation for pair in declared)
+    assert len(set(declared)) == len(declared)
+    # Kafka asks nobody for ApiVersions alone, which a client needs before it can say who it is.
+    assert bool(declared) == (key != API_VERSIONS)
+
+
+def test_authorisations_are_named_as_kafka_names_them() -> None:
+    assert authorisations("WRITE TRANSACTIONAL_ID, READ GROUP") == (
+        Authorisation(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        Authorisation(AclOperation.READ, ResourceType.GROUP),
+    )
+    with pytest.raises(KeyError):
+        authorisations("LOOK AT")
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_declared_versions_are_those_that_are_offered(key: int) -> None:
+    declared = declaration(key)
+    for unstable in (False, True):
+        offered = {k: (low, high) for k, low, high in offered_versions(unstable=unstable)}[key]
+        # Produce is offered from 0 for librdkafka, and refused below 3.
+        assert offered == (0 if key == 0 else declared.min_version, declared.max_version(unstable=unstable))
+
+
+def test_advertised_versions_are_those_of_apache_kafka() -> None:
+    # Asked from Apache Kafka 4.3.1.
+    kafka = {
+        0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
+        13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
+        23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 5), 32: (1, 4), 33: (0, 2), 35: (1, 5),
+        37: (0, 3), 42: (0, 2), 44: (0, 1), 47: (0, 0), 57: (0, 2), 60: (0, 2), 61: (0, 0), 65: (0, 0), 66: (0, 2), 74: (0, 1),
+        75: (0, 0),
+    }  # fmt: skip
+    assert {key: (low, high) for key, low, high in offered_versions()} == kafka
