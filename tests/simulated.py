@@ -83,9 +83,6 @@ class SimulatedEnv:
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> _Listening:
         return _Listening()
 
-    def serve_metrics(self, host: str, port: int, collect: Callable[[], list[Any]]) -> _Listening:
-        return _Listening()
-
     def host_name(self) -> str:
         return "simulated"
 

@@ -11,6 +11,7 @@ from msgspec import to_builtins
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import POWER, BrokerConfig
+from ottla.broker.counters import Counters
 from ottla.broker.descriptors import share_out
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.durability import GroupCommit, Waiter
@@ -19,7 +20,6 @@ from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
-from ottla.broker.metrics.counters import Counters
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections, Endpoint, client_endpoints, parse_endpoints
 from ottla.broker.partitions import Partitions, disk_refused
@@ -44,10 +44,24 @@ TORN_TOLD = 100
 log = structlog.get_logger("broker")
 
 
-class Broker:
-    """Owns all state; the event loop that runs it is the only one that touches it."""
+ServeMetrics = Callable[[str, int, "Callable[[], list[Metric]]"], Listening]
+"""Serves at a host and a port what the callable collects. Raises OSError and ValueError for an address that cannot be had."""
 
-    def __init__(self, env: Env, config: BrokerConfig, features: Mapping[str, int] | None = None) -> None:
+
+class Broker:
+    """Owns all state; the event loop that runs it is the only one that touches it.
+
+    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        config: BrokerConfig,
+        features: Mapping[str, int] | None = None,
+        *,
+        serve_metrics: ServeMetrics | None = None,
+    ) -> None:
         self.env = env
         self.clock: Clock = env
         self.timers: Timers = env
@@ -58,6 +72,7 @@ class Broker:
         self._endpoints = client_endpoints(self.settings)
         self._listening: list[tuple[Endpoint, Listening]] = []
         self._metrics: Listening | None = None
+        self._metrics_server = serve_metrics
         self.is_stopping = False
         # How the directory was left: none for a new one, clean or crash.
         self._last_stop = "none"
@@ -236,11 +251,11 @@ class Broker:
 
     def _serve_metrics(self) -> None:
         settings = self.settings
-        if settings.ottla_metrics_port is None:
+        if settings.ottla_metrics_port is None or self._metrics_server is None:
             return
         where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)
         try:
-            self._metrics = self.env.serve_metrics(where.host, where.port, self._collect)
+            self._metrics = self._metrics_server(where.host, where.port, self._collect)
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot serve metrics on {where}: {why_not_bound(error)}") from error
 

@@ -14,13 +14,10 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Protocol
 
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.real_filesystem import RealFilesystem
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 
 class Timer(Protocol):
@@ -62,10 +59,6 @@ class Env(Clock, Randomness, Timers, Protocol):
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
 
-    def serve_metrics(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> Listening:
-        """Serve what ``collect`` gives over HTTP in Prometheus' text format; it is called on the loop."""
-        ...
-
     def host_name(self) -> str: ...
 
     def open_file_limit(self) -> int:
@@ -98,40 +91,8 @@ def _uptime_ms() -> int:
     return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
 
-METRICS_TIMEOUT_S = 10.0
 MOST_DESCRIPTORS = 1 << 20
 """More are not asked for, also where there is no limit."""
-
-
-class _MetricsServer:
-    """Serves in a thread of its own; each scrape looks at the broker on the loop."""
-
-    def __init__(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> None:
-        from prometheus_client import CollectorRegistry, ProcessCollector
-
-        from ottla.broker.metrics.server import serve
-
-        self._loop = asyncio.get_running_loop()
-        self._collect = collect
-        registry = CollectorRegistry()
-        # Not described beforehand: what there is to tell changes with every topic.
-        registry.register(cast(Any, self))
-        ProcessCollector(registry=registry)
-        self._server = serve(host, port, registry)
-        self.port: int = self._server.server_port
-
-    def describe(self) -> list[Metric]:
-        return []
-
-    def collect(self) -> list[Metric]:
-        async def look() -> list[Metric]:
-            return self._collect()
-
-        return asyncio.run_coroutine_threadsafe(look(), self._loop).result(METRICS_TIMEOUT_S)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class RealEnv:
@@ -166,9 +127,6 @@ class RealEnv:
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
         server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=1024, reuse_address=True)
         return _RealListening(server)
-
-    def serve_metrics(self, host: str, port: int, collect: Callable[[], list[Metric]]) -> Listening:
-        return _MetricsServer(host, port, collect)
 
     def host_name(self) -> str:
         return socket.gethostname()

@@ -7,8 +7,9 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -16,10 +17,13 @@ from ottla.broker import logs
 from ottla.broker.broker import Broker
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.env import RealEnv, process_id
+from ottla.broker.env import Listening, RealEnv, process_id
 from ottla.broker.ready_file import ReadyFile
 from ottla.storage.identity import DirectoryError
 from ottla.storage.memory import keep_freed_memory
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 GC_THRESHOLDS = (10_000, 50, 100)
 """When the collector walks its generations: seldom, for a broker makes little garbage in cycles."""
@@ -53,9 +57,16 @@ def _tell_ready(broker: Broker, ready_file: ReadyFile) -> None:
     print(line, flush=True)
 
 
+def _serve_metrics(host: str, port: int, collect: Callable[[], list[Metric]]) -> Listening:
+    # Imported only where metrics are wanted: it is large.
+    from ottla.broker.metrics.server import MetricsServer
+
+    return MetricsServer(host, port, collect)
+
+
 async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: ReadyFile) -> None:
     ready_file.check()
-    broker = Broker(RealEnv(), config, features)
+    broker = Broker(RealEnv(), config, features, serve_metrics=_serve_metrics)
     broker.directory.acquire()
     # One that a killed broker left behind says nothing of this one. With the lock it is not another's that runs.
     ready_file.remove()

@@ -12,13 +12,13 @@ from typing import Protocol
 from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.settings import BrokerConfig, Settings
+from ottla.broker.counters import Counters
 from ottla.broker.durability import GroupCommit
 from ottla.broker.env import Clock, Randomness, Timers
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
-from ottla.broker.metrics.counters import Counters
 from ottla.broker.partitions import Partitions
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers

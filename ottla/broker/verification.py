@@ -9,8 +9,8 @@ from typing import Protocol
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.settings import Settings
+from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
-from ottla.broker.metrics.counters import Counters
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch

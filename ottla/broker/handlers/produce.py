@@ -12,10 +12,10 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.settings import Settings
+from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
 from ottla.broker.handlers.common import topic_name
 from ottla.broker.inflating import InflatingMemory
-from ottla.broker.metrics.counters import Counters
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import PRODUCE_CODES, join_transaction

@@ -12,12 +12,12 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.settings import Settings
+from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
-from ottla.broker.metrics.counters import Counters
 from ottla.broker.partitions import Partitions
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import OFFSET_COMMIT_CODES, join_transaction

@@ -14,12 +14,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from ottla.broker.budgets import RequestBudget, ResponseBudget
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.settings import Settings
+from ottla.broker.counters import DURATION_BOUNDS_S, Counters, Recent
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Clock
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
 from ottla.broker.inflating import InflatingMemory
-from ottla.broker.metrics.counters import DURATION_BOUNDS_S, Counters, Recent
 from ottla.broker.network.listener import Connections
 from ottla.broker.partitions import Partitions
 from ottla.broker.stepping import Stepping

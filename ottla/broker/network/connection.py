@@ -20,15 +20,12 @@ from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Refused, Ro
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.holds import Hold
 from ottla.broker.network.listener import Connections
+from ottla.broker.network.memory import ConnectionMemory
 from ottla.broker.services import Services
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.storage.steps import Steps
 
-MAX_WAITING_ANSWERS = 1_000
-"""Requests of one connection that wait for an answer before no further one is handled."""
-MAX_WAITING_BYTES = 4 << 20
-"""What the waiting requests of one connection may keep in memory before no further one is handled."""
 WRITE_HIGH_BYTES = 4 << 20
 """Answers that a client has not taken before no further request of it is handled."""
 JOIN_BELOW_BYTES = 1 << 16
@@ -56,16 +53,13 @@ class Connection(asyncio.BufferedProtocol):
         self._answers = Answers()
         self._request_budget = connections.request_budget
         self._response_budget = connections.response_budget
+        self._memory = ConnectionMemory(self._frames, self._answers, self._request_budget, self._response_budget)
         self._transport: asyncio.Transport | None = None
         self._is_open = False
         self._is_reading = True
         self._is_handling = False
         self._holds = 0
         self._written_bytes = 0
-        self._is_charged = False
-        self._has_unsent = False
-        # What a request that is worked off in steps keeps in memory, beside its bytes.
-        self._decoded_bytes = 0
         self.connection_id = 0
         self.peer = ""
         self.last_tick = connections.tick
@@ -87,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_open = False
         self._response_budget.remove(self)
         if not self._holds & Hold.STEPS:
-            self._release_memory()
+            self._memory.release(self)
         self._answers.abandon()
         self._ports.connections.closed(self)
 
@@ -108,11 +102,11 @@ class Connection(asyncio.BufferedProtocol):
             self._handle_requests()
 
     def pause_writing(self) -> None:
-        self._note_unsent()
+        self._memory.note_unsent(self, self.unsent_bytes())
         self._hold(Hold.PEER)
 
     def resume_writing(self) -> None:
-        self._note_unsent()
+        self._memory.note_unsent(self, self.unsent_bytes())
         self._release(Hold.PEER)
 
     @property
@@ -150,9 +144,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_reading and self._is_open and self._transport is not None:
             self._is_reading = False
             self._transport.pause_reading()
-        if self._is_charged:
+        if self._memory.is_charged:
             # It is not the client's fault that nothing more of its request arrives.
-            self._charge()
+            self._memory.charge(self)
 
     def _release(self, reason: int) -> None:
         """One reason is gone; where it was the last, requests are handled and read again."""
@@ -167,47 +161,6 @@ class Connection(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         if not self._holds and not self._is_handling and self._is_open:
             self._handle_requests()
-
-    # memory
-
-    def _charge(self, *, is_unfinished: bool = False) -> None:
-        """Count what the requests of this connection keep in memory, where it is worth counting."""
-        size_bytes = self._frames.own_bytes + self._answers.waiting_bytes + self._decoded_bytes
-        if size_bytes > SMALL_BYTES or self._is_charged:
-            self._is_charged = size_bytes > 0
-            self._request_budget.charge(self, size_bytes, is_unfinished=is_unfinished)
-
-    def _release_memory(self) -> None:
-        self._decoded_bytes = 0
-        self._is_charged = False
-        self._frames.discard()
-        self._request_budget.remove(self)
-
-    def _settle(self) -> None:
-        """The requests handled so far are done with: keep what is unread in as little memory as it needs."""
-        frames = self._frames
-        if not (frames.unread_bytes or frames.own_bytes or self._is_charged or len(self._answers)):
-            frames.settle()
-            return
-        is_unfinished = bool(frames.unread_bytes and not self._holds)
-        if is_unfinished:
-            # The beginning of a frame. Its buffer grows with it, as far as there is memory.
-            needed_bytes = frames.needed_bytes() + self._answers.waiting_bytes
-            if needed_bytes > SMALL_BYTES and not self._request_budget.ask(self, needed_bytes):
-                frames.settle(may_grow=False)
-                self._charge()
-                self._hold(Hold.REQUESTS)
-                return
-        frames.settle()
-        self._charge(is_unfinished=is_unfinished)
-        if self._too_much_waits():
-            self._hold(Hold.WAITING)
-
-    def _too_much_waits(self) -> bool:
-        answers = self._answers
-        if len(answers) >= MAX_WAITING_ANSWERS or answers.waiting_bytes >= MAX_WAITING_BYTES:
-            return True
-        return answers.waiting_bytes > SMALL_BYTES and self._request_budget.is_used_up
 
     # requests
 
@@ -228,8 +181,8 @@ class Connection(asyncio.BufferedProtocol):
             self.close(str(error))
         finally:
             self._is_handling = False
-        if not self._holds & Hold.STEPS:
-            self._settle()
+        if not self._holds & Hold.STEPS and (reason := self._memory.settle(self, is_held=self._holds != 0)):
+            self._hold(reason)
         self._flush()
         if not self._holds and not self._is_reading and self._is_open and self._transport is not None:
             self._is_reading = True
@@ -240,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
 
         By the next turn the transport has said whether the client takes its answers.
         """
-        if self._too_much_waits():
+        if self._memory.too_much_waits():
             self._hold(Hold.WAITING)
             return
         is_late = self._ports.clock.monotonic_ms() - began_ms >= SLICE_MS
@@ -306,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
         `_decode_and_handle` is added.
         """
         self._frames.keep()
-        self._charge()
+        self._memory.charge(self)
         self._hold(Hold.STEPS)
         slot = self._answers.reserve()
 
@@ -315,7 +268,7 @@ class Connection(asyncio.BufferedProtocol):
                 if self._transport is None:
                     answer.abandon()
                 else:
-                    self._answers.wait(slot, answer, cost_bytes + self._decoded_bytes)
+                    self._answers.wait(slot, answer, cost_bytes + self._memory.decoded_bytes)
                     self._fill_later(route, correlation_id, answer, slot)
             else:
                 self._fill_when_durable(slot, cast("list[Buffer]", answer or []))
@@ -331,18 +284,19 @@ class Connection(asyncio.BufferedProtocol):
         self._ports.stepping.run(steps, done, failed)
 
     def _decode_and_handle(self, route: Route, correlation_id: int, frame: memoryview) -> Steps[list[Buffer] | Later | None]:
-        request, self._decoded_bytes = yield from self._dispatcher.decode_in_steps(route, frame)
-        self._charge()
+        request, self._memory.decoded_bytes = yield from self._dispatcher.decode_in_steps(route, frame)
+        self._memory.charge(self)
         response = self._dispatcher.handle(route, request)
         return (yield from self._dispatcher.handle_in_steps(route, correlation_id, request, response))
 
     def _steps_ended(self) -> None:
         self._holds &= ~Hold.STEPS
-        self._decoded_bytes = 0
+        self._memory.decoded_bytes = 0
         if self._transport is None:
-            self._release_memory()
+            self._memory.release(self)
         else:
-            self._settle()
+            if reason := self._memory.settle(self, is_held=self._holds != 0):
+                self._hold(reason)
             self._go_on()
 
     # answers
@@ -390,8 +344,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_handling:
             return
         self._flush()
-        self._charge()
-        if self._holds & Hold.WAITING and not self._too_much_waits():
+        self._memory.charge(self)
+        if self._holds & Hold.WAITING and not self._memory.too_much_waits():
             self._release(Hold.WAITING)
 
     def _flush(self) -> None:
@@ -408,12 +362,5 @@ class Connection(asyncio.BufferedProtocol):
             transport.write(b"".join(out))
         else:
             transport.writelines(merged(out))
-        if self._has_unsent or transport.get_write_buffer_size() > SMALL_BYTES:
-            self._note_unsent()
-
-    def _note_unsent(self) -> None:
-        """Count what the client has not taken, where it is worth counting."""
-        unsent_bytes = self.unsent_bytes()
-        if unsent_bytes > SMALL_BYTES or self._has_unsent:
-            self._has_unsent = unsent_bytes > 0
-            self._response_budget.note(self, unsent_bytes)
+        if self._memory.has_unsent or transport.get_write_buffer_size() > SMALL_BYTES:
+            self._memory.note_unsent(self, self.unsent_bytes())

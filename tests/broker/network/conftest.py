@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.metrics.counters import Counters
+from ottla.broker.counters import Counters
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
 from ottla.broker.stepping import Stepping

@@ -1,0 +1,75 @@
+"""The order of answers, without a connection: whatever becomes ready first, they leave in the order of the requests."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.broker.later import Later
+from ottla.broker.network.answers import Answers, Slot, merged
+
+
+def text(answers: Answers) -> bytes:
+    return b"".join(map(bytes, answers.out))
+
+
+def test_an_answer_that_is_there_leaves_at_once_where_none_waits() -> None:
+    answers = Answers()
+    answers.put([b"a", b"b"])
+    assert text(answers) == b"ab"
+    assert len(answers) == 0
+
+
+@given(waits=st.lists(st.booleans(), max_size=12), order=st.randoms(use_true_random=False))
+def test_answers_leave_in_the_order_of_their_requests(waits: list[bool], order: st.DataObject) -> None:
+    answers, slots = Answers(), list[tuple[int, Slot]]()
+    for number, is_waited_for in enumerate(waits):
+        if is_waited_for:
+            slots.append((number, answers.reserve()))
+        else:
+            answers.put([b"%d;" % number])
+    order.shuffle(slots)  # type: ignore[attr-defined]
+    filled = {number for number, is_waited_for in enumerate(waits) if not is_waited_for}
+    for number, slot in slots:
+        answers.fill(slot, [b"%d;" % number])
+        filled.add(number)
+        # All that are ready in front of the first that is not.
+        ready = next((n for n in range(len(waits)) if n not in filled), len(waits))
+        assert text(answers) == b"".join(b"%d;" % n for n in range(ready))
+    assert text(answers) == b"".join(b"%d;" % n for n in range(len(waits)))
+    assert len(answers) == answers.waiting_bytes == 0
+
+
+def test_what_waits_counts_until_it_leaves() -> None:
+    answers = Answers()
+    first, second = answers.reserve(), answers.reserve()
+    answers.wait(first, Later(), 100)
+    answers.wait(second, Later(), 10)
+    assert answers.waiting_bytes == 110
+    answers.fill(second, [b"12345"])
+    assert answers.waiting_bytes == 115, "an answer that may not leave yet is kept beside its request"
+    answers.fill(first, [b"1"])
+    assert answers.waiting_bytes == 0
+
+
+def test_who_works_on_an_answer_hears_that_nobody_waits_for_it() -> None:
+    answers, abandoned = Answers(), list[int]()
+    for number in range(3):
+        later = Later(on_abandoned=lambda number=number: abandoned.append(number))  # type: ignore[misc]
+        answers.wait(answers.reserve(), later, 1)
+    answered = answers.reserve()
+    answers.fill(answered, [b"ready"])
+    answers.abandon()
+    assert abandoned == [0, 1, 2]
+    assert (len(answers), answers.waiting_bytes, answers.out) == (0, 0, [])
+
+
+@given(st.lists(st.binary(max_size=12)))
+def test_merged_pieces_are_the_same_bytes_in_few_buffers(parts: list[bytes]) -> None:
+    joined = merged(list(parts), small_bytes=6)
+    assert b"".join(joined) == b"".join(parts)
+    # No two that could be joined lie side by side.
+    is_large = [any(part is large for large in parts if len(large) >= 6) for part in joined]
+    assert all(a or b for a, b in pairwise(is_large))
