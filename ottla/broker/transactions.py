@@ -11,7 +11,8 @@ import structlog
 from ottla.broker.markers import LocalTransport, MarkerSender
 from ottla.broker.runtime import Runtime
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
-from ottla.coordinator.result import LogRecord, partition_for
+from ottla.coordinator.result import Effect, LogRecord, partition_for
+from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
 from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
 from ottla.coordinator.transaction.shard import Ended, Initialised, ProducerIdAndEpoch, TransactionShard, TxnConfig
 from ottla.coordinator.transaction.states import PREPARED
@@ -74,7 +75,16 @@ class Transactions:
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record)
 
-        runtime = Runtime(self._broker.env, partition, replay, self._broker.stepping)
+        def carry_out(effect: Effect) -> None:
+            match effect:
+                case SendMarkers(transactional_id=transactional_id):
+                    self._drive(shard, transactional_id)
+                case CountDecision(outcome=outcome, open_ms=open_ms):
+                    self._broker.counters.transaction_ended(outcome, open_ms)
+                case _:
+                    shard.apply(effect)
+
+        runtime = Runtime(self._broker.env, partition, replay, self._broker.stepping, carry_out)
         began_ms = self._broker.env.monotonic_ms()
         runtime.load(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
         self.load_ms.append(self._broker.env.monotonic_ms() - began_ms)
@@ -148,8 +158,6 @@ class Transactions:
             )
         )
         if answer.aborting:
-            self._count(shard, transactional_id, "fenced")
-            self._drive(shard, transactional_id)
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         return answer.identity
 
@@ -179,9 +187,6 @@ class Transactions:
         )
         if answer.refused is not Code.NONE:
             raise KafkaError(answer.refused)
-        if answer.prepared:
-            self._count(shard, transactional_id, "commit" if commit else "abort")
-            self._drive(shard, transactional_id)
         return answer.identity
 
     def _drive(self, shard: TransactionShard, transactional_id: str) -> None:
@@ -196,10 +201,6 @@ class Transactions:
                 self._markers.drive(shard, shard.ids[transactional_id])
 
         self._broker.once_durable(decided)
-
-    def _count(self, shard: TransactionShard, transactional_id: str, outcome: str) -> None:
-        metadata = shard.ids[transactional_id]
-        self._broker.counters.transaction_ended(outcome, metadata.update_ms - metadata.start_ms)
 
     def complete(self, shard: TransactionShard, transactional_id: str) -> None:
         """All markers are written. A completion must never be on disk before the markers that it stands for."""
@@ -268,8 +269,6 @@ class Transactions:
             return
         self._retry_after_ms.pop(transactional_id, None)
         log.info("transaction_timed_out", transactional_id=transactional_id)
-        self._count(shard, transactional_id, "timeout")
-        self._drive(shard, transactional_id)
 
     def expire_ids(self) -> Steps[None]:
         now_ms = self._broker.env.steady_ms()
