@@ -17,6 +17,7 @@ from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartiti
 from ottla.coordinator.transaction.shard import Ended, Initialised, ProducerIdAndEpoch, TransactionShard, TxnConfig
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Transactions:
         def carry_out(effect: Effect) -> None:
             match effect:
                 case SendMarkers(transactional_id=transactional_id):
-                    self._drive(shard, transactional_id)
+                    self._drive(shard, partition.log, transactional_id)
                 case CountDecision(outcome=outcome, open_ms=open_ms):
                     self._broker.counters.transaction_ended(outcome, open_ms)
                 case _:
@@ -189,7 +190,7 @@ class Transactions:
             raise KafkaError(answer.refused)
         return answer.identity
 
-    def _drive(self, shard: TransactionShard, transactional_id: str) -> None:
+    def _drive(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
         """From here on the outcome stands: what goes wrong with the markers is mended, not told to the client.
 
         A marker must never be on disk before the decision that it stands for.
@@ -200,12 +201,12 @@ class Transactions:
             if runtime is not None and not runtime.partition.log.is_offline:
                 self._markers.drive(shard, shard.ids[transactional_id])
 
-        self._broker.once_durable(decided)
+        self._broker.gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
 
     def complete(self, shard: TransactionShard, transactional_id: str) -> None:
         """All markers are written. A completion must never be on disk before the markers that it stands for."""
         metadata = shard.ids[transactional_id]
-        self._broker.once_durable(lambda: self._complete(shard, metadata))
+        self._broker.gate.effect(lambda: self._complete(shard, metadata))
 
     def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Log the outcome. Where the log does not take it, it comes again."""
@@ -224,9 +225,9 @@ class Transactions:
         self.delayed -= 1
         self._complete(shard, metadata)
 
-    def is_ending(self, transactional_id: str) -> bool:
-        """Whether a transaction of so many partitions was decided that its markers are still being written."""
-        return self._markers.is_sending(transactional_id)
+    def has_ended(self, transactional_id: str) -> bool:
+        """Whether all that `end` began is done and may be told. Markers of very many partitions are still being written, else."""
+        return self._broker.gate.is_always_open and not self._markers.is_sending(transactional_id)
 
     def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
         """Call back once what `end` began is done and on disk: the decision, and in a second round its markers.
@@ -236,11 +237,11 @@ class Transactions:
 
         def decided(is_durable: bool) -> None:
             if is_durable:
-                self._markers.when_sent(transactional_id, lambda: self._broker.when_durable(then))
+                self._markers.when_sent(transactional_id, lambda: self._broker.gate.answer(then))
             else:
                 then(False)
 
-        self._broker.when_durable(decided)
+        self._broker.gate.answer(decided)
 
     # time
 

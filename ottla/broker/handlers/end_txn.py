@@ -28,7 +28,7 @@ def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse | Later:
         return failed(request, context.version, error.code)
     response = EndTxnResponse(0, 0, identity.producer_id, identity.epoch)
     transactions = context.broker.transactions
-    if context.broker.commit is None and not transactions.is_ending(request.transactional_id):
+    if transactions.has_ended(request.transactional_id):
         return response
     later = Later(is_durable=True)
     lost = failed(request, context.version, Code.COORDINATOR_NOT_AVAILABLE)

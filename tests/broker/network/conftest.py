@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.gate import Gate
 from ottla.broker.metrics.counters import Counters
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
@@ -26,7 +27,7 @@ def broker() -> Any:
         connections=Connections(env, settings, 1 << 20),
         unexpected_errors=0,
         counters=Counters(),
-        commit=None,
+        gate=Gate(None),
     )
 
 
