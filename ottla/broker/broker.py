@@ -14,9 +14,10 @@ from ottla.broker.config.settings import POWER, BrokerConfig
 from ottla.broker.counters import Counters
 from ottla.broker.descriptors import share_out
 from ottla.broker.disk_health import DiskHealth
-from ottla.broker.durability import GroupCommit, Waiter
+from ottla.broker.durability import GroupCommit
 from ottla.broker.env import Clock, Env, Listening, Randomness, Timers, why_not_bound
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
@@ -96,8 +97,8 @@ class Broker:
         self.disk = DiskHealth(env, self.settings.log_dirs)
         # Only where answers must wait for the disk.
         is_awaited = self.settings.ottla_durability == POWER
-        self.commit = GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused) if is_awaited else None
-        self.partitions = Partitions(env, self.directory, self.commit, self.disk)
+        self.gate = Gate(GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused) if is_awaited else None)
+        self.partitions = Partitions(env, self.directory, self.gate, self.disk)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
             self.settings.ottla_fetch_session_max_partitions,
@@ -168,33 +169,11 @@ class Broker:
 
     def _resume(self) -> None:
         """Carry out what was decided before; with ``durability=power`` once the decisions are on disk."""
-        if self.commit is not None:
+        if self.gate.on_written is not None:
             for partition in self.partitions:
                 if partition.log.segments and partition.log.recovery_point < partition.log.log_end_offset:
-                    self.commit.wrote(partition.log)
-        self.once_durable(self.transactions.resume)
-
-    def when_durable(self, then: Waiter) -> None:
-        """Call back when all that is written by now is as durable as was promised: at once, or when the disk has it."""
-        if self.commit is None:
-            then(True)
-        else:
-            self.commit.then(then)
-
-    def once_durable(self, then: Callable[[], None]) -> None:
-        """Go on when the disk has all that is written by now, and never where it has failed.
-
-        A round with a damaged file has synced all others, so whoever waits asks again. Where the file is the waiting
-        coordinator's own, its partition is offline by then.
-        """
-
-        def told(durable: bool) -> None:
-            if durable:
-                then()
-            elif self.commit is not None and not self.commit.has_failed:
-                self.once_durable(then)
-
-        self.when_durable(told)
+                    self.gate.on_written(partition.log)
+        self.gate.effect(self.transactions.resume)
 
     def _sync_refused(self, path: str, error: OSError) -> None:
         """A file or a directory could not be opened to be synced. Where it is damaged its partition goes offline, and no other."""
@@ -325,8 +304,7 @@ class Broker:
         """Take nothing new, and let nothing go on by itself: the directory is about to be closed."""
         self.is_stopping = True
         self.stepping.stop()
-        if self.commit is not None:
-            self.commit.stop()
+        self.gate.stop()
         self._close_listeners()
 
     def _close_listeners(self) -> None:

@@ -66,9 +66,7 @@ class Cluster:
         if storage.offline_reason is not None:
             raise DirectoryError(f"cannot start without the cluster's metadata: {storage.offline_reason}")
         # Not among the partitions that clients can name.
-        self._runtime = Runtime(
-            broker.env, Partition(broker.env, storage, broker.commit, broker.disk), self._replay, broker.stepping
-        )
+        self._runtime = Runtime(broker.env, Partition(broker.env, storage, broker.gate, broker.disk), self._replay, broker.stepping)
         self._producer_ids = (0, 0)
         broker.partitions.open_missing = self.open_missing
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
@@ -151,10 +149,10 @@ class Cluster:
                 self._read[topic.name, index] = report.history
         else:
             storage = broker.directory.create(topic.name, index, config, topic.topic_id)
-            if broker.commit is not None and broker.directory.has_forgotten:
+            if broker.directory.has_forgotten:
                 broker.directory.has_forgotten = False
                 for path in broker.directory.checkpoint_paths():
-                    broker.commit.wrote_file(path, broker.directory.path)
+                    broker.gate.wrote_file(path, broker.directory.path)
         storage.leader_epoch = topic.leader_epochs[index]
         # Where a sync has failed nothing more is taken, also where nothing was written yet.
         storage.is_failed |= broker.disk.has_failed

@@ -70,7 +70,9 @@ class Groups:
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset, producer_id, env.steady_ms())
 
-        runtime = Runtime(env, self._broker.partitions.get(OFFSETS_TOPIC, index), replay, self._broker.stepping)
+        runtime = Runtime(
+            env, self._broker.partitions.get(OFFSETS_TOPIC, index), replay, self._broker.stepping, shard.membership.apply
+        )
         runtime.load(
             lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
             replaced=OFFSET_KEY_VERSIONS,
@@ -87,7 +89,7 @@ class Groups:
         self._shards.clear()
         self._forgotten.clear()
         for shard, runtime in opened:
-            runtime.execute(Result(None, replies=shard.membership.waiting()))
+            runtime.execute(Result(None, effects=shard.membership.dismissals()))
 
     def _serves(self, shard: GroupShard) -> bool:
         """Whether a shard is still its partition's; asked after each step."""

@@ -184,5 +184,4 @@ class Housekeeping:
             self._broker.disk.refused(directory.path, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{directory.path}: {error.strerror or error}") from error
         self._broker.disk.accepted(directory.path)
-        if self._broker.commit is not None:
-            self._broker.commit.wrote_file(path, directory.path)
+        self._broker.gate.wrote_file(path, directory.path)

@@ -8,8 +8,8 @@ from typing import TypeVar
 import structlog
 
 from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
-from ottla.broker.durability import GroupCommit
 from ottla.broker.env import Env
+from ottla.broker.gate import Gate
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import BatchHeader, EndTxnMarker
 from ottla.storage.filesystem import Damaged, described, is_damage
@@ -64,11 +64,11 @@ def tell_offline(storage: Log) -> None:
 class Partition:
     """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change."""
 
-    __slots__ = ("_commit", "_disk", "_env", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
+    __slots__ = ("_disk", "_env", "_on_written", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
 
-    def __init__(self, env: Env, storage: Log, commit: GroupCommit | None, disk: DiskHealth) -> None:
+    def __init__(self, env: Env, storage: Log, gate: Gate, disk: DiskHealth) -> None:
         self._env = env
-        self._commit = commit
+        self._on_written = gate.on_written
         self._disk = disk
         self.log = storage
         self.appended_bytes = 0
@@ -109,8 +109,8 @@ class Partition:
         self.appended_bytes += by_bytes
         if self._disk.is_refusing:
             self._disk.accepted(self.log.directory)
-        if self._commit is not None:
-            self._commit.wrote(self.log)
+        if self._on_written is not None:
+            self._on_written(self.log)
         if self.waiters:
             self._wake()
 
@@ -153,9 +153,9 @@ class Partition:
 class Partitions:
     """All partitions by topic and number."""
 
-    def __init__(self, env: Env, directory: LogDirectory, commit: GroupCommit | None, disk: DiskHealth) -> None:
+    def __init__(self, env: Env, directory: LogDirectory, gate: Gate, disk: DiskHealth) -> None:
         self._env = env
-        self._commit = commit
+        self._gate = gate
         self._disk = disk
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
@@ -163,7 +163,7 @@ class Partitions:
         """Puts a partition into service that a topic has and that is not in service yet."""
 
     def add(self, storage: Log) -> Partition:
-        partition = Partition(self._env, storage, self._commit, self._disk)
+        partition = Partition(self._env, storage, self._gate, self._disk)
         self._by_name[storage.topic, storage.partition] = partition
         return partition
 

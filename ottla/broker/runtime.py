@@ -11,7 +11,7 @@ from ottla.broker.env import Env
 from ottla.broker.partitions import Partition
 from ottla.broker.stepping import Stepping
 from ottla.broker.superseded import latest_batches
-from ottla.coordinator.result import LogRecord, Reply, Result
+from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, build_batch, read_marker
@@ -26,7 +26,7 @@ Replay = Callable[[LogRecord, int, int], None]
 
 ATTEMPTS_ASIDE = 3
 """How often a large command is made beside the loop again, because another came between."""
-REPLIES_PER_STEP = 50
+ANSWERS_PER_STEP = 50
 """How many parked requests are answered before others are let in. Each is encoded and written, some 50 us."""
 
 log = structlog.get_logger("coordinator")
@@ -35,16 +35,25 @@ log = structlog.get_logger("coordinator")
 class Runtime:
     """One shard on one partition. Every append goes through `execute`."""
 
-    __slots__ = ("_env", "_replay", "_stepping", "partition")
+    __slots__ = ("_carry_out_effect", "_env", "_replay", "_stepping", "partition")
 
-    def __init__(self, env: Env, partition: Partition, replay: Replay, stepping: Stepping) -> None:
+    def __init__(
+        self,
+        env: Env,
+        partition: Partition,
+        replay: Replay,
+        stepping: Stepping,
+        carry_out_effect: Callable[[Effect], None] | None = None,
+    ) -> None:
+        """``carry_out_effect`` takes every effect of the shard's commands but answers; a shard without such effects has none."""
         self._env = env
         self._stepping = stepping
         self._replay = replay
+        self._carry_out_effect = carry_out_effect
         self.partition = partition
 
     def execute(self, result: Result[T]) -> T:
-        """Append the records, then change what follows from them, then answer who waits.
+        """Append the records, replay them, then carry out what else follows from the decision.
 
         Raises `KafkaError` with nothing changed and nobody answered.
         """
@@ -94,25 +103,34 @@ class Runtime:
                 base_offset = self.partition.append_own(batch).base_offset
             except KafkaError as error:
                 raise coordinator_code(error) from error
-        for change in result.changes:
-            change()
         for at, record in enumerate(result.records):
             self._replay(record, base_offset + at, producer_id)
-        for waiter, answer in result.replies[:REPLIES_PER_STEP]:
-            self._stepping.guarded(waiter, answer)
-        if len(result.replies) > REPLIES_PER_STEP:
-            self._stepping.run(self._reply(result.replies[REPLIES_PER_STEP:]), lambda _: None, self._reply_failed)
+        if result.effects:
+            self._carry_out_effects(result.effects)
         return result.response
 
-    def _reply(self, replies: list[Reply]) -> Steps[None]:
+    def _carry_out_effects(self, effects: list[Effect]) -> None:
+        answers: list[AnswerMember] = []
+        for effect in effects:
+            if isinstance(effect, AnswerMember):
+                answers.append(effect)
+            else:
+                assert self._carry_out_effect is not None
+                self._carry_out_effect(effect)
+        for answer in answers[:ANSWERS_PER_STEP]:
+            self._stepping.guarded(answer.waiter, answer.answer)
+        if len(answers) > ANSWERS_PER_STEP:
+            self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]), lambda _: None, self._answering_failed)
+
+    def _answer_rest(self, answers: list[AnswerMember]) -> Steps[None]:
         """Answer the many that waited for one change; what they are told was decided with it."""
-        for at, (waiter, answer) in enumerate(replies, 1):
-            self._stepping.guarded(waiter, answer)
-            if at % REPLIES_PER_STEP == 0:
+        for at, answer in enumerate(answers, 1):
+            self._stepping.guarded(answer.waiter, answer.answer)
+            if at % ANSWERS_PER_STEP == 0:
                 yield None
 
     @staticmethod
-    def _reply_failed(error: Exception) -> None:
+    def _answering_failed(error: Exception) -> None:
         raise error
 
     def load(

@@ -13,9 +13,9 @@ from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.counters import Counters
-from ottla.broker.durability import GroupCommit
 from ottla.broker.env import Clock, Randomness, Timers
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
@@ -45,8 +45,7 @@ class Services(Protocol):
     inflating: InflatingMemory
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget
-    commit: GroupCommit | None
-    """Only where answers must wait for the disk."""
+    gate: Gate
     directory: LogDirectory
 
     @property

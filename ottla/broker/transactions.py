@@ -11,11 +11,13 @@ import structlog
 from ottla.broker.markers import LocalTransport, MarkerSender
 from ottla.broker.runtime import Runtime
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
-from ottla.coordinator.result import LogRecord, partition_for
+from ottla.coordinator.result import Effect, LogRecord, partition_for
+from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
 from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
 from ottla.coordinator.transaction.shard import Ended, Initialised, ProducerIdAndEpoch, TransactionShard, TxnConfig
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 
 if TYPE_CHECKING:
@@ -74,7 +76,16 @@ class Transactions:
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record)
 
-        runtime = Runtime(self._broker.env, partition, replay, self._broker.stepping)
+        def carry_out(effect: Effect) -> None:
+            match effect:
+                case SendMarkers(transactional_id=transactional_id):
+                    self._drive(shard, partition.log, transactional_id)
+                case CountDecision(outcome=outcome, open_ms=open_ms):
+                    self._broker.counters.transaction_ended(outcome, open_ms)
+                case _:
+                    shard.apply(effect)
+
+        runtime = Runtime(self._broker.env, partition, replay, self._broker.stepping, carry_out)
         began_ms = self._broker.env.monotonic_ms()
         runtime.load(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
         self.load_ms.append(self._broker.env.monotonic_ms() - began_ms)
@@ -148,8 +159,6 @@ class Transactions:
             )
         )
         if answer.aborting:
-            self._count(shard, transactional_id, "fenced")
-            self._drive(shard, transactional_id)
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         return answer.identity
 
@@ -179,12 +188,9 @@ class Transactions:
         )
         if answer.refused is not Code.NONE:
             raise KafkaError(answer.refused)
-        if answer.prepared:
-            self._count(shard, transactional_id, "commit" if commit else "abort")
-            self._drive(shard, transactional_id)
         return answer.identity
 
-    def _drive(self, shard: TransactionShard, transactional_id: str) -> None:
+    def _drive(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
         """From here on the outcome stands: what goes wrong with the markers is mended, not told to the client.
 
         A marker must never be on disk before the decision that it stands for.
@@ -195,16 +201,12 @@ class Transactions:
             if runtime is not None and not runtime.partition.log.is_offline:
                 self._markers.drive(shard, shard.ids[transactional_id])
 
-        self._broker.once_durable(decided)
-
-    def _count(self, shard: TransactionShard, transactional_id: str, outcome: str) -> None:
-        metadata = shard.ids[transactional_id]
-        self._broker.counters.transaction_ended(outcome, metadata.update_ms - metadata.start_ms)
+        self._broker.gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
 
     def complete(self, shard: TransactionShard, transactional_id: str) -> None:
         """All markers are written. A completion must never be on disk before the markers that it stands for."""
         metadata = shard.ids[transactional_id]
-        self._broker.once_durable(lambda: self._complete(shard, metadata))
+        self._broker.gate.effect(lambda: self._complete(shard, metadata))
 
     def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Log the outcome. Where the log does not take it, it comes again."""
@@ -223,9 +225,9 @@ class Transactions:
         self.delayed -= 1
         self._complete(shard, metadata)
 
-    def is_ending(self, transactional_id: str) -> bool:
-        """Whether a transaction of so many partitions was decided that its markers are still being written."""
-        return self._markers.is_sending(transactional_id)
+    def has_ended(self, transactional_id: str) -> bool:
+        """Whether all that `end` began is done and may be told. Markers of very many partitions are still being written, else."""
+        return self._broker.gate.is_always_open and not self._markers.is_sending(transactional_id)
 
     def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
         """Call back once what `end` began is done and on disk: the decision, and in a second round its markers.
@@ -235,11 +237,11 @@ class Transactions:
 
         def decided(is_durable: bool) -> None:
             if is_durable:
-                self._markers.when_sent(transactional_id, lambda: self._broker.when_durable(then))
+                self._markers.when_sent(transactional_id, lambda: self._broker.gate.answer(then))
             else:
                 then(False)
 
-        self._broker.when_durable(decided)
+        self._broker.gate.answer(decided)
 
     # time
 
@@ -268,8 +270,6 @@ class Transactions:
             return
         self._retry_after_ms.pop(transactional_id, None)
         log.info("transaction_timed_out", transactional_id=transactional_id)
-        self._count(shard, transactional_id, "timeout")
-        self._drive(shard, transactional_id)
 
     def expire_ids(self) -> Steps[None]:
         now_ms = self._broker.env.steady_ms()

@@ -23,24 +23,32 @@ Waiter = Callable[[Any], None]
 """Takes the answer that a parked request waits for."""
 
 
-Reply = tuple[Waiter, Any]
-Change = Callable[[], None]
-"""One change of what a coordinator keeps beside its log: drafts that take effect, deadlines, parked requests."""
+class Effect(msgspec.Struct, frozen=True):
+    """One thing that follows from a decision beside its records, as a value: each kind is a subclass that only adds fields.
+
+    Some change what a coordinator keeps in memory and not in its log; the coordinator's own ``apply`` makes these changes. The
+    others reach beyond it, such as `AnswerMember`, and the broker carries them out.
+    """
+
+
+class AnswerMember(Effect, frozen=True):
+    """A parked request of a group's member gets its answer."""
+
+    waiter: Waiter
+    answer: Any
 
 
 class Result(msgspec.Struct, Generic[T]):
     """What a command has decided, as data. Whoever carries it out goes in this order, and drops all of it where the append fails:
 
     1. ``records`` are appended,
-    2. ``changes`` are made,
-    3. ``records`` are replayed,
-    4. ``replies`` go to parked requests.
+    2. ``records`` are replayed,
+    3. ``effects`` are carried out in order, but answers last: who is answered finds every other change made.
     """
 
     response: T
     records: list[LogRecord] = []
-    changes: list[Change] = []
-    replies: list[Reply] = []
+    effects: list[Effect] = []
 
 
 RECORD_OVERHEAD_BYTES = 32

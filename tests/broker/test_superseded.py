@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.broker.disk_health import DiskHealth
+from ottla.broker.gate import Gate
 from ottla.broker.partitions import Partition
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
@@ -105,7 +106,7 @@ class Env:
 
 def runtime(log: Log, replay: Any) -> Runtime:
     env = cast(Any, Env())
-    return Runtime(env, Partition(env, log, None, DiskHealth(env, "/")), replay, Stepping(env, pytest.fail))
+    return Runtime(env, Partition(env, log, Gate(None), DiskHealth(env, "/")), replay, Stepping(env, pytest.fail))
 
 
 def of_transactions(log: Log, *, everything: bool) -> object:

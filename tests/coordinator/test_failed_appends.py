@@ -14,7 +14,8 @@ from ottla.coordinator.group.group import Group, GroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
 from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.result import AnswerMember, LogRecord, Result
+from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
 from ottla.coordinator.transaction.shard import ProducerIdAndEpoch, TransactionShard, TxnConfig
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
@@ -81,13 +82,14 @@ class GroupWorld:
         self.carry_out(result, producer_id)
 
     def carry_out(self, result: Result[Any], producer_id: int = -1) -> None:
-        for change in result.changes:
-            change()
         for record in result.records:
             self.log.append((record, producer_id))
             self.shard.replay(record, len(self.log), producer_id, self.now_ms)
-        for waiter, answer in result.replies:
-            waiter(answer)
+        for effect in sorted(result.effects, key=lambda e: isinstance(e, AnswerMember)):
+            if isinstance(effect, AnswerMember):
+                effect.waiter(effect.answer)
+            else:
+                self.shard.membership.apply(effect)
         self.check_reload()
 
     def check_reload(self) -> None:
@@ -233,6 +235,12 @@ def transactions_of(shard: TransactionShard) -> tuple[Any, ...]:
     return dict(shard.ids), dict(shard._last_epochs), dict(shard._unfinished)
 
 
+def apply_effects(shard: TransactionShard, result: Result[Any]) -> None:
+    for effect in result.effects:
+        if not isinstance(effect, CountDecision | SendMarkers):
+            shard.apply(effect)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", range(3))
 def test_transactions(seed: int, version: int) -> None:
@@ -276,11 +284,10 @@ def test_transactions(seed: int, version: int) -> None:
             assert transactions_of(shard) == before
             failed += 1
             result = command()
-        for change in result.changes:
-            change()
         for record in result.records:
             shard.replay(record)
             log.append(record)
+        apply_effects(shard, result)
         current = shard.ids.get(name)
         if current is not None:
             known[name] = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
@@ -297,10 +304,9 @@ def test_a_refused_end_does_not_let_an_old_producer_in() -> None:
     shard, pids = TransactionShard(0, TxnConfig(), 2), iter(range(100))
 
     def carry_out(result: Result[Any]) -> Any:
-        for change in result.changes:
-            change()
         for record in result.records:
             shard.replay(record)
+        apply_effects(shard, result)
         return result.response
 
     first = carry_out(shard.init_producer_id("x", 60_000, None, 1, lambda: next(pids))).identity

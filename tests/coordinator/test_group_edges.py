@@ -9,6 +9,7 @@ import pytest
 from ottla.coordinator.group.group import GroupState
 from ottla.coordinator.group.requests import JoinAnswer, SyncAnswer
 from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.result import AnswerMember
 from ottla.protocol.errors import Code
 from tests.coordinator.test_groups import GROUP, Client, World, stable
 
@@ -85,8 +86,9 @@ def test_whoever_waits_is_told_that_the_coordinator_is_gone() -> None:
     new = Client(protocols=[("range", b"new")])
     joined: list[Any] = world.join(new)
     shard: GroupShard = world.shard
-    for waiter, answer in shard.membership.waiting():
-        waiter(answer)
+    for effect in shard.membership.dismissals():
+        assert isinstance(effect, AnswerMember)
+        effect.waiter(effect.answer)
     answers: list[JoinAnswer | SyncAnswer] = [*synced, *joined]
     assert {a.code for a in answers} <= {Code.NOT_COORDINATOR, Code.REBALANCE_IN_PROGRESS}
     assert joined[-1].code is Code.NOT_COORDINATOR

@@ -11,7 +11,7 @@ from ottla.coordinator.group.group import GroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
 from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.result import AnswerMember, LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
 GROUP = "g"
@@ -39,13 +39,14 @@ class World:
         return f"{self.ids}"
 
     def run(self, result: Result[Any], producer_id: int = -1) -> Any:
-        for change in result.changes:
-            change()
         for record in result.records:
             self.log.append((record, producer_id))
             self.shard.replay(record, len(self.log) - 1, producer_id, self.now_ms)
-        for waiter, answer in result.replies:
-            waiter(answer)
+        for effect in sorted(result.effects, key=lambda e: isinstance(e, AnswerMember)):
+            if isinstance(effect, AnswerMember):
+                effect.waiter(effect.answer)
+            else:
+                self.shard.membership.apply(effect)
         return result.response
 
     def mark(self, producer_id: int, *, commit: bool) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ottla.coordinator.result import LogRecord, Result, partition_for
+from ottla.coordinator.transaction.effects import RememberEarlyCommit, RememberLastEpoch, SendMarkers
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, to_record
 from ottla.coordinator.transaction.shard import Ended, ProducerIdAndEpoch, TransactionShard, TxnConfig
 from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransition, TxnState, check_transition
@@ -37,11 +38,12 @@ class World:
         return self.next_id
 
     def run(self, result: Result[object]) -> object:
-        for change in result.changes:
-            change()
         for record in result.records:
             self.log.append(record)
             self.shard.replay(record)
+        for effect in result.effects:
+            if isinstance(effect, RememberLastEpoch | RememberEarlyCommit):
+                self.shard.apply(effect)
         self.check_reload()
         return result.response
 
@@ -74,7 +76,7 @@ class World:
         answer = self.run(result)  # type: ignore[arg-type]
         if answer.refused:  # type: ignore[attr-defined]
             raise KafkaError(answer.refused)  # type: ignore[attr-defined]
-        if finish and answer.prepared:  # type: ignore[attr-defined]
+        if finish and SendMarkers(ID) in result.effects:
             self.finish()
         return answer.identity  # type: ignore[attr-defined, no-any-return]
 

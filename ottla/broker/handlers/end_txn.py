@@ -9,7 +9,6 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.durability import GroupCommit
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.later import Later
 from ottla.broker.transactions import Transactions
@@ -22,7 +21,6 @@ TV2_FROM = 5
 
 class Ports(Protocol):
     transactions: Transactions
-    commit: GroupCommit | None
 
 
 def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | Later:
@@ -39,7 +37,7 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
         return failed(request, context.version, error.code)
     response = EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
     transactions = ports.transactions
-    if ports.commit is None and not transactions.is_ending(request.transactional_id):
+    if transactions.has_ended(request.transactional_id):
         return response
     later = Later(is_durable=True)
     lost = failed(request, context.version, Code.COORDINATOR_NOT_AVAILABLE)

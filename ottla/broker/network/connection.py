@@ -302,20 +302,20 @@ class Connection(asyncio.BufferedProtocol):
     # answers
 
     def _answer(self, parts: list[Buffer]) -> None:
-        commit = self._ports.commit
-        if commit is not None and commit.is_pending:
-            self._fill_when_durable(self._answers.reserve(), parts)
-        else:
+        gate = self._ports.gate
+        if gate.is_always_open or not gate.is_shut:
             self._answers.put(parts)
+        else:
+            self._fill_when_durable(self._answers.reserve(), parts)
 
     def _fill_when_durable(self, slot: Slot, parts: list[Buffer]) -> None:
-        commit = self._ports.commit
-        if commit is not None and commit.is_pending:
-            commit.then(
+        gate = self._ports.gate
+        if gate.is_always_open or not gate.is_shut:
+            self._fill(slot, parts)
+        else:
+            gate.answer(
                 lambda durable: self._fill(slot, parts) if durable else self.close("what it was to be told is not on the disk")
             )
-        else:
-            self._fill(slot, parts)
 
     def _fill_later(self, route: Route, correlation_id: int, later: Later, slot: Slot) -> None:
         def ready(response: Any) -> None:

@@ -7,16 +7,16 @@ log. A command that never writes one changes the group at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import msgspec
 
 from ottla.coordinator.group.deadlines import Deadlines
+from ottla.coordinator.group.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
 from ottla.coordinator.group.group import Group, GroupState, Member
 from ottla.coordinator.group.rebalance import after_removal, drop, expire, join_answer, rebalance_or_complete, supersede_join
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
-from ottla.coordinator.result import Reply, Result, Waiter
+from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
@@ -67,7 +67,7 @@ class Membership:
         if previous is not None:
             draft = group.copied()
             self._replace_static(draft, previous, request, now_ms, out)
-            out.changes.append(lambda: self._put(draft))
+            out.effects.append(ReplaceGroup(draft))
             return out
         self._join_new(group, request, now_ms, out)
         self._put(group)
@@ -82,7 +82,7 @@ class Membership:
         member_id = self._member_id(request.client_id if request.instance_id is None else request.instance_id)
         if request.instance_id is None and request.needs_known_id:
             group.hand_out(member_id, now_ms + request.session_timeout_ms)
-            out.replies.append((request.waiter, JoinAnswer(code=Code.MEMBER_ID_REQUIRED, member_id=member_id)))
+            out.effects.append(AnswerMember(request.waiter, JoinAnswer(code=Code.MEMBER_ID_REQUIRED, member_id=member_id)))
         else:
             self._add(group, member_id, request, now_ms, out)
 
@@ -101,7 +101,7 @@ class Membership:
         elif group.state is GroupState.COMPLETING_REBALANCE:
             if changes_nothing:
                 # It asks again because its answer was lost: the generation stands.
-                out.replies.append((request.waiter, join_answer(group, member_id)))
+                out.effects.append(AnswerMember(request.waiter, join_answer(group, member_id)))
                 group.extend_session(member, now_ms)
             else:
                 self._rejoin(group, member, request, now_ms, out)
@@ -109,7 +109,7 @@ class Membership:
             if member_id == group.leader or not changes_nothing:
                 self._rejoin(group, member, request, now_ms, out)
             else:
-                out.replies.append((request.waiter, join_answer(group, member_id, with_members=False)))
+                out.effects.append(AnswerMember(request.waiter, join_answer(group, member_id, with_members=False)))
                 group.extend_session(member, now_ms)
         else:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -159,7 +159,7 @@ class Membership:
         ):
             waiter = waiting.pop(old_id, None)
             if waiter is not None:
-                out.replies.append((waiter, answer))
+                out.effects.append(AnswerMember(waiter, answer))
         was_leader, before = group.leader == old_id, group.select_protocol()
         member = self._renewed(group.members[old_id], request, new_id)
         group.replace(old_id, member)
@@ -171,7 +171,7 @@ class Membership:
             reply.skip_assignment = skips
             if was_leader and not skips:
                 reply.leader = old_id
-            out.replies.append((request.waiter, reply))
+            out.effects.append(AnswerMember(request.waiter, reply))
             return
         group.join_waiters[new_id] = request.waiter
         rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
@@ -200,7 +200,7 @@ class Membership:
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
         if group.state is GroupState.STABLE:
             group.extend_session(member, now_ms)
-            out.replies.append((waiter, self._synced(group, group.assignments.get(member_id, b""))))
+            out.effects.append(AnswerMember(waiter, self._synced(group, group.assignments.get(member_id, b""))))
             self._put(group)
         elif group.state is not GroupState.COMPLETING_REBALANCE:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -211,7 +211,7 @@ class Membership:
             overtaken = group.sync_waiters.pop(member_id, None)
             if overtaken is not None:
                 # Kafka never answers it, and the connection that it came by waits for ever.
-                out.replies.append((overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
+                out.effects.append(AnswerMember(overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.sync_waiters[member_id] = waiter
         return out
 
@@ -219,15 +219,10 @@ class Membership:
         """The leader has decided. Where the log does not take it the others wait on, and the leader may ask again."""
         waiting = {**group.sync_waiters, group.leader or "": waiter}
         out.records.append(group_record(group, now_ms, assignments))
-        out.replies += [(one, self._synced(group, assignments.get(member_id, b""))) for member_id, one in waiting.items()]
-
-        def assigned() -> None:
-            group.sync_waiters.clear()
-            for member_id in waiting:
-                group.extend_session(group.members[member_id], now_ms)
-            self._put(group)
-
-        out.changes.append(assigned)
+        out.effects.append(BeginGeneration(group.group_id, tuple(waiting), now_ms))
+        out.effects += [
+            AnswerMember(one, self._synced(group, assignments.get(member_id, b""))) for member_id, one in waiting.items()
+        ]
 
     @staticmethod
     def _synced(group: Group, assignment: bytes) -> SyncAnswer:
@@ -256,13 +251,6 @@ class Membership:
         if group.state is GroupState.PREPARING_REBALANCE:
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
-    def heard(self, group_id: str, member_id: str, now_ms: int) -> None:
-        """A member has committed: its session begins anew."""
-        group = self.groups.get(group_id)
-        member = None if group is None else group.members.get(member_id)
-        if group is not None and member is not None:
-            group.deadlines_ms[member_id] = max(group.deadlines_ms.get(member_id, 0), now_ms + member.session_timeout_ms)
-
     def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
         """Remove (member id, instance id) pairs; a static member may be named by its instance alone."""
         group = self.groups.get(group_id)
@@ -272,8 +260,8 @@ class Membership:
         codes = [self._leave(draft, member_id, instance_id, out) for member_id, instance_id in leaving]
         if Code.NONE in codes:
             after_removal(draft, now_ms, out)
-            out.changes.append(lambda: self._put(draft))
-        return Result(codes, records=out.records, changes=out.changes, replies=out.replies)
+            out.effects.append(ReplaceGroup(draft))
+        return Result(codes, records=out.records, effects=out.effects)
 
     def _leave(self, group: Group, member_id: str, instance_id: str | None, out: Out) -> Code:
         if group.pending.pop(member_id, None) is not None:
@@ -301,22 +289,49 @@ class Membership:
                 continue
             draft, out = group.copied(), Out(None)
             expire(draft, now_ms, out)
-            out.changes.append(partial(self._expired, draft, now_ms))
+            following = draft.next_deadline_ms(now_ms)
+            wake_ms = None if following is None else max(following, now_ms + 1)
+            # The timer stands for every deadline that the draft was given.
+            draft.due_ms = None
+            out.effects += [ReplaceGroup(draft), SetGroupTimer(draft.group_id, wake_ms)]
             yield group.group_id, out
 
-    def _expired(self, draft: Group, now_ms: int) -> None:
-        following = draft.next_deadline_ms(now_ms)
-        self._deadlines.fix(draft, None if following is None else max(following, now_ms + 1))
-        self._put(draft)
-
-    def waiting(self) -> list[Reply]:
-        """Every parked request, with what it is told when the coordinator is here no more."""
+    def dismissals(self) -> list[Effect]:
+        """An answer to every parked request, for when the coordinator is here no more."""
         gone = Code.NOT_COORDINATOR
-        replies: list[Reply] = []
+        effects: list[Effect] = []
         for group in self.groups.values():
-            replies += [(one, JoinAnswer(code=gone, member_id=member_id)) for member_id, one in group.join_waiters.items()]
-            replies += [(one, SyncAnswer(code=gone)) for one in group.sync_waiters.values()]
-        return replies
+            effects += [AnswerMember(one, JoinAnswer(code=gone, member_id=m)) for m, one in group.join_waiters.items()]
+            effects += [AnswerMember(one, SyncAnswer(code=gone)) for one in group.sync_waiters.values()]
+        return effects
+
+    # effects
+
+    def apply(self, effect: Effect) -> None:
+        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        match effect:
+            case ExtendSession(group_id=group_id, member_id=member_id, now_ms=now_ms):
+                self._extend_session(group_id, member_id, now_ms)
+            case ReplaceGroup(group=draft):
+                self._put(draft)
+            case SetGroupTimer(group_id=group_id, wake_ms=wake_ms):
+                timed = self.groups.get(group_id)
+                if timed is not None:
+                    self._deadlines.fix(timed, wake_ms)
+            case BeginGeneration(group_id=group_id, member_ids=member_ids, now_ms=now_ms):
+                group = self.groups[group_id]
+                group.sync_waiters.clear()
+                for member_id in member_ids:
+                    group.extend_session(group.members[member_id], now_ms)
+                self._put(group)
+            case _:
+                raise TypeError(f"not an effect on groups: {effect!r}")
+
+    def _extend_session(self, group_id: str, member_id: str, now_ms: int) -> None:
+        group = self.groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is not None and member is not None:
+            group.deadlines_ms[member_id] = max(group.deadlines_ms.get(member_id, 0), now_ms + member.session_timeout_ms)
 
     # replay
 

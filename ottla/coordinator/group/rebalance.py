@@ -1,7 +1,7 @@
 """How a classic group rebalances: who is waited for, when the generation is complete, who is dropped (ClassicGroup of Kafka).
 
-Every function here changes the group that it is given, be it the one in force or a draft, and adds to a `Result` what the log
-and parked requests are to get.
+Every function here changes the group that it is given, be it the one in force or a draft, and adds to a `Result` the records
+and the answers to parked requests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ottla.coordinator.group.group import Group, GroupState
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.requests import JoinAnswer, SyncAnswer
-from ottla.coordinator.result import Result
+from ottla.coordinator.result import AnswerMember, Result
 from ottla.protocol.errors import Code
 
 Out = Result[None]
@@ -21,7 +21,7 @@ def supersede_join(group: Group, member_id: str, out: Out) -> None:
     """A parked JoinGroup of a member that has joined again, or is gone, is answered with UNKNOWN_MEMBER_ID."""
     waiter = group.join_waiters.pop(member_id, None)
     if waiter is not None:
-        out.replies.append((waiter, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID, member_id=member_id)))
+        out.effects.append(AnswerMember(waiter, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID, member_id=member_id)))
 
 
 def join_answer(group: Group, member_id: str, *, with_members: bool = True) -> JoinAnswer:
@@ -51,7 +51,7 @@ def prepare_rebalance(group: Group, now_ms: int, delay_ms: int, out: Out) -> Non
     if group.state is GroupState.COMPLETING_REBALANCE:
         group.assignments.clear()
         for member_id, waiter in group.sync_waiters.items():
-            out.replies.append((waiter, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
+            out.effects.append(AnswerMember(waiter, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.extend_session(group.members[member_id], now_ms)
         group.sync_waiters.clear()
     group.pending_sync.clear()
@@ -94,7 +94,7 @@ def complete_join(group: Group, now_ms: int, out: Out) -> None:
         group.extend_session(member, now_ms)
         waiter = joined.get(member.member_id)
         if waiter is not None:
-            out.replies.append((waiter, join_answer(group, member.member_id)))
+            out.effects.append(AnswerMember(waiter, join_answer(group, member.member_id)))
     joined.clear()
 
 
@@ -104,7 +104,7 @@ def drop(group: Group, member_ids: Iterable[str], out: Out) -> None:
         supersede_join(group, member_id, out)
         waiter = group.sync_waiters.pop(member_id, None)
         if waiter is not None:
-            out.replies.append((waiter, SyncAnswer(code=Code.UNKNOWN_MEMBER_ID)))
+            out.effects.append(AnswerMember(waiter, SyncAnswer(code=Code.UNKNOWN_MEMBER_ID)))
     group.remove(member_ids)
 
 

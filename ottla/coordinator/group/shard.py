@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
+from ottla.coordinator.group.effects import ExtendSession
 from ottla.coordinator.group.group import Group, GroupState
 from ottla.coordinator.group.membership import Membership
 from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore, TopicPartition
@@ -84,7 +85,7 @@ class GroupShard:
                 continue
             records.append(offset_record((group_id, *partition), offset))
             codes[partition] = Code.NONE
-        return Result(codes, records=records, changes=[lambda: self.membership.heard(group_id, member_id, now_ms)])
+        return Result(codes, records=records, effects=[ExtendSession(group_id, member_id, now_ms)] if member_id else [])
 
     @staticmethod
     def _check_commit(group: Group, generation: int, member_id: str, instance_id: str | None, transactional: bool) -> None:

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ottla.coordinator.result import LogRecord, Result, in_batches
+from ottla.coordinator.result import Effect, LogRecord, Result, in_batches
+from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCommit, RememberLastEpoch, SendMarkers
 from ottla.coordinator.transaction.metadata import (
     EXHAUSTED_EPOCH,
     LAST_EPOCH,
@@ -57,10 +58,9 @@ class Initialised(msgspec.Struct, gc=False, frozen=True):
 
 
 class Ended(msgspec.Struct, gc=False, frozen=True):
-    """Answer of EndTxn. ``prepared``: a decision was logged and its markers must go out. ``refused``: what is told instead."""
+    """Answer of EndTxn. ``refused``: what the client is told instead."""
 
     identity: ProducerIdAndEpoch
-    prepared: bool
     refused: Code = Code.NONE
 
 
@@ -114,7 +114,8 @@ class TransactionShard:
             raise KafkaError(Code.PRODUCER_FENCED)
         if current.state is TxnState.ONGOING:
             aborted = self._fence_and_abort(current, now_ms, new_producer_id)
-            return self._result(Initialised(ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH), aborting=True), aborted)
+            nobody = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+            return self._decided(Initialised(nobody, aborting=True), aborted, "fenced")
         following = self._next_epoch(current, expected, new_producer_id)
         updated = _move(
             following,
@@ -227,11 +228,11 @@ class TransactionShard:
             prepared = _move(
                 current, _decision(commit), update_ms=now_ms, client_version=0, previous_producer_id=current.producer_id
             )
-            return self._result(Ended(identity, prepared=True), prepared)
+            return self._decided(Ended(identity), prepared, _OUTCOMES[commit])
         if current.state in PREPARED:
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         if current.state is _outcome(commit):
-            return Result(Ended(identity, prepared=False))
+            return Result(Ended(identity))
         raise KafkaError(Code.INVALID_TXN_STATE)
 
     def _end_v2(
@@ -250,7 +251,7 @@ class TransactionShard:
                 # A client repeats what it has asked for, so a commit that finds its transaction aborted was overtaken by an
                 # abort of the coordinator's: fenced, as at every older version, where INVALID_TXN_STATE is fatal (KAFKA-20785).
                 raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
-            return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored), prepared=False))
+            return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored)))
         if asked != stored:
             raise KafkaError(Code.PRODUCER_FENCED)
         if current.state is not TxnState.ONGOING and commit:
@@ -258,7 +259,7 @@ class TransactionShard:
         if self.transaction_version == 0:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         prepared = self._bumped(current, _decision(commit), now_ms, TV2, new_producer_id)
-        return self._result(Ended(_successor(prepared), prepared=True), prepared)
+        return self._decided(Ended(_successor(prepared)), prepared, _OUTCOMES[commit])
 
     def _empty_commit(self, current: TxnMetadata) -> Result[Ended]:
         """CONCURRENT_TRANSACTIONS the first time at an epoch, then Kafka's INVALID_TXN_STATE, which is fatal for a producer.
@@ -270,11 +271,8 @@ class TransactionShard:
         at = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
         if self._early_commits.get(current.transactional_id) == at:
             raise KafkaError(Code.INVALID_TXN_STATE)
-
-        def told() -> None:
-            self._early_commits[current.transactional_id] = at
-
-        return Result(Ended(at, prepared=False, refused=Code.CONCURRENT_TRANSACTIONS), changes=[told])
+        remember = RememberEarlyCommit(current.transactional_id, at.producer_id, at.epoch)
+        return Result(Ended(at, refused=Code.CONCURRENT_TRANSACTIONS), effects=[remember])
 
     @staticmethod
     def _bumped(
@@ -333,7 +331,8 @@ class TransactionShard:
         return found.start_ms + found.timeout_ms < now_ms
 
     def abort_timed_out(self, transactional_id: str, now_ms: int, new_producer_id: NewProducerId) -> Result[None]:
-        return self._result(None, self._fence_and_abort(self._known(transactional_id), now_ms, new_producer_id))
+        aborted = self._fence_and_abort(self._known(transactional_id), now_ms, new_producer_id)
+        return self._decided(None, aborted, "timeout")
 
     def expire_ids(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
         """Tombstones for ids at rest that nobody has used for ``transactional.id.expiration.ms``.
@@ -386,17 +385,48 @@ class TransactionShard:
             self._unfinished[transactional_id] = metadata
 
     def _result(self, response: T, metadata: TxnMetadata) -> Result[T]:
-        """The metadata as a record; what the log cannot hold of it is believed once the record is in the log."""
-
-        def remember() -> None:
-            known = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
-            if metadata.last_epoch == NO_PRODUCER_EPOCH:
-                self._last_epochs.pop(metadata.transactional_id, None)
-            else:
-                self._last_epochs[metadata.transactional_id] = known
-
+        """The metadata as a record; what the log cannot hold of it is remembered once the record is in the log."""
+        effects: list[Effect] = []
+        transactional_id = metadata.transactional_id
+        at = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
+        known = self._last_epochs.get(transactional_id)
+        if known is not None if metadata.last_epoch == NO_PRODUCER_EPOCH else known != at:
+            effects.append(RememberLastEpoch(transactional_id, *at))
         record = to_record(metadata, flexible=self.transaction_version >= 1)
-        return Result(response, records=[record], changes=[remember])
+        return Result(response, records=[record], effects=effects)
+
+    def _decided(self, response: T, prepared: TxnMetadata, outcome: str) -> Result[T]:
+        """A Prepare record. From the moment it is in the log the outcome stands, and markers are owed."""
+        result = self._result(response, prepared)
+        result.effects.append(CountDecision(outcome, prepared.update_ms - prepared.start_ms))
+        result.effects.append(SendMarkers(prepared.transactional_id))
+        return result
+
+    # effects
+
+    def apply(self, effect: Effect) -> None:
+        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        match effect:
+            case RememberLastEpoch(transactional_id=transactional_id, last_epoch=last_epoch):
+                if last_epoch == NO_PRODUCER_EPOCH:
+                    self._last_epochs.pop(transactional_id, None)
+                else:
+                    self._last_epochs[transactional_id] = (effect.producer_id, effect.producer_epoch, last_epoch)
+                self._set_last_epoch(transactional_id, last_epoch)
+            case RememberEarlyCommit(transactional_id=transactional_id):
+                self._early_commits[transactional_id] = ProducerIdAndEpoch(effect.producer_id, effect.producer_epoch)
+            case _:
+                raise TypeError(f"not an effect on transactional ids: {effect!r}")
+
+    def _set_last_epoch(self, transactional_id: str, last_epoch: int) -> None:
+        metadata = self.ids[transactional_id]
+        if metadata.last_epoch != last_epoch:
+            metadata = self.ids[transactional_id] = msgspec.structs.replace(metadata, last_epoch=last_epoch)
+            if transactional_id in self._unfinished:
+                self._unfinished[transactional_id] = metadata
+
+
+_OUTCOMES = {True: "commit", False: "abort"}
 
 
 def _decision(commit: bool) -> TxnState:

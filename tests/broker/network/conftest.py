@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.counters import Counters
+from ottla.broker.gate import Gate
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
 from ottla.broker.stepping import Stepping
@@ -27,7 +28,7 @@ def broker() -> Any:
         connections=Connections(env, settings, 1 << 20),
         unexpected_errors=0,
         counters=Counters(),
-        commit=None,
+        gate=Gate(None),
     )
 
 

@@ -1,0 +1,198 @@
+"""Each append of a random history is refused once, on a whole broker: it has changed nothing, and a retry makes up for it.
+
+The pure half is tests/coordinator/test_failed_appends.py. Here the shell is under test: handlers, the coordinators on their
+logs, and the metadata of the cluster. A history is played once on a disk that takes everything. Then it is played anew for every
+append that it made, and the disk refuses that one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.fuzz.state import METADATA, State, difference, durable, live, moving, told
+from tests.scenarios.play import perform
+from tests.scenarios.world import World, name_of
+from tests.simulated import SimulatedBroker
+from tests.storage.faults import FaultyFilesystem
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+LENGTH = 24
+REFUSALS = {
+    # What each API may answer where a log did not take its record; a client comes again upon each of them.
+    "init": {"NOT_COORDINATOR"},
+    "add": {"NOT_COORDINATOR"},
+    "add_offsets": {"NOT_COORDINATOR"},
+    "produce": {"NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR"},
+    "commit": {"NOT_COORDINATOR"},
+    "abort": {"NOT_COORDINATOR"},
+    "offsets": {"NOT_COORDINATOR"},
+    "commit_offsets": {"NOT_COORDINATOR"},
+    "delete_offsets": {"NOT_COORDINATOR"},
+    "delete_group": {"NOT_COORDINATOR"},
+    "join": {"NOT_COORDINATOR"},
+    "sync": {"NOT_COORDINATOR"},
+    "leave": {"NOT_COORDINATOR"},
+    "marker": {"KAFKA_STORAGE_ERROR"},
+}
+AN_ID_MAY_BE_LOST = {("producer ids",), ("next producer id",), ("log", *METADATA[1:])}
+"""A block of producer ids is logged before the record that uses an id of it. Where that one is refused an id is never used."""
+
+
+def history(seed: int) -> Iterator[str]:
+    """Commands whose choice does not depend on any answer."""
+    rng = random.Random(seed)
+    yield from ("topic t partitions=2", "topic u", "A = init x", "B = init y", "join", "sync", "commit_offsets h t=1")
+    names, made = iter("abcdefghijklmnopq"), ["t"]
+    for _ in range(LENGTH):
+        actor, where = rng.choice("AB"), rng.choice(["t", "t/1", "u"])
+        newer = rng.random() < 0.5
+        which = rng.randrange(15)
+        if which < 3:
+            if not newer:
+                yield f"add {actor} {where}"
+            yield f"produce {actor} {where} v={12 if newer else 11}"
+        elif which < 5:
+            if not newer:
+                yield f"add_offsets {actor} g"
+            yield f"offsets {actor} g {where}={rng.randrange(99)} v={5 if newer else 3}"
+        elif which < 8:
+            yield f"{rng.choice(['commit', 'commit', 'abort'])} {actor} v={5 if newer else 4}"
+        elif which == 8:
+            yield f"{actor} = init {'x' if actor == 'A' else 'y'}"
+            # An open transaction is aborted first, and the second one gets in.
+            yield f"{actor} = init {'x' if actor == 'A' else 'y'}"
+        elif which == 9:
+            yield rng.choice([f"commit_offsets h {where}={rng.randrange(99)}", "delete_offsets h t", "delete_group h"])
+        elif which == 10:
+            yield rng.choice(["leave", "wait 40000", f"marker {actor} {where} abort"])
+        elif which == 11:
+            # The static member has restarted: it takes its own place over, without a rebalance where there is a generation.
+            yield from rng.choice([("join", "sync"), ("join",)])
+        elif which == 12:
+            made.append(next(names))
+            yield f"topic {made[-1]} partitions={rng.randrange(1, 4)} retention.ms={rng.randrange(1, 9)}000000"
+        elif which == 13:
+            yield rng.choice(
+                [
+                    f"config {made[-1]} retention.ms={rng.randrange(1, 9)}000000",
+                    f"create_partitions {made[-1]} count={rng.randrange(4, 9)}",
+                    "broker_config log.retention.ms=7000000",
+                    f"delete {made[-1]}" if made[-1] != "t" else "feature transaction.version=2 kind=1",
+                ]
+            )
+        else:
+            yield rng.choice(["wait 100", "wait 70000"])
+
+
+class Play:
+    """One broker that plays a history. ``refused`` is the number of the append that its disk does not take."""
+
+    def __init__(self, refused: int | None = None) -> None:
+        self.disk = FaultyFilesystem()
+        self.appends = 0
+        self._refused = refused
+        self.was_refused = False
+        self.broker = SimulatedBroker(SETTINGS, fs=self.disk).start().with_coordinators()
+        self.disk.refuses = self._refuses
+        self.world = World(self.broker, "ottla", "fail-")
+        self.member_id, self.generation = "", -1
+
+    def perform(self, command: str) -> str:
+        """One attempt, without the patience that scenarios have with a coordinator that is not there."""
+        if command in ("join", "sync", "leave"):
+            return str(getattr(self, command)())
+        return perform(self.world, command if command.startswith(("topic", "wait")) else f"{command} once")
+
+    def join(self) -> str:
+        """The only member of its group, which is static: each time it has forgotten its id."""
+        request = JoinGroupRequest(
+            group_id="fail-g",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            group_instance_id="i",
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"subscription")],
+        )
+        answer = self.world.call(request, 7)
+        if not answer.error_code:
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+        return name_of(answer.error_code)
+
+    def sync(self) -> str:
+        request = SyncGroupRequest(
+            group_id="fail-g",
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id="i",
+            assignments=[SyncGroupRequestAssignment(member_id=self.member_id, assignment=b"assignment")],
+        )
+        answer = self.world.call(request, 4)
+        return f"{name_of(answer.error_code)}{' assigned' * bool(answer.assignment)}"
+
+    def leave(self) -> str:
+        request = LeaveGroupRequest(group_id="fail-g", members=[MemberIdentity(member_id=self.member_id, group_instance_id="i")])
+        return name_of(self.world.call(request, 4).members[0].error_code)
+
+    def _refuses(self, number: int, kind: str, path: str) -> bool:
+        if kind != "append" or not path.endswith(".log"):
+            return False
+        self.appends += 1
+        refuses = self.appends - 1 == self._refused
+        self.was_refused |= refuses
+        return refuses
+
+    def answer(self, command: str) -> str:
+        """What a client is told in the end. Where the command's only append was refused, nothing may have changed."""
+        before, appends, was_refused = live(self.broker.broker), self.appends, self.was_refused
+        told_first = self.perform(command)
+        if was_refused or not self.was_refused:
+            return told_first
+        verb = command.rpartition(" = ")[2].partition(" ")[0]
+        if verb in REFUSALS and told_first not in REFUSALS[verb]:
+            # Refused was a marker, a completion or what time brought about: this is made up for without the client.
+            assert told_first == "" or told_first.startswith("NONE") or self.appends > appends + 1, (command, told_first)
+            return told_first
+        if self.appends == appends + 1:
+            after = live(self.broker.broker)
+            changed = difference(before, after) - AN_ID_MAY_BE_LOST
+            assert not changed, f"{command} was refused ({told_first}) and has changed\n" + told(changed, before, after)
+        return self.perform(command)
+
+    def end(self) -> State:
+        """The state when all is quiet; a kill and a start must bring it back from the logs alone."""
+        self.broker.sleep(80_000)
+        self.world.forget_connection()
+        before, unsettled = durable(self.broker.broker), moving(self.broker.broker)
+        assert not unsettled, unsettled
+        self.broker.restart(kill=True)
+        after = durable(self.broker.broker)
+        lost = {key for key in difference(before, after) if key[0] not in ("log",)}
+        assert not lost, told(lost, before, after)
+        self.world.close()
+        self.broker.close()
+        assert self.broker.bugs == 0
+        return {key: value for key, value in after.items() if key[0] in ("offsets", "transaction", "configs", "open")}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("seed", range(2))
+def test_every_append_of_a_broker(seed: int) -> None:
+    smooth = Play()
+    answers = [smooth.answer(command) for command in history(seed)]
+    smooth.end()
+    for refused in range(smooth.appends):
+        play = Play(refused)
+        told_then = [play.answer(command) for command in history(seed)]
+        play.end()
+        assert play.was_refused, refused
+        assert told_then == answers, refused

@@ -1,0 +1,102 @@
+"""What follows from a command is data: read here without a broker, a timer or a socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.coordinator.group.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
+from ottla.coordinator.group.group import GroupState
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.coordinator.group.requests import SyncAnswer
+from ottla.coordinator.result import AnswerMember, Result
+from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCommit, RememberLastEpoch, SendMarkers
+from ottla.coordinator.transaction.shard import Ended, ProducerIdAndEpoch
+from tests.coordinator.test_groups import GROUP, T0, Client, stable
+from tests.coordinator.test_groups import World as GroupWorld
+from tests.coordinator.test_transactions import ID, World
+
+
+def end(world: World, who: ProducerIdAndEpoch, *, commit: bool) -> Result[Ended]:
+    return world.shard.end_txn(ID, who, commit=commit, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_id)
+
+
+def test_a_decision_is_counted_and_its_markers_are_sent() -> None:
+    world = World()
+    who = world.init()
+    world.add(who)
+    world.now_ms += 25
+    decided = end(world, who, commit=True)
+    bumped = RememberLastEpoch(ID, who.producer_id, who.epoch + 1, who.epoch)
+    assert decided.effects == [bumped, CountDecision("commit", 25), SendMarkers(ID)]
+    assert end(world, who, commit=True).effects == decided.effects, "asking changes nothing"
+
+
+def test_whoever_is_fenced_or_late_is_aborted_the_same_way() -> None:
+    world = World()
+    world.add(world.init())
+    assert world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_id).effects[1:] == [
+        CountDecision("fenced", 0),
+        SendMarkers(ID),
+    ]
+    assert world.shard.abort_timed_out(ID, world.now_ms, world.new_id).effects[1:] == [
+        CountDecision("timeout", 0),
+        SendMarkers(ID),
+    ]
+
+
+def test_what_decides_nothing_sends_no_markers() -> None:
+    world = World()
+    who = world.init()
+    assert world.shard.add_partitions(ID, who, [("t", 0)], world.now_ms, 2).effects == []
+    assert end(world, who, commit=True).effects == [RememberEarlyCommit(ID, who.producer_id, who.epoch)]
+
+
+def test_a_leader_gives_out_assignments_and_those_who_wait_are_answered_last() -> None:
+    world = GroupWorld()
+    leader, follower = Client(), Client()
+    world.join(leader)
+    world.join(follower)
+    world.join(leader)
+    group = world.shard.groups[GROUP]
+    answers: list[SyncAnswer] = []
+    given = {leader.member_id: b"l", follower.member_id: b"f"}
+
+    def sync(member: Client, assignments: dict[str, bytes]) -> Result[None]:
+        return world.shard.membership.sync(
+            GROUP, group.generation, member.member_id, None, None, None, assignments, answers.append, world.now_ms
+        )
+
+    world.run(sync(follower, {}))
+    result = sync(leader, given)
+    begin, *told = result.effects
+    assert begin == BeginGeneration(GROUP, (follower.member_id, leader.member_id), world.now_ms)
+    assert [e.answer.assignment for e in told if isinstance(e, AnswerMember)] == [b"f", b"l"]
+    assert not answers
+    assert world.state is GroupState.COMPLETING_REBALANCE
+
+
+def test_a_deadline_brings_a_draft_and_the_next_time_to_look() -> None:
+    world = GroupWorld()
+    (client,) = stable(world, 1)
+    before = world.shard.groups[GROUP]
+    late_ms = world.now_ms + 1_000_000
+    ((group_id, result),) = list(world.shard.membership.tick(late_ms))
+    replaced, timer = result.effects
+    assert group_id == GROUP
+    assert timer == SetGroupTimer(GROUP, None)
+    assert isinstance(replaced, ReplaceGroup)
+    assert replaced.group.members == {}
+    assert list(before.members) == [client.member_id]
+    assert world.shard.groups[GROUP] is before
+
+
+def test_a_commit_extends_the_session_of_its_member_only() -> None:
+    world = GroupWorld()
+    offsets = {T0: CommittedOffset(1, -1, "", world.now_ms)}
+
+    def effects(generation: int, member_id: str) -> list[Any]:
+        return list(world.shard.commit(GROUP, generation, member_id, None, offsets, world.now_ms, transactional=False).effects)
+
+    assert effects(-1, "") == []
+    (client,) = stable(world, 1)
+    assert effects(client.generation, client.member_id) == [ExtendSession(GROUP, client.member_id, world.now_ms)]
