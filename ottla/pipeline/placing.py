@@ -18,9 +18,7 @@ def placed(frame: DataFrame, partitions: dict[str, int]) -> DataFrame:
     counts = f.create_map(*(f.lit(part) for pair in partitions.items() for part in pair))
     known = f.when(f.col("topic").isin(*partitions), counts[f.col("topic")])
     unknown = f.raise_error(f.concat(f.lit(f"{PipelineError.__module__}.{PipelineError.__name__}: "), _unknown(partitions)))
-    chosen = pandas_udf(_choose, "int")(  # type: ignore[call-overload]
-        f.col("key"), f.coalesce(known, unknown.cast("int"))
-    )
+    chosen = pandas_udf(_choose, "int")(f.col("key"), f.coalesce(known, unknown.cast("int")))
     return frame.select("topic", chosen.alias("partition"), "key", "value", "headers")
 
 
