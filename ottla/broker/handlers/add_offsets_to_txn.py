@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.broker.api import Context, Declaration
 from ottla.broker.handlers.common import fenced_code
 from ottla.coordinator.cluster import OFFSETS_TOPIC
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

@@ -13,7 +13,7 @@ from ottla.broker.handlers.common import fenced_code
 from ottla.broker.handlers.each import Handled, id_work, made
 from ottla.coordinator.cluster import INTERNAL_TOPICS
 from ottla.coordinator.transaction.metadata import TopicPartition
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration, Later
 from ottla.broker.handlers.common import fenced_code
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 

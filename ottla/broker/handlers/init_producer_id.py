@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ottla.broker.api import Context, Declaration
 from ottla.broker.handlers.common import fenced_code
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.records import NO_PRODUCER_EPOCH

@@ -11,7 +11,7 @@ from ottla.broker.handlers.common import topic_name
 from ottla.broker.partitions import Partition
 from ottla.broker.verification import PRODUCE_CODES, join_transaction
 from ottla.coordinator.cluster import INTERNAL_TOPICS
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.produce import (

@@ -15,7 +15,7 @@ from ottla.broker.verification import OFFSET_COMMIT_CODES, join_transaction
 from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.coordinator.group.offsets import TopicPartition
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
