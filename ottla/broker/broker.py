@@ -10,7 +10,7 @@ from msgspec import to_builtins
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.settings import POWER, BrokerConfig
+from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.counters import Counters
 from ottla.broker.descriptors import share_out
 from ottla.broker.disk_health import DiskHealth
@@ -19,10 +19,14 @@ from ottla.broker.env import Clock, Env, Listening, Randomness, Timers, why_not_
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
+from ottla.broker.handlers import write_txn_markers
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.live_config import LiveConfig
+from ottla.broker.markers import LocalTransport
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.listener import Connections, Endpoint, client_endpoints, parse_endpoints
+from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint, client_endpoints, parse_endpoints
 from ottla.broker.partitions import Partitions, disk_refused
 from ottla.broker.recovery_audit import look
 from ottla.broker.stepping import Stepping
@@ -37,6 +41,11 @@ from ottla.storage.log_dir import LogDirectory
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+GROUP_TICK_MS = 50
+DIRECTORY_CHECK_MS = 1_000
+"""How often the broker looks whether the data directory is still where it was."""
+DELETED_TOPICS_MS = 5_000
+"""How often the offsets of deleted topics are looked for that could not be removed with their topic."""
 UNWRITTEN_TOLD = 20
 """Files that a stop could not write, and that are logged one by one."""
 TORN_TOLD = 100
@@ -67,17 +76,15 @@ class Broker:
         self.clock: Clock = env
         self.timers: Timers = env
         self.randomness: Randomness = env
-        self.config = config
-        self.settings = config.settings
+        self.live_config = LiveConfig(config)
+        self.lifecycle = Lifecycle()
         self._features = dict(features or {})
         self._endpoints = client_endpoints(self.settings)
         self._listening: list[tuple[Endpoint, Listening]] = []
         self._metrics: Listening | None = None
         self._metrics_server = serve_metrics
-        self.is_stopping = False
         # How the directory was left: none for a new one, clean or crash.
         self._last_stop = "none"
-        self.unexpected_errors = 0
         self.counters = Counters()
         self.inflating = InflatingMemory(self.settings.ottla_inflating_memory_bytes)
         self.startup_ms = 0.0
@@ -89,10 +96,9 @@ class Broker:
         self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
         env.fs.max_open_files = self.descriptors.files
         self.stepping = Stepping(env, self._bug)
-        self.is_serving = False
-        """Whether clients may come: from then on nothing long is done in one stretch."""
         self.connections = Connections(env, self.settings, self.descriptors.connections)
         self.response_budget = self.connections.response_budget
+        self.live_config.on_change.append(self.connections.set_limits)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.disk = DiskHealth(env, self.settings.log_dirs)
         # Only where answers must wait for the disk.
@@ -105,6 +111,19 @@ class Broker:
             lambda: int.from_bytes(env.random_uuid()[:4], "big") & 0x7FFFFFFF,
         )
 
+    @property
+    def config(self) -> BrokerConfig:
+        """The configuration in force."""
+        return self.live_config.current
+
+    @property
+    def settings(self) -> Settings:
+        return self.live_config.current.settings
+
+    @property
+    def unexpected_errors(self) -> int:
+        return self.lifecycle.unexpected_errors
+
     # start
 
     async def start(self) -> None:
@@ -113,16 +132,13 @@ class Broker:
         try:
             self._identify()
             started_ms = self.env.monotonic_ms()
-            self.cluster = Cluster(self)
-            self.groups = Groups(self)
-            self.transactions = Transactions(self)
+            self._make_coordinators()
             self.cluster.load(self._features)
             self.groups.load()
             self.transactions.load()
             self._audit()
             self._resume()
-            self.housekeeping = Housekeeping(self)
-            self.is_serving = True
+            self.lifecycle.is_serving = True
         except BaseException:
             self.directory.abandon()
             raise
@@ -139,7 +155,7 @@ class Broker:
                 self.directory.abandon()
             raise
         self.startup_ms = self.env.monotonic_ms() - started_ms
-        self.housekeeping.start()
+        self._begin_housekeeping()
         for name in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
             if int(self.config.text(name) or 1) > 1:
                 log.info("replication_factor_lowered", setting=name, given=self.config.text(name), used=1)
@@ -152,10 +168,76 @@ class Broker:
             metrics=self.metrics_url,
         )
 
+    def _make_coordinators(self) -> None:
+        self.cluster = Cluster(
+            env=self.env,
+            stepping=self.stepping,
+            config=self.live_config,
+            directory=self.directory,
+            disk=self.disk,
+            gate=self.gate,
+            partitions=self.partitions,
+        )
+        self.groups = Groups(
+            env=self.env,
+            stepping=self.stepping,
+            settings=self.settings,
+            partitions=self.partitions,
+            metadata=self.cluster.state,
+        )
+        self.transactions = Transactions(
+            env=self.env,
+            stepping=self.stepping,
+            lifecycle=self.lifecycle,
+            settings=self.settings,
+            counters=self.counters,
+            gate=self.gate,
+            partitions=self.partitions,
+            metadata=self.cluster.state,
+            new_producer_id=self.cluster.new_producer_id,
+            transport=LocalTransport(
+                stepping=self.stepping,
+                lifecycle=self.lifecycle,
+                write=lambda request: write_txn_markers.write_markers(self, request),
+                failed=write_txn_markers.failed,
+            ),
+        )
+        self.cluster.on_topic_deleted += [self.groups.topic_deleted, self.transactions.topic_deleted]
+        self.cluster.on_transaction_version.append(self.transactions.set_version)
+        self.housekeeping = Housekeeping(
+            env=self.env,
+            stepping=self.stepping,
+            lifecycle=self.lifecycle,
+            config=self.live_config,
+            directory=self.directory,
+            disk=self.disk,
+            gate=self.gate,
+            disk_failed=self.disk_failed,
+        )
+
+    def _begin_housekeeping(self) -> None:
+        repeat, groups, transactions = self.housekeeping.repeat, self.groups, self.transactions
+        repeat("group_tick", lambda _: GROUP_TICK_MS, groups.tick)
+        repeat(
+            "transaction_time_outs",
+            lambda s: s.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            transactions.abort_timed_out,
+        )
+        repeat(
+            "transactional_id_expiry",
+            lambda s: s.transaction_remove_expired_transaction_cleanup_interval_ms,
+            transactions.expire_ids,
+        )
+        repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, groups.expire_offsets)
+        repeat("deleted_topics", lambda _: DELETED_TOPICS_MS, groups.forget_topics)
+        self.housekeeping.start()
+        repeat("idle_connections", lambda _: IDLE_TICK_MS, self.connections.close_idle)
+        repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.check_directory)
+
     def _bug(self) -> None:
         """Called in an ``except`` block."""
         log.exception("work_failed")
-        self.unexpected_errors += 1
+        self.lifecycle.unexpected_errors += 1
 
     def _audit(self) -> None:
         read = self.cluster.take_read()
@@ -238,14 +320,6 @@ class Broker:
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot serve metrics on {where}: {why_not_bound(error)}") from error
 
-    def reconfigure(self) -> None:
-        """Dynamic configs were loaded or changed: live by them from here on."""
-        self.config, refused = self.config.with_usable(self.cluster.dynamic_broker_configs)
-        for reason in refused:
-            log.error("dynamic_config_ignored", reason=reason)
-        self.settings = self.config.settings
-        self.connections.set_limits(self.settings)
-
     def _collect(self) -> list[Metric]:
         from ottla.broker.metrics.exposition import collect
 
@@ -287,7 +361,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Take no more requests, write everything down, mark the directory clean."""
-        if self.is_stopping:
+        if self.lifecycle.is_stopping:
             return
         self.housekeeping.stop()
         self._end_work()
@@ -302,7 +376,7 @@ class Broker:
 
     def _end_work(self) -> None:
         """Take nothing new, and let nothing go on by itself: the directory is about to be closed."""
-        self.is_stopping = True
+        self.lifecycle.is_stopping = True
         self.stepping.stop()
         self.gate.stop()
         self._close_listeners()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 import structlog
 
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.topics import log_config
-from ottla.broker.partitions import Partition, tell_offline
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.env import Env
+from ottla.broker.gate import Gate
+from ottla.broker.live_config import LiveConfig
+from ottla.broker.partitions import Partition, Partitions, tell_offline
 from ottla.broker.runtime import Runtime
+from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import (
     BROKER_RESOURCE,
     METADATA_TOPIC,
@@ -27,13 +31,11 @@ from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log import Log
+from ottla.storage.log_dir import LogDirectory
 from ottla.storage.names import TopicPartition
 from ottla.storage.recovery import Report
 from ottla.storage.steps import Pace, Steps, begun
 from ottla.storage.transaction_history import TransactionHistory
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 SUPPORTED_FEATURES = {
     "eligible.leader.replicas.version": (0, 1),
@@ -56,19 +58,39 @@ log = structlog.get_logger("cluster")
 class Cluster:
     """The metadata shard, its log, and the partitions that follow from it."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        config: LiveConfig,
+        directory: LogDirectory,
+        disk: DiskHealth,
+        gate: Gate,
+        partitions: Partitions,
+    ) -> None:
+        self._env = env
+        self._stepping = stepping
+        self._config = config
+        self._directory = directory
+        self._disk = disk
+        self._gate = gate
+        self._partitions = partitions
+        self.on_topic_deleted: list[Callable[[str], None]] = []
+        """Called in order with the name of each topic that is gone, once its partitions are out of service."""
+        self.on_transaction_version: list[Callable[[int], None]] = []
+        """Called in order with the finalized level of ``transaction.version`` when features have changed."""
         # Whether a log lost its end, though the directory may be marked clean.
         self.has_lost = False
-        self.state = ClusterState(broker.settings.node_id, ignores_case=broker.directory.ignores_case())
-        storage, report = broker.directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, broker.env.now_ms())
+        self.state = ClusterState(config.settings.node_id, ignores_case=directory.ignores_case())
+        storage, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
         self._tell(storage.directory, report)
         if storage.offline_reason is not None:
             raise DirectoryError(f"cannot start without the cluster's metadata: {storage.offline_reason}")
         # Not among the partitions that clients can name.
-        self._runtime = Runtime(broker.env, Partition(broker.env, storage, broker.gate, broker.disk), self._replay, broker.stepping)
+        self._runtime = Runtime(env, Partition(env, storage, gate, disk), self._replay, stepping)
         self._producer_ids = (0, 0)
-        broker.partitions.open_missing = self.open_missing
+        partitions.open_missing = self.open_missing
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
         # What opening each partition has read of it, until the start has looked for torn transactions in it.
         self._read: dict[TopicPartition, TransactionHistory] = {}
@@ -93,10 +115,10 @@ class Cluster:
             raise DirectoryError(f"cannot start without the cluster's metadata: {error.message}") from error
         levels = {**DEFAULT_FEATURES, **features} if fresh else dict(features)
         self._runtime.execute(self.state.set_features(levels))
-        self._broker.reconfigure()
+        self._config.set_dynamic(self.dynamic_broker_configs)
         self._drop_metadata_topic()
         on_disk = set()
-        for name, index in list(self._broker.directory.partitions_on_disk()):
+        for name, index in list(self._directory.partitions_on_disk()):
             if self._belongs(name, index):
                 on_disk.add((name, index))
             elif (name, index) != (METADATA_TOPIC, 0):
@@ -104,7 +126,7 @@ class Cluster:
         for topic in self.state.topics.values():
             config = self.log_config(topic.name)
             for index in range(topic.partition_count):
-                exists = (topic.name, index) in on_disk or self._broker.directory.was_written(topic.name, index)
+                exists = (topic.name, index) in on_disk or self._directory.was_written(topic.name, index)
                 self._open(topic, index, config, exists=exists)
 
     def _drop_metadata_topic(self) -> None:
@@ -117,11 +139,11 @@ class Cluster:
             log.warning("topic_over_the_metadata_removed", topic=METADATA_TOPIC, hint="what clients wrote to it is not served")
 
     def _set_aside(self, name: str, index: int) -> None:
-        directory = self._broker.directory
+        directory = self._directory
         if not directory.fs.is_dir(directory.directory_of(name, index)):
             return
         try:
-            renamed = directory.set_aside(name, index, self._broker.env.random_uuid().hex())
+            renamed = directory.set_aside(name, index, self._env.random_uuid().hex())
         except OSError as error:
             log.warning("stray_directory_in_the_way", directory=directory.directory_of(name, index), error=described(error))
         else:
@@ -133,30 +155,29 @@ class Cluster:
         if topic is None or index >= topic.partition_count:
             return False
         try:
-            return self._broker.directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
+            return self._directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
         except OSError:
             # Nobody can say. It is opened, which takes it offline.
             return True
 
     def _open(self, topic: Topic, index: int, config: LogConfig, *, exists: bool) -> Partition:
-        broker = self._broker
         if exists:
-            storage, report = broker.directory.open(topic.name, index, config, broker.env.now_ms(), topic.topic_id)
+            storage, report = self._directory.open(topic.name, index, config, self._env.now_ms(), topic.topic_id)
             self._tell(storage.directory, report)
             if storage.offline_reason is not None:
                 tell_offline(storage)
             elif report.history is not None:
                 self._read[topic.name, index] = report.history
         else:
-            storage = broker.directory.create(topic.name, index, config, topic.topic_id)
-            if broker.directory.has_forgotten:
-                broker.directory.has_forgotten = False
-                for path in broker.directory.checkpoint_paths():
-                    broker.gate.wrote_file(path, broker.directory.path)
+            storage = self._directory.create(topic.name, index, config, topic.topic_id)
+            if self._directory.has_forgotten:
+                self._directory.has_forgotten = False
+                for path in self._directory.checkpoint_paths():
+                    self._gate.wrote_file(path, self._directory.path)
         storage.leader_epoch = topic.leader_epochs[index]
         # Where a sync has failed nothing more is taken, also where nothing was written yet.
-        storage.is_failed |= broker.disk.has_failed
-        return broker.partitions.add(storage)
+        storage.is_failed |= self._disk.has_failed
+        return self._partitions.add(storage)
 
     def _tell(self, directory: str, report: Report) -> None:
         self.has_lost |= bool(report.losses)
@@ -166,25 +187,25 @@ class Cluster:
     def log_config(self, topic: str) -> LogConfig:
         """Many topics have the same configs of their own, most have none."""
         own = self.state.config_of(TOPIC_RESOURCE, topic)
-        key = (self._broker.config, frozenset(own.items()))
+        key = (self._config.current, frozenset(own.items()))
         known = self._log_configs.get(key)
         if known is None:
             if len(self._log_configs) >= LOG_CONFIGS_KEPT:
                 self._log_configs.clear()
-            known = self._log_configs[key] = log_config(own, self._broker.config)
+            known = self._log_configs[key] = log_config(own, self._config.current)
         return known
 
     # topics
 
     def create_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
         """Raises `KafkaError`, with nothing changed."""
-        topic_id = self._broker.env.random_uuid()
+        topic_id = self._env.random_uuid()
         self._runtime.execute(self.state.create_topic(name, topic_id, partition_count, configs))
         return self._created(name, partition_count)
 
     def create_large_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Steps[Topic]:
         """`create_topic` of thousands of partitions. Raises `KafkaError`, with nothing changed."""
-        topic_id = self._broker.env.random_uuid()
+        topic_id = self._env.random_uuid()
         yield from self._runtime.execute_large(lambda: self.state.create_topic(name, topic_id, partition_count, configs))
         return self._created(name, partition_count)
 
@@ -199,7 +220,7 @@ class Cluster:
         found = self.state.topics.get(name)
         if found is not None:
             return found
-        settings = self._broker.settings
+        settings = self._config.settings
         if name == OFFSETS_TOPIC:
             count, segment_bytes = settings.offsets_topic_num_partitions, settings.offsets_topic_segment_bytes
             compression = "producer"
@@ -227,7 +248,7 @@ class Cluster:
         for index in range(first, at_once):
             self._open(topic, index, config, exists=False)
         if at_once < topic.partition_count:
-            self._broker.stepping.run(self._open_rest(topic, at_once), lambda _: None, self._step_failed)
+            self._stepping.run(self._open_rest(topic, at_once), lambda _: None, self._step_failed)
 
     def _open_rest(self, topic: Topic, first: int) -> Steps[None]:
         pace = Pace()
@@ -241,7 +262,7 @@ class Cluster:
         current = self.state.topics.get(name)
         if current is None or (topic is not None and current is not topic) or not 0 <= index < current.partition_count:
             return None
-        partition = self._broker.partitions.known(name, index)
+        partition = self._partitions.known(name, index)
         return self._open(current, index, self.log_config(name), exists=False) if partition is None else partition
 
     @staticmethod
@@ -250,20 +271,18 @@ class Cluster:
 
     def delete_topic(self, name: str) -> None:
         topic = self._runtime.execute(self.state.delete_topic(name))
-        left = begun(self._broker.partitions.remove(name, range(topic.partition_count)))
+        left = begun(self._partitions.remove(name, range(topic.partition_count)))
         if left is not None:
-            self._broker.stepping.run(left, lambda _: None, self._step_failed)
-        if topic.is_internal:
-            self._broker.groups.unload(name)
-            self._broker.transactions.unload(name)
-        self._broker.groups.topics_deleted({name})
+            self._stepping.run(left, lambda _: None, self._step_failed)
+        for deleted in self.on_topic_deleted:
+            deleted(name)
         log.info("topic_deleted", topic=name)
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
         """Raises `KafkaError`, with nothing changed."""
         self._runtime.execute(self.state.set_configs(resource_type, name, changes))
         if resource_type == BROKER_RESOURCE:
-            self._broker.reconfigure()
+            self._config.set_dynamic(self.dynamic_broker_configs)
             for topic in self.state.topics:
                 self._set_log_config(topic, self.log_config(topic))
         elif name in self.state.topics:
@@ -271,7 +290,7 @@ class Cluster:
 
     def _set_log_config(self, name: str, config: LogConfig) -> None:
         for index in range(self.state.topics[name].partition_count):
-            partition = self._broker.partitions.known(name, index)
+            partition = self._partitions.known(name, index)
             if partition is not None:
                 partition.log.config = config
 
@@ -290,7 +309,7 @@ class Cluster:
 
     @property
     def transaction_version(self) -> int:
-        return self.state.features.get("transaction.version", 0)
+        return self.state.transaction_version
 
     def set_features(self, levels: Mapping[str, int]) -> None:
         """In force at once, for what follows."""
@@ -298,7 +317,8 @@ class Cluster:
         self._runtime.execute(self.state.set_features(changed))
         for name, level in changed.items():
             log.info("feature_level_set", feature=name, level=level)
-        self._broker.transactions.set_version(self.transaction_version)
+        for changed_level in self.on_transaction_version:
+            changed_level(self.transaction_version)
 
     def new_producer_id(self) -> int:
         """A producer id that was never given out, also not before a crash: blocks are logged before they are used."""

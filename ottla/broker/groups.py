@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
+from ottla.broker.config.settings import Settings
+from ottla.broker.env import Env
+from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
-from ottla.coordinator.cluster import OFFSETS_TOPIC
+from ottla.broker.stepping import Stepping
+from ottla.coordinator.cluster import OFFSETS_TOPIC, ClusterState
 from ottla.coordinator.group.records import OFFSET_KEY_VERSIONS
 from ottla.coordinator.group.requests import GroupConfig
 from ottla.coordinator.group.shard import GroupShard
@@ -16,9 +20,6 @@ from ottla.coordinator.result import LogRecord, Result, partition_for
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import EndTxnMarker
 from ottla.storage.steps import Steps
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 GROUPS_PER_STEP = 200
 OFFSETS_PER_STEP = 200
@@ -40,12 +41,14 @@ class ForgottenTopic(NamedTuple):
 class Groups:
     """Shards by group id."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, *, env: Env, stepping: Stepping, settings: Settings, partitions: Partitions, metadata: ClusterState) -> None:
+        self._env = env
+        self._stepping = stepping
+        self._partitions = partitions
+        self._metadata = metadata
         self._shards: dict[int, tuple[GroupShard, Runtime]] = {}
         # In the order in which they were deleted.
         self._forgotten: dict[ForgottenTopic, None] = {}
-        settings = broker.settings
         self.config = GroupConfig(
             min_session_timeout_ms=settings.group_min_session_timeout_ms,
             max_session_timeout_ms=settings.group_max_session_timeout_ms,
@@ -56,23 +59,21 @@ class Groups:
         )
 
     def load(self) -> None:
-        topic = self._broker.cluster.state.topics.get(OFFSETS_TOPIC)
+        topic = self._metadata.topics.get(OFFSETS_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
-            if self._broker.partitions.get(OFFSETS_TOPIC, index).log.log_end_offset:
+            if self._partitions.get(OFFSETS_TOPIC, index).log.log_end_offset:
                 # One whose log goes offline by it was logged, and is refused to whoever asks for it.
                 with suppress(KafkaError):
                     self._open(index)
 
     def _open(self, index: int) -> tuple[GroupShard, Runtime]:
-        env = self._broker.env
+        env = self._env
         shard = GroupShard(index, self.config, lambda: _uuid_text(env.random_uuid()))
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset, producer_id, env.steady_ms())
 
-        runtime = Runtime(
-            env, self._broker.partitions.get(OFFSETS_TOPIC, index), replay, self._broker.stepping, shard.membership.apply
-        )
+        runtime = Runtime(env, self._partitions.get(OFFSETS_TOPIC, index), replay, self._stepping, shard.membership.apply)
         runtime.load(
             lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
             replaced=OFFSET_KEY_VERSIONS,
@@ -81,10 +82,14 @@ class Groups:
         self._shards[index] = (shard, runtime)
         return shard, runtime
 
-    def unload(self, topic: str) -> None:
-        """The internal topic is gone, and all that it held: who waits for a rebalance of its groups is told."""
-        if topic != OFFSETS_TOPIC:
-            return
+    def topic_deleted(self, topic: str) -> None:
+        """A topic is gone, and with it what is committed for it or, where it is the groups' own, all groups."""
+        if topic == OFFSETS_TOPIC:
+            self._unload()
+        self._forget_offsets_of(topic)
+
+    def _unload(self) -> None:
+        """Who waits for a rebalance is told that the coordinator is here no more."""
         opened = list(self._shards.values())
         self._shards.clear()
         self._forgotten.clear()
@@ -98,7 +103,7 @@ class Groups:
 
     def partition_of(self, group_id: str) -> int:
         """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
-        topic = self._broker.cluster.state.topics.get(OFFSETS_TOPIC)
+        topic = self._metadata.topics.get(OFFSETS_TOPIC)
         if topic is None:
             raise KafkaError(Code.NOT_COORDINATOR)
         return partition_for(group_id, topic.partition_count)
@@ -120,7 +125,7 @@ class Groups:
 
     def tick(self) -> None:
         """Carry out what is due in each group; one whose record the log refuses keeps nobody else from going on."""
-        now_ms = self._broker.env.steady_ms()
+        now_ms = self._env.steady_ms()
         for shard, runtime in self._shards.values():
             for group_id, result in shard.membership.tick(now_ms):
                 try:
@@ -129,7 +134,7 @@ class Groups:
                     log.warning("group_change_postponed", group=group_id, error=str(error))
 
     def expire_offsets(self) -> Steps[None]:
-        now_ms = self._broker.env.steady_ms()
+        now_ms = self._env.steady_ms()
         for shard, runtime in list(self._shards.values()):
             for tombstones in shard.expire_offsets(now_ms, GROUPS_PER_STEP, _batch_bytes(runtime)):
                 if not self._serves(shard):
@@ -143,14 +148,13 @@ class Groups:
 
     # deleted topics
 
-    def topics_deleted(self, topics: set[str]) -> None:
-        """Write tombstones for the offsets of topics that are gone: a few at once, many in the background.
+    def _forget_offsets_of(self, topic: str) -> None:
+        """Write tombstones for the offsets of a topic that is gone: a few at once, many in the background.
 
         Offsets that are committed from now on are of a topic that was made again, and stay.
         """
         forgotten = [
             ForgottenTopic(topic, shard.partition, runtime.partition.log.log_end_offset)
-            for topic in sorted(topics)
             for shard, runtime in self._shards.values()
             if shard.offsets.keys_of_topic(topic)
         ]

@@ -6,10 +6,14 @@ One path whether the partition is here or elsewhere: a transport takes a WriteTx
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import structlog
 
+from ottla.broker.env import Env
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.stepping import Stepping
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED, TxnState
@@ -21,9 +25,6 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ottla.storage.steps import Steps, run
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 RETRY_MS = 100
 MARKERS_AT_ONCE = 50
@@ -50,30 +51,57 @@ class Transport(Protocol):
 class LocalTransport:
     """To this very broker: the same handler, without the bytes. Many markers are written in steps, so that others come in."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        *,
+        stepping: Stepping,
+        lifecycle: Lifecycle,
+        write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse]],
+        failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
+    ) -> None:
+        """``write`` is what the handler does with a request, ``failed`` its answer where all of it went wrong with one error."""
+        self._stepping = stepping
+        self._lifecycle = lifecycle
+        self._write = write
+        self._failed = failed
 
     def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
-        from ottla.broker.handlers.write_txn_markers import failed, write_markers
-
         def gave_up(error: Exception) -> None:
-            on_response(failed(request, 0, Code.UNKNOWN_SERVER_ERROR))
+            on_response(self._failed(request, 0, Code.UNKNOWN_SERVER_ERROR))
             raise error
 
         count = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
-        written = write_markers(self._broker, request)
-        if count <= MARKERS_AT_ONCE or not self._broker.is_serving:
+        written = self._write(request)
+        if count <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
             on_response(run(written))
         else:
-            self._broker.stepping.run(written, on_response, gave_up)
+            self._stepping.run(written, on_response, gave_up)
 
 
 class MarkerSender:
     """Carries prepared transactions to their end, as often as it takes."""
 
-    def __init__(self, broker: Broker, transport: Transport) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        lifecycle: Lifecycle,
+        metadata: ClusterState,
+        transport: Transport,
+        is_served: Callable[[TransactionShard], bool],
+        on_written: Callable[[TransactionShard, str], None],
+    ) -> None:
+        """``is_served`` says whether a shard is still its partition's. ``on_written`` takes the shard and the transactional id of
+        each transaction of which every marker is written.
+        """
+        self._env = env
+        self._stepping = stepping
+        self._lifecycle = lifecycle
+        self._metadata = metadata
         self._transport = transport
+        self._is_served = is_served
+        self._on_written = on_written
         self._owed: dict[str, frozenset[TopicPartition]] = {}
         # Ids whose many markers are on their way, and who waits for that.
         self._sending: dict[str, list[Callable[[], None]]] = {}
@@ -107,11 +135,11 @@ class MarkerSender:
         self._send(shard, metadata, metadata.partitions)
 
     def _send(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
-        if len(partitions) <= MARKERS_AT_ONCE or not self._broker.is_serving:
+        if len(partitions) <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
             self._send_to(shard, metadata, *self._addressed(shard, metadata, partitions))
         else:
             self._sending.setdefault(metadata.transactional_id, [])
-            self._broker.stepping.run(self._send_many(shard, metadata, partitions), lambda _: None, self._failed)
+            self._stepping.run(self._send_many(shard, metadata, partitions), lambda _: None, self._failed)
 
     def _send_many(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> Steps[None]:
         addressed: list[tuple[set[TopicPartition], WritableTxnMarker]] = []
@@ -129,7 +157,7 @@ class MarkerSender:
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
     ) -> tuple[set[TopicPartition], WritableTxnMarker]:
         """Partitions of deleted topics, which owe no marker any more, and the marker for the others."""
-        deleted = {p for p in partitions if p[0] not in self._broker.cluster.state.topics}
+        deleted = {p for p in partitions if p[0] not in self._metadata.topics}
         topics: dict[str, list[int]] = {}
         for topic, index in sorted(partitions - deleted):
             topics.setdefault(topic, []).append(index)
@@ -168,7 +196,7 @@ class MarkerSender:
                     log.error("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
         if again:
             partitions = frozenset(again)
-            self._broker.env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
+            self._env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
         self._settle(shard, metadata, written)
 
     def _settle(self, shard: TransactionShard, metadata: TxnMetadata, written: set[TopicPartition]) -> None:
@@ -187,15 +215,15 @@ class MarkerSender:
             self._owed[metadata.transactional_id] = owed
             return
         del self._owed[metadata.transactional_id]
-        self._broker.transactions.complete(shard, metadata.transactional_id)
+        self._on_written(shard, metadata.transactional_id)
 
     def _retry(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
-        if self._is_current(shard, metadata) and not self._broker.is_stopping:
+        if self._is_current(shard, metadata) and not self._lifecycle.is_stopping:
             self._send(shard, metadata, partitions)
 
     def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
         """Whether this very decision is still open: a late answer must not end a later transaction (KAFKA-16352)."""
-        if self._broker.transactions.runtime_of(shard) is None:
+        if not self._is_served(shard):
             return False
         current = shard.ids.get(metadata.transactional_id)
         return (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.env import Clock
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
 from ottla.coordinator.transaction.metadata import TopicPartition
@@ -24,7 +24,7 @@ from ottla.storage.transaction_history import TransactionHistory
 class Ports(Protocol):
     cluster: Cluster
     partitions: Partitions
-    settings: Settings
+    live_config: LiveConfig
     clock: Clock
 
 
@@ -45,7 +45,7 @@ def look(ports: Ports, read: dict[TopicPartition, TransactionHistory]) -> list[L
         if log.topic != TRANSACTION_TOPIC and not log.is_offline:
             views[where] = PartitionView(history, born_ms.get(log.topic))
     # A partition has forgotten whoever was idle for that long.
-    audit = Audit(views.get, ports.clock.now_ms() - ports.settings.producer_id_expiration_ms)
+    audit = Audit(views.get, ports.clock.now_ms() - ports.live_config.settings.producer_id_expiration_ms)
     is_known = True
     for partition in ports.partitions:
         if partition.log.topic == TRANSACTION_TOPIC:

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock, Randomness, Timers
 from ottla.broker.fetch_sessions import FetchSessions
@@ -19,6 +18,8 @@ from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
@@ -32,14 +33,13 @@ class Services(Protocol):
     transactions: Transactions
     cluster: Cluster
     cluster_id: str
-    config: BrokerConfig
-    settings: Settings
+    live_config: LiveConfig
     clock: Clock
     timers: Timers
     randomness: Randomness
     stepping: Stepping
     counters: Counters
-    unexpected_errors: int
+    lifecycle: Lifecycle
     housekeeping: Housekeeping
     takeovers: Takeovers
     inflating: InflatingMemory

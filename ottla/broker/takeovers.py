@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 import structlog
 
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 
 MAX_BEGUN = 10_000
 """Ids whose open transaction is being aborted for a successor; the oldest are forgotten."""

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import structlog
 
-from ottla.broker.markers import LocalTransport, MarkerSender
+from ottla.broker.config.settings import Settings
+from ottla.broker.counters import Counters
+from ottla.broker.env import Env
+from ottla.broker.gate import Gate
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.markers import MarkerSender, Transport
+from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
-from ottla.coordinator.cluster import TRANSACTION_TOPIC
+from ottla.broker.stepping import Stepping
+from ottla.coordinator.cluster import TRANSACTION_TOPIC, ClusterState
 from ottla.coordinator.result import Effect, LogRecord, partition_for
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
 from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
-from ottla.coordinator.transaction.shard import Ended, Initialised, ProducerIdAndEpoch, TransactionShard, TxnConfig
+from ottla.coordinator.transaction.requests import Ended, Initialised, NewProducerId, ProducerIdAndEpoch, TxnConfig
+from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
 RETRY_MS = 1_000
 IDS_AT_ONCE = 1_000
@@ -32,16 +36,44 @@ log = structlog.get_logger("transactions")
 class Transactions:
     """Commands by transactional id; each is one synchronous stretch."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._markers = MarkerSender(broker, LocalTransport(broker))
+    def __init__(
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        lifecycle: Lifecycle,
+        settings: Settings,
+        counters: Counters,
+        gate: Gate,
+        partitions: Partitions,
+        metadata: ClusterState,
+        new_producer_id: NewProducerId,
+        transport: Transport,
+    ) -> None:
+        """``transport`` carries markers to the brokers that lead the partitions."""
+        self._env = env
+        self._stepping = stepping
+        self._lifecycle = lifecycle
+        self._counters = counters
+        self._gate = gate
+        self._partitions = partitions
+        self._metadata = metadata
+        self._new_producer_id = new_producer_id
+        self._markers = MarkerSender(
+            env=env,
+            stepping=stepping,
+            lifecycle=lifecycle,
+            metadata=metadata,
+            transport=transport,
+            is_served=lambda shard: self.runtime_of(shard) is not None,
+            on_written=self._markers_written,
+        )
         self._shards: dict[int, tuple[TransactionShard, Runtime]] = {}
         self.load_ms: list[float] = []
         # Completions that could not be logged and come again.
         self.delayed = 0
         # Ids whose time-out could not be logged, and when it is tried again.
         self._retry_after_ms: dict[str, int] = {}
-        settings = broker.settings
         self._config = TxnConfig(
             max_timeout_ms=settings.transaction_max_timeout_ms,
             id_expiration_ms=settings.transactional_id_expiration_ms,
@@ -50,9 +82,9 @@ class Transactions:
 
     def load(self) -> None:
         """Replay every partition that holds something."""
-        topic = self._broker.cluster.state.topics.get(TRANSACTION_TOPIC)
+        topic = self._metadata.topics.get(TRANSACTION_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
-            if self._broker.partitions.get(TRANSACTION_TOPIC, index).log.log_end_offset:
+            if self._partitions.get(TRANSACTION_TOPIC, index).log.log_end_offset:
                 # One whose log goes offline by it was logged, and is refused to whoever asks for it.
                 with suppress(KafkaError):
                     self._open(index)
@@ -67,11 +99,11 @@ class Transactions:
                 except Exception:
                     # A bug with one id must not keep the broker from starting, nor the others from their markers.
                     log.exception("resume_failed", transactional_id=metadata.transactional_id)
-                    self._broker.unexpected_errors += 1
+                    self._lifecycle.unexpected_errors += 1
 
     def _open(self, index: int) -> tuple[TransactionShard, Runtime]:
-        partition = self._broker.partitions.get(TRANSACTION_TOPIC, index)
-        shard = TransactionShard(index, self._config, self._broker.cluster.transaction_version, partition.log.leader_epoch)
+        partition = self._partitions.get(TRANSACTION_TOPIC, index)
+        shard = TransactionShard(index, self._config, self._metadata.transaction_version, partition.log.leader_epoch)
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record)
@@ -81,19 +113,19 @@ class Transactions:
                 case SendMarkers(transactional_id=transactional_id):
                     self._drive(shard, partition.log, transactional_id)
                 case CountDecision(outcome=outcome, open_ms=open_ms):
-                    self._broker.counters.transaction_ended(outcome, open_ms)
+                    self._counters.transaction_ended(outcome, open_ms)
                 case _:
                     shard.apply(effect)
 
-        runtime = Runtime(self._broker.env, partition, replay, self._broker.stepping, carry_out)
-        began_ms = self._broker.env.monotonic_ms()
+        runtime = Runtime(self._env, partition, replay, self._stepping, carry_out)
+        began_ms = self._env.monotonic_ms()
         runtime.load(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
-        self.load_ms.append(self._broker.env.monotonic_ms() - began_ms)
+        self.load_ms.append(self._env.monotonic_ms() - began_ms)
         self._shards[index] = (shard, runtime)
         return shard, runtime
 
-    def unload(self, topic: str) -> None:
-        """The internal topic is gone, and all that it held."""
+    def topic_deleted(self, topic: str) -> None:
+        """With the coordinators' own topic all that it held is gone."""
         if topic == TRANSACTION_TOPIC:
             self._shards.clear()
             self._markers.forget()
@@ -114,7 +146,7 @@ class Transactions:
 
     def partition_of(self, transactional_id: str) -> int:
         """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
-        topic = self._broker.cluster.state.topics.get(TRANSACTION_TOPIC)
+        topic = self._metadata.topics.get(TRANSACTION_TOPIC)
         if topic is None:
             raise KafkaError(Code.NOT_COORDINATOR)
         return partition_for(transactional_id, topic.partition_count)
@@ -146,14 +178,13 @@ class Transactions:
     ) -> ProducerIdAndEpoch:
         """Raises CONCURRENT_TRANSACTIONS while an older transaction of the id is being ended."""
         shard, runtime = self._shard(transactional_id)
-        new_id = self._broker.cluster.new_producer_id
         answer: Initialised = runtime.execute(
             shard.init_producer_id(
                 transactional_id,
                 timeout_ms,
                 expected,
-                self._broker.env.steady_ms(),
-                new_id,
+                self._env.steady_ms(),
+                self._new_producer_id,
                 two_phase_commit=two_phase_commit,
                 keep_prepared=keep_prepared,
             )
@@ -166,7 +197,7 @@ class Transactions:
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
     ) -> None:
         shard, runtime = self._shard(transactional_id)
-        runtime.execute(shard.add_partitions(transactional_id, identity, partitions, self._broker.env.steady_ms(), client_version))
+        runtime.execute(shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version))
 
     def verify(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
@@ -182,8 +213,8 @@ class Transactions:
                 identity,
                 commit=commit,
                 client_version=client_version,
-                now_ms=self._broker.env.steady_ms(),
-                new_producer_id=self._broker.cluster.new_producer_id,
+                now_ms=self._env.steady_ms(),
+                new_producer_id=self._new_producer_id,
             )
         )
         if answer.refused is not Code.NONE:
@@ -201,25 +232,25 @@ class Transactions:
             if runtime is not None and not runtime.partition.log.is_offline:
                 self._markers.drive(shard, shard.ids[transactional_id])
 
-        self._broker.gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
+        self._gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
 
-    def complete(self, shard: TransactionShard, transactional_id: str) -> None:
+    def _markers_written(self, shard: TransactionShard, transactional_id: str) -> None:
         """All markers are written. A completion must never be on disk before the markers that it stands for."""
         metadata = shard.ids[transactional_id]
-        self._broker.gate.effect(lambda: self._complete(shard, metadata))
+        self._gate.effect(lambda: self._complete(shard, metadata))
 
     def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Log the outcome. Where the log does not take it, it comes again."""
         transactional_id = metadata.transactional_id
         runtime = self.runtime_of(shard)
-        if runtime is None or shard.ids.get(transactional_id) is not metadata or self._broker.is_stopping:
+        if runtime is None or shard.ids.get(transactional_id) is not metadata or self._lifecycle.is_stopping:
             return
         try:
-            runtime.execute(shard.complete(transactional_id, self._broker.env.steady_ms()))
+            runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
         except KafkaError as error:
             log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
             self.delayed += 1
-            self._broker.env.call_later(RETRY_MS, lambda: self._complete_again(shard, metadata))
+            self._env.call_later(RETRY_MS, lambda: self._complete_again(shard, metadata))
 
     def _complete_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         self.delayed -= 1
@@ -227,7 +258,7 @@ class Transactions:
 
     def has_ended(self, transactional_id: str) -> bool:
         """Whether all that `end` began is done and may be told. Markers of very many partitions are still being written, else."""
-        return self._broker.gate.is_always_open and not self._markers.is_sending(transactional_id)
+        return self._gate.is_always_open and not self._markers.is_sending(transactional_id)
 
     def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
         """Call back once what `end` began is done and on disk: the decision, and in a second round its markers.
@@ -237,16 +268,16 @@ class Transactions:
 
         def decided(is_durable: bool) -> None:
             if is_durable:
-                self._markers.when_sent(transactional_id, lambda: self._broker.gate.answer(then))
+                self._markers.when_sent(transactional_id, lambda: self._gate.answer(then))
             else:
                 then(False)
 
-        self._broker.gate.answer(decided)
+        self._gate.answer(decided)
 
     # time
 
     def abort_timed_out(self) -> Steps[None]:
-        now_ms = self._broker.env.steady_ms()
+        now_ms = self._env.steady_ms()
         if self._retry_after_ms:
             # An id whose own producer has ended the transaction meanwhile is not delayed any more.
             unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
@@ -262,7 +293,7 @@ class Transactions:
     def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
         """An id whose record the log refuses comes again after a while; the others go on."""
         try:
-            runtime.execute(shard.abort_timed_out(transactional_id, now_ms, self._broker.cluster.new_producer_id))
+            runtime.execute(shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id))
         except KafkaError as error:
             if transactional_id not in self._retry_after_ms:
                 log.error("time_out_delayed", transactional_id=transactional_id, error=str(error))
@@ -272,7 +303,7 @@ class Transactions:
         log.info("transaction_timed_out", transactional_id=transactional_id)
 
     def expire_ids(self) -> Steps[None]:
-        now_ms = self._broker.env.steady_ms()
+        now_ms = self._env.steady_ms()
         for shard, runtime in list(self._shards.values()):
             for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, runtime.partition.log.config.max_message_bytes // 2):
                 if self.runtime_of(shard) is None:

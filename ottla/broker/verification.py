@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.metadata import TopicPartition
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 
 
 class Ports(Protocol):
     transactions: Transactions
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
     clock: Clock
     counters: Counters
 
@@ -58,7 +58,7 @@ def join_transaction(
             if ports.cluster.transaction_version == 0:
                 raise KafkaError(Code.UNSUPPORTED_VERSION)
             ports.transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
-        elif ports.settings.transaction_partition_verification_enable:
+        elif ports.live_config.settings.transaction_partition_verification_enable:
             code = ports.transactions.verify(transactional_id, identity, [partition])[partition]
             if code is not Code.NONE:
                 raise KafkaError(code, "the partition is not part of the transaction")

@@ -220,6 +220,11 @@ class ClusterState:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         return found
 
+    @property
+    def transaction_version(self) -> int:
+        """The finalized level of ``transaction.version``."""
+        return self.features.get("transaction.version", 0)
+
     def config_of(self, resource_type: int, name: str) -> dict[str, str]:
         return self.configs.get((resource_type, name), {})
 

@@ -28,7 +28,8 @@ from ottla.coordinator.group.requests import GroupConfig
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TxnMetadata, to_record, tombstone
-from ottla.coordinator.transaction.shard import TransactionShard, TxnConfig
+from ottla.coordinator.transaction.requests import TxnConfig
+from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import TxnState
 from ottla.protocol.records import EndTxnMarker, build_batch, build_marker
 from ottla.storage.config import LogConfig

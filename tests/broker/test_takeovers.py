@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from ottla.broker import takeovers
 from ottla.broker.takeovers import Takeovers
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.raw import create

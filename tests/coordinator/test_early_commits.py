@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.result import Result
-from ottla.coordinator.transaction.shard import Ended, ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.test_transactions import ID, World, refused
 

@@ -10,7 +10,7 @@ from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import SyncAnswer
 from ottla.coordinator.result import AnswerMember, Result
 from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCommit, RememberLastEpoch, SendMarkers
-from ottla.coordinator.transaction.shard import Ended, ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch
 from tests.coordinator.test_groups import GROUP, T0, Client, stable
 from tests.coordinator.test_groups import World as GroupWorld
 from tests.coordinator.test_transactions import ID, World

@@ -16,7 +16,8 @@ from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinReques
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import AnswerMember, LogRecord, Result
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch, TransactionShard, TxnConfig
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch, TxnConfig
+from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.markers import LocalTransport
 from ottla.coordinator.transaction.metadata import TxnMetadata
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch, TransactionShard, TxnConfig
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch, TxnConfig
+from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import TxnState
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -48,7 +48,7 @@ class Transport:
     """Carries markers, or answers in the broker's place. ``answer`` gives a code, None to carry them."""
 
     def __init__(self, broker: Any, answer: Callable[[int], Code | None]) -> None:
-        self._real = LocalTransport(broker)
+        self._real = broker.transactions._markers._transport
         self._answer = answer
         self.sent: list[WriteTxnMarkersRequest] = []
         self.held: list[Callable[[], None]] = []
@@ -253,7 +253,7 @@ def test_a_task_slower_than_its_interval_never_runs_twice_at_once(broker: Simula
         running.clear()
         runs += 1
 
-    broker.broker.housekeeping._repeat("slow", lambda _: 1, task)
+    broker.broker.housekeeping.repeat("slow", lambda _: 1, task)
     broker.sleep(100)
     assert runs > 10
 

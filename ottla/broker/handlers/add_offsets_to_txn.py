@@ -10,7 +10,7 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.cluster import OFFSETS_TOPIC
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

@@ -17,7 +17,7 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.cluster import INTERNAL_TOPICS
 from ottla.coordinator.transaction.metadata import TopicPartition
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

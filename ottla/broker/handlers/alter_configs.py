@@ -7,9 +7,9 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
 from ottla.broker.handlers.each import Handled, for_each
+from ottla.broker.live_config import LiveConfig
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -21,8 +21,7 @@ from ottla.protocol.messages.alter_configs import (
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
-    config: BrokerConfig
+    live_config: LiveConfig
 
 
 def handle(ports: Ports, request: AlterConfigsRequest, context: RequestContext) -> Handled[AlterConfigsResponse]:

@@ -11,8 +11,8 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import UNRESTRICTED
 from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.registry import offered_versions
+from ottla.broker.live_config import LiveConfig
 from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import (
@@ -28,7 +28,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
 
 
 def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
@@ -41,7 +41,7 @@ def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -
     supported = {name: (low, high) for name, (low, high) in SUPPORTED_FEATURES.items() if context.version >= 4 or low > 0}
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=_keys(unstable=ports.settings.unstable_api_versions_enable),
+        api_keys=_keys(unstable=ports.live_config.settings.unstable_api_versions_enable),
         throttle_time_ms=0,
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in supported.items()

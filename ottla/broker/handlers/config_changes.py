@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, broker_definitions
-from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.config.topics import validate_all
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 
@@ -28,8 +28,7 @@ _FIXED = {"listeners", "listener.security.protocol.map"}
 
 class Ports(Protocol):
     cluster: Cluster
-    config: BrokerConfig
-    settings: Settings
+    live_config: LiveConfig
 
 
 class _Config(Protocol):
@@ -64,7 +63,7 @@ def check_resource(ports: Ports, resource_type: int, name: str) -> None:
             raise KafkaError(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(name)
     elif resource_type == BROKER_RESOURCE:
-        node_id = ports.settings.node_id
+        node_id = ports.live_config.settings.node_id
         if name and not (name.isascii() and name.isdigit()):
             raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
         if name not in ("", str(node_id)):
@@ -129,9 +128,9 @@ def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
     state = ports.cluster.state
     try:
         if name:
-            ports.config.with_dynamic({**state.config_of(BROKER_RESOURCE, ""), **wanted})
+            ports.live_config.current.with_dynamic({**state.config_of(BROKER_RESOURCE, ""), **wanted})
         else:
-            ports.config.with_dynamic(wanted)
-            ports.config.with_dynamic({**wanted, **state.config_of(BROKER_RESOURCE, str(state.node_id))})
+            ports.live_config.current.with_dynamic(wanted)
+            ports.live_config.current.with_dynamic({**wanted, **state.config_of(BROKER_RESOURCE, str(state.node_id))})
     except ConfigError as error:
         raise KafkaError(Code.INVALID_REQUEST, str(error)) from None

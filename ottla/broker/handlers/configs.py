@@ -8,8 +8,8 @@ from typing import Protocol
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import Definition, broker_defaults, broker_definition, broker_definitions, topic_definitions
-from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.config.topics import effective
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_CLUSTER, STATIC_BROKER, DEFAULT = range(1, 6)
@@ -25,8 +25,7 @@ Places = list[tuple[int, Mapping[str, str]]]
 
 class Ports(Protocol):
     cluster: Cluster
-    config: BrokerConfig
-    settings: Settings
+    live_config: LiveConfig
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +54,7 @@ def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None 
         if definition.is_internal and name not in own:
             continue
         synonyms = _broker_synonyms(places, definition.synonyms[0]) if definition.synonyms else []
-        text = effective(name, own, ports.config)
+        text = effective(name, own, ports.live_config.current)
         value = None if text is None else definition.canonical(text)
         if name in own:
             synonyms.insert(0, (name, value, DYNAMIC_TOPIC))
@@ -75,7 +74,7 @@ def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None 
 
 def broker_entries(ports: Ports) -> list[Entry]:
     """All that is not internal, and whatever was set."""
-    config, known = ports.config, broker_definitions()
+    config, known = ports.live_config.current, broker_definitions()
     names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
     names += [name for name in config.dynamic if name not in known]
     static, places = config.static, _places(ports)
@@ -117,9 +116,9 @@ def _is_sensitive(definition: Definition | None) -> bool:
 def _places(ports: Ports) -> Places:
     state = ports.cluster.state
     return [
-        (DYNAMIC_BROKER, state.config_of(BROKER_RESOURCE, str(ports.settings.node_id))),
+        (DYNAMIC_BROKER, state.config_of(BROKER_RESOURCE, str(ports.live_config.settings.node_id))),
         (DYNAMIC_CLUSTER, state.config_of(BROKER_RESOURCE, "")),
-        (STATIC_BROKER, ports.config.static),
+        (STATIC_BROKER, ports.live_config.current.static),
         (DEFAULT, broker_defaults()),
     ]
 

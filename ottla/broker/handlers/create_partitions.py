@@ -7,8 +7,8 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.each import Handled, counted_by_name
+from ottla.broker.live_config import LiveConfig
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -24,7 +24,7 @@ CREATE_WORK = 500
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
 
 
 def handle(ports: Ports, request: CreatePartitionsRequest, context: RequestContext) -> Handled[CreatePartitionsResponse]:
@@ -51,11 +51,12 @@ def _create(ports: Ports, asked: CreatePartitionsTopic, validate_only: bool) -> 
         if asked.assignments is not None:
             topic = ports.cluster.state.topic(asked.name)
             added = asked.count - topic.partition_count
-            is_ours = all(a.broker_ids == [ports.settings.node_id] for a in asked.assignments)
+            is_ours = all(a.broker_ids == [ports.live_config.settings.node_id] for a in asked.assignments)
             # A count that is no increase is told first.
             if added > 0 and not (is_ours and len(asked.assignments) == added):
                 raise KafkaError(
-                    Code.INVALID_REPLICA_ASSIGNMENT, f"{added} assignments to broker {ports.settings.node_id} are wanted"
+                    Code.INVALID_REPLICA_ASSIGNMENT,
+                    f"{added} assignments to broker {ports.live_config.settings.node_id} are wanted",
                 )
         if validate_only:
             ports.cluster.state.create_partitions(asked.name, asked.count)

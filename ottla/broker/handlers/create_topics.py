@@ -8,12 +8,12 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import PARTITIONS_AT_ONCE, Cluster
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.config.topics import validate_all
 from ottla.broker.env import Randomness
 from ottla.broker.handlers.config_changes import check_count
 from ottla.broker.handlers.configs import topic_entries
 from ottla.broker.handlers.each import Handled, counted_by_name
+from ottla.broker.live_config import LiveConfig
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
@@ -31,8 +31,7 @@ CREATE_WORK = 500
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
-    config: BrokerConfig
+    live_config: LiveConfig
     randomness: Randomness
 
 
@@ -95,7 +94,7 @@ def _create(ports: Ports, asked: CreatableTopic, validate_only: bool) -> Steps[C
 
 
 def _partition_count(ports: Ports, asked: CreatableTopic) -> int:
-    node_id = ports.settings.node_id
+    node_id = ports.live_config.settings.node_id
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:
             raise KafkaError(
@@ -118,7 +117,7 @@ def _partition_count(ports: Ports, asked: CreatableTopic) -> int:
             f"Unable to replicate the partition {asked.replication_factor} time(s): only 1 broker(s) are registered.",
         )
     if asked.num_partitions == -1:
-        return ports.settings.num_partitions
+        return ports.live_config.settings.num_partitions
     return asked.num_partitions
 
 

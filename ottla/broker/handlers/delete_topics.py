@@ -8,9 +8,9 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled, each, made
+from ottla.broker.live_config import LiveConfig
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -27,7 +27,7 @@ TOPIC_WORK = 500
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
 
 
 def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) -> Handled[DeleteTopicsResponse]:
@@ -85,7 +85,7 @@ def _delete(ports: Ports, asked: DeleteTopicState) -> DeletableTopicResult:
             name = topic_name(ports.cluster, uuid)
         elif uuid != NO_UUID:
             raise KafkaError(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-        if not ports.settings.delete_topic_enable:
+        if not ports.live_config.settings.delete_topic_enable:
             raise KafkaError(Code.TOPIC_DELETION_DISABLED)
         uuid = topic_id(ports.cluster, name)
         ports.cluster.delete_topic(name)

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED
+from ottla.broker.live_config import LiveConfig
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -20,7 +20,7 @@ CONTROLLERS = 2
 
 
 class Ports(Protocol):
-    settings: Settings
+    live_config: LiveConfig
     cluster_id: str
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
@@ -40,7 +40,11 @@ def handle(ports: Ports, request: DescribeClusterRequest, context: RequestContex
     host, port = ports.advertised(context.listener)
     operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
     node = DescribeClusterBroker(
-        broker_id=ports.settings.node_id, host=host, port=port, rack=ports.settings.broker_rack, is_fenced=False
+        broker_id=ports.live_config.settings.node_id,
+        host=host,
+        port=port,
+        rack=ports.live_config.settings.broker_rack,
+        is_fenced=False,
     )
     return DescribeClusterResponse(
         throttle_time_ms=0,
@@ -48,7 +52,7 @@ def handle(ports: Ports, request: DescribeClusterRequest, context: RequestContex
         error_message=None,
         endpoint_type=BROKERS,
         cluster_id=ports.cluster_id,
-        controller_id=ports.settings.node_id,
+        controller_id=ports.live_config.settings.node_id,
         brokers=[node],
         cluster_authorized_operations=operations,
     )

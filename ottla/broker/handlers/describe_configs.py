@@ -9,9 +9,9 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import documentation
-from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.handlers.configs import Entry, broker_entries, cluster_entries, topic_entries
 from ottla.broker.handlers.each import Handled, made
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_configs import (
@@ -30,8 +30,7 @@ RESOURCE_WORK = 500
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
-    config: BrokerConfig
+    live_config: LiveConfig
 
 
 def handle(ports: Ports, request: DescribeConfigsRequest, context: RequestContext) -> Handled[DescribeConfigsResponse]:
@@ -74,7 +73,7 @@ def _entries(ports: Ports, kind: int, name: str) -> list[Entry]:
         return cluster_entries(ports)
     if not (name.isascii() and name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    node_id = ports.settings.node_id
+    node_id = ports.live_config.settings.node_id
     if name != str(node_id):
         raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
     return broker_entries(ports)

@@ -7,9 +7,9 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, made
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.cluster import Topic, check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_topic_partitions import (
@@ -28,7 +28,7 @@ TOPIC_WORK = 5
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
 
 
 def handle(
@@ -47,7 +47,7 @@ def _in_steps(
     first, start = "", 0
     if request.cursor is not None:
         first, start = request.cursor.topic_name, request.cursor.partition_index
-    left = min(max(request.response_partition_limit, 1), ports.settings.max_request_partition_size_limit)
+    left = min(max(request.response_partition_limit, 1), ports.live_config.settings.max_request_partition_size_limit)
     names = [t.name for t in asked] or list(state.topics)
     answers: list[DescribeTopicPartitionsResponseTopic] = []
     pace = Pace(begun=True)
@@ -66,7 +66,7 @@ def _in_steps(
             )
         # A cursor may lie behind the last partition: the topic is told of, without partitions, as in Kafka.
         end = max(begin, min(topic.partition_count, begin + left))
-        answers.append(_describe(ports.settings.node_id, topic, begin, end))
+        answers.append(_describe(ports.live_config.settings.node_id, topic, begin, end))
         left -= end - begin
         if end < topic.partition_count:
             return DescribeTopicPartitionsResponse(

@@ -12,7 +12,7 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.later import Later
 from ottla.broker.transactions import Transactions
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 

@@ -15,11 +15,12 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.env import Clock, Timer, Timers
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, FetchSessions, PartitionKey, Session
 from ottla.broker.handlers.fetch_answers import divergence, is_news, refusal
 from ottla.broker.later import Later
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions, check_leader_epoch
 from ottla.broker.stepping import Stepping
 from ottla.protocol.errors import Code, KafkaError
@@ -53,13 +54,13 @@ log = structlog.get_logger("fetch")
 class Ports(Protocol):
     partitions: Partitions
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
     clock: Clock
     timers: Timers
     stepping: Stepping
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget
-    unexpected_errors: int
+    lifecycle: Lifecycle
 
 
 def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> FetchResponse | Later | Steps[FetchResponse | Later]:
@@ -232,7 +233,7 @@ class Fetch:
         self._is_reading = False
         self._count_read(0)
         log.exception("parked_fetch_failed")
-        self._ports.unexpected_errors += 1
+        self._ports.lifecycle.unexpected_errors += 1
         self._stop_waiting()
         if self._later is not None:
             self._later.resolve(failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR))
@@ -268,7 +269,7 @@ class Fetch:
     def _read_all(self) -> Steps[bool]:
         """Read every partition; whether the answer should go out now."""
         request, pace = self._request, Pace()
-        budget_bytes = min(request.max_bytes, self._ports.settings.fetch_max_bytes)
+        budget_bytes = min(request.max_bytes, self._ports.live_config.settings.fetch_max_bytes)
         self._answers = []
         partitions: list[Partition] = []
         urgent = False

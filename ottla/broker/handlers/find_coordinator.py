@@ -7,8 +7,8 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.each import Handled, for_each
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -26,7 +26,7 @@ _MESSAGES = {Code.NONE: "NONE", Code.INVALID_REQUEST: _MALFORMED}
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
@@ -36,7 +36,7 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
     if topic is None:
         return failed(request, context.version, Code.INVALID_REQUEST)
     ports.cluster.ensure_internal(topic)
-    node_id, (host, port) = ports.settings.node_id, ports.advertised(context.listener)
+    node_id, (host, port) = ports.live_config.settings.node_id, ports.advertised(context.listener)
     if context.version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(error_message=_MESSAGES[Code.NONE], node_id=node_id, host=host, port=port)
     return for_each(

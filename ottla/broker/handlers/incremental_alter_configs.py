@@ -8,9 +8,9 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import broker_definitions, topic_definitions
-from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
 from ottla.broker.handlers.each import Handled, for_each
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.cluster import TOPIC_RESOURCE
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -27,8 +27,7 @@ _VERBS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
-    config: BrokerConfig
+    live_config: LiveConfig
 
 
 def handle(

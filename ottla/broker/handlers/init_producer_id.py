@@ -14,7 +14,7 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.records import NO_PRODUCER_EPOCH

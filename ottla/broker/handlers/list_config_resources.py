@@ -7,8 +7,8 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.each import Handled
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_config_resources import (
@@ -25,7 +25,7 @@ _SUPPORTED = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER, CLIENT_METRICS, GR
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
 
 
 def handle(ports: Ports, request: ListConfigResourcesRequest, context: RequestContext) -> Handled[ListConfigResourcesResponse]:
@@ -45,7 +45,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResource
             yield None
     for kind in (BROKER_RESOURCE, BROKER_LOGGER):
         if kind in wanted:
-            found.append(ConfigResource(resource_name=str(ports.settings.node_id), resource_type=kind))
+            found.append(ConfigResource(resource_name=str(ports.live_config.settings.node_id), resource_type=kind))
     return ListConfigResourcesResponse(throttle_time_ms=0, error_code=0, config_resources=found)
 
 

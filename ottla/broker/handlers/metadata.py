@@ -8,9 +8,9 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, each, made
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.cluster import INTERNAL_TOPICS, METADATA_TOPIC, Topic, check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.metadata import (
@@ -34,7 +34,7 @@ IDS_FROM = 12
 
 class Ports(Protocol):
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
     cluster_id: str
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
@@ -50,9 +50,13 @@ def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -
 
     def answer(topics: Iterator[MetadataResponseTopic]) -> MetadataResponse:
         return MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=ports.settings.node_id, host=host, port=port, rack=ports.settings.broker_rack)],
+            brokers=[
+                MetadataResponseBroker(
+                    node_id=ports.live_config.settings.node_id, host=host, port=port, rack=ports.live_config.settings.broker_rack
+                )
+            ],
             cluster_id=ports.cluster_id,
-            controller_id=ports.settings.node_id,
+            controller_id=ports.live_config.settings.node_id,
             topics=list(topics),
             cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
         )
@@ -122,18 +126,18 @@ def _by_name(ports: Ports, context: RequestContext, request: MetadataRequest, na
 
 
 def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest, name: str) -> Topic:
-    allowed = ports.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
+    allowed = ports.live_config.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
     # Kafka says of the metadata log that there is no such topic, here where CreateTopics refuses to make it.
     if not allowed or name == METADATA_TOPIC:
         check_topic_name(name)
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
     if name in INTERNAL_TOPICS:
         return ports.cluster.ensure_internal(name)
-    return ports.cluster.create_topic(name, ports.settings.num_partitions, {})
+    return ports.cluster.create_topic(name, ports.live_config.settings.num_partitions, {})
 
 
 def _describe(ports: Ports, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
-    node_id = ports.settings.node_id
+    node_id = ports.live_config.settings.node_id
     node = [node_id]
     partitions = [
         MetadataResponsePartition(

@@ -11,16 +11,16 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
 from ottla.broker.handlers.common import topic_name
 from ottla.broker.inflating import InflatingMemory
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import PRODUCE_CODES, join_transaction
 from ottla.coordinator.cluster import INTERNAL_TOPICS
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.produce import (
@@ -76,7 +76,7 @@ class Ports(Protocol):
     partitions: Partitions
     transactions: Transactions
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
     clock: Clock
     counters: Counters
     inflating: InflatingMemory
@@ -96,7 +96,7 @@ def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> Prod
     """The one batch of a small request, without a generator; None where it must be looked at in steps."""
     topic = request.topic_data[0]
     data = topic.partition_data[0]
-    allowance = Allowance(ports.settings.ottla_request_inflated_max_bytes)
+    allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
     if request.transactional_id is None and _producer_of(ports, context, topic, data) is not None:
         answer: PartitionProduceResponse | None = PartitionProduceResponse(
             index=data.index, error_code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, base_offset=-1
@@ -113,7 +113,7 @@ def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> Prod
 def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
     """One partition after the other; what is small never comes to a second step."""
     pace = Pace()
-    allowance = Allowance(ports.settings.ottla_request_inflated_max_bytes)
+    allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
     refused = yield from _refusal(ports, context, request, pace)
     responses = []
     work = 0

@@ -11,20 +11,20 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import OFFSET_COMMIT_CODES, join_transaction
 from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.coordinator.group.offsets import TopicPartition
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.transaction.shard import ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -44,7 +44,7 @@ class Ports(Protocol):
     groups: Groups
     transactions: Transactions
     cluster: Cluster
-    settings: Settings
+    live_config: LiveConfig
     clock: Clock
     counters: Counters
 

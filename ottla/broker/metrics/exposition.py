@@ -13,13 +13,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from ottla.broker.budgets import RequestBudget, ResponseBudget
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.settings import Settings
 from ottla.broker.counters import DURATION_BOUNDS_S, Counters, Recent
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Clock
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.groups import Groups
 from ottla.broker.inflating import InflatingMemory
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.network.listener import Connections
 from ottla.broker.partitions import Partitions
 from ottla.broker.stepping import Stepping
@@ -40,7 +41,7 @@ Sample = tuple[Labels, float]
 class Ports(Protocol):
     """What is measured."""
 
-    settings: Settings
+    live_config: LiveConfig
     clock: Clock
     partitions: Partitions
     cluster: Cluster
@@ -51,7 +52,7 @@ class Ports(Protocol):
     inflating: InflatingMemory
     stepping: Stepping
     counters: Counters
-    unexpected_errors: int
+    lifecycle: Lifecycle
     directory: LogDirectory
     disk: DiskHealth
     torn: list[Lost]
@@ -98,7 +99,7 @@ def _quantiles(name: str, text: str, recent: Recent) -> Iterator[Metric]:
 
 def _replicas(ports: Ports) -> Iterator[Metric]:
     name = "kafka_server_replicamanager"
-    limit_ms = ports.settings.transaction_max_timeout_ms + LATE_BUFFER_MS
+    limit_ms = ports.live_config.settings.transaction_max_timeout_ms + LATE_BUFFER_MS
     now_ms = ports.clock.now_ms()
     states = [p.log.producers for p in ports.partitions]
     late = sum(s.has_late_transaction(now_ms, limit_ms) for s in states)
@@ -200,7 +201,7 @@ def _own(ports: Ports) -> Iterator[Metric]:
     yield _gauge(f"{manager}_logdirectoryoffline", text, [(directory, float(not ports.is_sound))])
     yield _counter("ottla_disk_refused_writes", "Writes that the disk has refused", ports.disk.refused_writes)
     yield _gauge("ottla_startup_seconds", "Time to load everything, in s", ports.startup_ms / 1000)
-    yield _gauge("ottla_unexpected_errors", "Bugs met", ports.unexpected_errors)
+    yield _gauge("ottla_unexpected_errors", "Bugs met", ports.lifecycle.unexpected_errors)
     yield _gauge("ottla_open_files", "Log files that are kept open", ports.directory.fs.open_files)
     yield _gauge("ottla_open_files_limit", "Log files that may be kept open", ports.directory.fs.max_open_files)
     yield _gauge("ottla_connections_limit", "Connections that may be open", ports.connections.limit)

@@ -49,7 +49,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ports = ports
         self._listener = listener
         connections = ports.connections
-        self._frames = Frames(connections.buffers, ports.settings.socket_request_max_bytes)
+        self._frames = Frames(connections.buffers, ports.live_config.settings.socket_request_max_bytes)
         self._answers = Answers()
         self._request_budget = connections.request_budget
         self._response_budget = connections.response_budget
@@ -209,7 +209,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _failed(self, error: Exception) -> None:
         log.exception("connection_failed", peer=self.peer)
-        self._ports.unexpected_errors += 1
+        self._ports.lifecycle.unexpected_errors += 1
         self.close("a bug")
 
     def _request(self, frame: memoryview) -> None:

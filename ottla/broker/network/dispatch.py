@@ -89,7 +89,7 @@ class Dispatcher:
         if key not in SERVED:
             raise Refused(f"unknown API key {key}")
         api = declaration(key)
-        newest = api.max_version(unstable=self._services.settings.unstable_api_versions_enable)
+        newest = api.max_version(unstable=self._services.live_config.settings.unstable_api_versions_enable)
         if not api.min_version <= version <= newest:
             if key == API_VERSIONS_KEY:
                 answer = api.failed(None, 0, Code.UNSUPPORTED_VERSION)
@@ -139,7 +139,7 @@ class Dispatcher:
     def bug(self, event: str, route: Route) -> None:
         """Called in an ``except`` block."""
         log.exception(event, api=route.codec.name, version=route.context.version, peer=self._peer)
-        self._services.unexpected_errors += 1
+        self._services.lifecycle.unexpected_errors += 1
 
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         """The pieces of the answer's frame, None where a bug made a response that cannot be written."""

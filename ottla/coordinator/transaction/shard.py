@@ -7,7 +7,7 @@ the handlers turn it into INVALID_PRODUCER_EPOCH for the older ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,45 +23,20 @@ from ottla.coordinator.transaction.metadata import (
     to_record,
     tombstone,
 )
-from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TxnState, check_transition
+from ottla.coordinator.transaction.requests import (
+    NO_TIMEOUT_MS,
+    TV2,
+    Ended,
+    Initialised,
+    NewProducerId,
+    ProducerIdAndEpoch,
+    TxnConfig,
+)
+from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TxnState, check_transition, decision, outcome
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 T = TypeVar("T")
-
-NewProducerId = Callable[[], int]
-
-TV2 = 2
-
-NO_TIMEOUT_MS = 0x7FFFFFFF
-"""The time-out of a producer that takes part in a two-phase commit: its transactions wait for as long as it takes (KIP-939)."""
-
-
-class TxnConfig(msgspec.Struct, frozen=True):
-    """``two_phase_commit``: clients may prepare transactions that never time out."""
-
-    max_timeout_ms: int = 900_000
-    two_phase_commit: bool = False
-    id_expiration_ms: int = 604_800_000
-
-
-class ProducerIdAndEpoch(msgspec.Struct, gc=False, frozen=True):
-    producer_id: int
-    epoch: int
-
-
-class Initialised(msgspec.Struct, gc=False, frozen=True):
-    """Answer of InitProducerId. ``aborting``: an open transaction is aborted first and the client must ask again."""
-
-    identity: ProducerIdAndEpoch
-    aborting: bool = False
-
-
-class Ended(msgspec.Struct, gc=False, frozen=True):
-    """Answer of EndTxn. ``refused``: what the client is told instead."""
-
-    identity: ProducerIdAndEpoch
-    refused: Code = Code.NONE
 
 
 class TransactionShard:
@@ -226,12 +201,12 @@ class TransactionShard:
         self._check_identity(current, identity)
         if current.state is TxnState.ONGOING:
             prepared = _move(
-                current, _decision(commit), update_ms=now_ms, client_version=0, previous_producer_id=current.producer_id
+                current, decision(commit), update_ms=now_ms, client_version=0, previous_producer_id=current.producer_id
             )
-            return self._decided(Ended(identity), prepared, _OUTCOMES[commit])
+            return self._decided(Ended(identity), prepared, "commit" if commit else "abort")
         if current.state in PREPARED:
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
-        if current.state is _outcome(commit):
+        if current.state is outcome(commit):
             return Result(Ended(identity))
         raise KafkaError(Code.INVALID_TXN_STATE)
 
@@ -247,7 +222,7 @@ class TransactionShard:
             raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
         is_retry = completed and (asked == stored - 1 or (overflowed and current.producer_id != identity.producer_id))
         if is_retry:
-            if current.state is not _outcome(commit):
+            if current.state is not outcome(commit):
                 # A client repeats what it has asked for, so a commit that finds its transaction aborted was overtaken by an
                 # abort of the coordinator's: fenced, as at every older version, where INVALID_TXN_STATE is fatal (KAFKA-20785).
                 raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
@@ -258,8 +233,8 @@ class TransactionShard:
             return self._empty_commit(current)
         if self.transaction_version == 0:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
-        prepared = self._bumped(current, _decision(commit), now_ms, TV2, new_producer_id)
-        return self._decided(Ended(_successor(prepared)), prepared, _OUTCOMES[commit])
+        prepared = self._bumped(current, decision(commit), now_ms, TV2, new_producer_id)
+        return self._decided(Ended(_successor(prepared)), prepared, "commit" if commit else "abort")
 
     def _empty_commit(self, current: TxnMetadata) -> Result[Ended]:
         """CONCURRENT_TRANSACTIONS the first time at an epoch, then Kafka's INVALID_TXN_STATE, which is fatal for a producer.
@@ -395,10 +370,10 @@ class TransactionShard:
         record = to_record(metadata, flexible=self.transaction_version >= 1)
         return Result(response, records=[record], effects=effects)
 
-    def _decided(self, response: T, prepared: TxnMetadata, outcome: str) -> Result[T]:
+    def _decided(self, response: T, prepared: TxnMetadata, reason: str) -> Result[T]:
         """A Prepare record. From the moment it is in the log the outcome stands, and markers are owed."""
         result = self._result(response, prepared)
-        result.effects.append(CountDecision(outcome, prepared.update_ms - prepared.start_ms))
+        result.effects.append(CountDecision(reason, prepared.update_ms - prepared.start_ms))
         result.effects.append(SendMarkers(prepared.transactional_id))
         return result
 
@@ -424,17 +399,6 @@ class TransactionShard:
             metadata = self.ids[transactional_id] = msgspec.structs.replace(metadata, last_epoch=last_epoch)
             if transactional_id in self._unfinished:
                 self._unfinished[transactional_id] = metadata
-
-
-_OUTCOMES = {True: "commit", False: "abort"}
-
-
-def _decision(commit: bool) -> TxnState:
-    return TxnState.PREPARE_COMMIT if commit else TxnState.PREPARE_ABORT
-
-
-def _outcome(commit: bool) -> TxnState:
-    return TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT
 
 
 def _successor(prepared: TxnMetadata) -> ProducerIdAndEpoch:

@@ -50,3 +50,13 @@ class IllegalTransition(Exception):
 def check_transition(before: TxnState, after: TxnState) -> None:
     if before not in VALID_PREVIOUS[after]:
         raise IllegalTransition(f"{before.label} -> {after.label}")
+
+
+def decision(commit: bool) -> TxnState:
+    """The state of a transaction whose markers are owed."""
+    return TxnState.PREPARE_COMMIT if commit else TxnState.PREPARE_ABORT
+
+
+def outcome(commit: bool) -> TxnState:
+    """The state of a transaction whose markers are written."""
+    return TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.counters import Counters
 from ottla.broker.gate import Gate
+from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
 from ottla.broker.stepping import Stepping
@@ -24,9 +25,10 @@ def broker() -> Any:
         env=env,
         clock=env,
         settings=settings,
+        live_config=SimpleNamespace(settings=settings),
         stepping=Stepping(env, lambda: pytest.fail("a bug")),
         connections=Connections(env, settings, 1 << 20),
-        unexpected_errors=0,
+        lifecycle=Lifecycle(),
         counters=Counters(),
         gate=Gate(None),
     )

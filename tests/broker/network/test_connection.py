@@ -80,7 +80,7 @@ def test_a_bug_is_told_once_and_costs_one_request(
     feed(connection, beats(3), iter(lambda: 1 << 16, None))
     codes = [decode_response_frame(HEARTBEAT, 4, a)[1].error_code for a in transport.answers()]
     assert codes == [0, Code.UNKNOWN_SERVER_ERROR, 0]
-    assert broker.unexpected_errors == 1
+    assert broker.lifecycle.unexpected_errors == 1
     assert not transport.closed
 
 
@@ -91,7 +91,7 @@ def test_a_response_that_cannot_be_written_closes(
     serve(monkeypatch, lambda ports, request, context: HeartbeatResponse("not a number"))  # type: ignore[arg-type]
     feed(connection, beats(2), iter(lambda: 1 << 16, None))
     assert transport.closed
-    assert broker.unexpected_errors == 1
+    assert broker.lifecycle.unexpected_errors == 1
 
 
 def test_idle_connections_are_closed(connected: tuple[Connection, Transport], broker: Any) -> None:
@@ -186,7 +186,7 @@ def test_a_bug_in_a_step_costs_one_request(
     broker.env.settle()
     codes = [decode_response_frame(HEARTBEAT, 4, a)[1].error_code for a in transport.answers()]
     assert codes == [0, Code.UNKNOWN_SERVER_ERROR, 0]
-    assert broker.unexpected_errors == 1
+    assert broker.lifecycle.unexpected_errors == 1
 
 
 def test_a_client_that_leaves_is_served_to_the_end(

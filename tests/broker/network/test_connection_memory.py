@@ -99,7 +99,7 @@ def test_an_undecodable_request_of_many_elements_closes(connected: tuple[Connect
     feed(connection, len(frame).to_bytes(4, "big") + frame, iter(lambda: 1 << 16, None))
     broker.env.settle()
     assert transport.closed
-    assert broker.unexpected_errors == 0
+    assert broker.lifecycle.unexpected_errors == 0
 
 
 def test_parked_requests_of_a_connection_are_bounded(
