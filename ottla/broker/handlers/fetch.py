@@ -1,7 +1,15 @@
-"""Fetch, versions 4 to 18 (KIP-98, KIP-227, KIP-320, KIP-516).
+"""Fetch, versions 4 to 18 (KIP-98): reads batches as they lie in the log, and waits where there are fewer bytes than asked for.
 
-Version 7 brought sessions, 9 leader epochs, 12 flexible fields, 13 topic ids. With isolation level 1 nothing at or
-above the last stable offset is returned, and the aborted transactions in the range are listed.
+- 4: with isolation level 1 nothing at or above the last stable offset is returned, and the aborted transactions in the range are
+  listed.
+- 5 (KIP-107): the answer has the log start offset.
+- 7 (KIP-227): sessions: a request names what has changed, and an answer what is new.
+- 9 (KIP-320): the client's leader epoch is compared with the partition's.
+- 12 (KIP-595): the answer says where the client's log and this one part (a diverging epoch).
+- 13 (KIP-516): topics by id.
+
+Versions 15 to 18 are about replicas and tiered storage; a consumer sees no difference. Kafka authorises READ on each topic, or
+CLUSTER_ACTION on the cluster where a replica asks.
 """
 
 from __future__ import annotations
@@ -18,13 +26,13 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.config.settings import Settings
 from ottla.broker.env import Clock, Timer, Timers
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, FetchSessions, PartitionKey, Session
+from ottla.broker.handlers.fetch_answers import divergence, is_news, refused
 from ottla.broker.later import Later
-from ottla.broker.partitions import Partition, Partitions, check_leader_epoch, leader_epoch_end
+from ottla.broker.partitions import Partition, Partitions, check_leader_epoch
 from ottla.broker.stepping import Stepping
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -297,10 +305,10 @@ class Fetch:
         try:
             partition = self._find(asked.key)
         except KafkaError as error:
-            return None, _error(index, error.code), True
+            return None, refused(index, error.code), True
         try:
             check_leader_epoch(partition, asked.leader_epoch)
-            diverging = _divergence(partition, asked)
+            diverging = divergence(partition, asked)
             if diverging is not None:
                 return partition, diverging, True
             piece = partition.read(
@@ -310,7 +318,7 @@ class Fetch:
                 min_one_batch=self._answers_bytes == 0,
             )
         except KafkaError as error:
-            return None, _error(index, error.code, is_there=True), True
+            return None, refused(index, error.code, is_there=True), True
         # Kafka does not park this one, while it does between the two (rule RDC-15 of tests/scenarios/transcripts).
         is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
         aborted = None if piece.aborted is None else [AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted]
@@ -347,7 +355,7 @@ class Fetch:
             if pace.is_over(1):
                 yield None
             if session is not None:
-                if not self._full and not _is_news(asked, data):
+                if not self._full and not is_news(asked, data):
                     continue
                 asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
                 if data.records:
@@ -362,51 +370,10 @@ class Fetch:
         return FetchResponse(session_id=session.session_id if session is not None else NO_SESSION, responses=there + missing)
 
 
-def _is_news(asked: Asked, data: PartitionData) -> bool:
-    return bool(
-        data.records
-        or data.error_code
-        or data.diverging_epoch is not None
-        or data.high_watermark != asked.told_high_watermark
-        or data.log_start_offset != asked.told_log_start
-    )
-
-
-def _divergence(partition: Partition, asked: Asked) -> PartitionData | None:
-    """Where the client's log and this one part, if they do: its last leader epoch has ended before its offset (KIP-595).
-
-    Raises OFFSET_OUT_OF_RANGE for an epoch that is yet to come, and for an offset before the start (Partition.readRecords).
-    """
-    if asked.last_epoch < 0:
-        return None
-    partition.log.check_online()
-    log = partition.log
-    epoch, end_offset = leader_epoch_end(log, asked.last_epoch)
-    if epoch < 0 or asked.fetch_offset < log.log_start_offset:
-        raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
-    if epoch == asked.last_epoch and asked.fetch_offset <= end_offset:
-        return None
-    return PartitionData(
-        partition_index=asked.key[2],
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        diverging_epoch=EpochEndOffset(epoch, end_offset),
-        aborted_transactions=None,
-        records=b"",
-    )
-
-
-def _error(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
-    """Kafka has an empty list of aborted transactions for a partition that is not there, and none for one that is."""
-    aborted: list[AbortedTransaction] | None = None if is_there else []
-    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
-
-
 def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
     if version >= IDS_FROM:
         return FetchResponse(error_code=code)
-    topics = [FetchableTopicResponse(t.topic, NO_UUID, [_error(p.partition, code) for p in t.partitions]) for t in request.topics]
+    topics = [FetchableTopicResponse(t.topic, NO_UUID, [refused(p.partition, code) for p in t.partitions]) for t in request.topics]
     return FetchResponse(error_code=code, responses=topics)
 
 
