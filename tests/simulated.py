@@ -18,11 +18,14 @@ from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.raw import Closed, api_key, newest
+from tests.simulated_network import Listening, Network, P
 
 START_MS = 1_700_000_000_000
 PATIENCE_MS = 60_000
 DATA_DIR = "/data"
 OPEN_FILE_LIMIT = 1 << 20
+FREE_PORT = 9092
+"""What a listener on port 0 gets."""
 
 
 class _Timer:
@@ -33,17 +36,12 @@ class _Timer:
         self.callback = None
 
 
-class _Listening:
-    port = 9092
-
-    def close(self) -> None: ...
-
-
 class SimulatedEnv:
     """`broker.env.Env` whose time stands still until it is moved."""
 
     def __init__(self, fs: Filesystem, rng: random.Random, now_ms: int) -> None:
         self.fs = fs
+        self.network = Network()
         self._rng = rng
         self._now_ms = now_ms
         self.wall_jump_ms = 0
@@ -80,8 +78,11 @@ class SimulatedEnv:
             failure = None
         self.call_soon(lambda: done(failure))
 
-    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> _Listening:
-        return _Listening()
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
+        return self.network.listen(host, port or FREE_PORT, factory)
+
+    async def connect(self, host: str, port: int, factory: Callable[[], P]) -> P:
+        return self.network.connect(host, port, factory, self.call_soon)
 
     def host_name(self) -> str:
         return "simulated"

@@ -14,10 +14,12 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.real_filesystem import RealFilesystem
+
+Connected = TypeVar("Connected", bound=asyncio.BufferedProtocol)
 
 
 class Timer(Protocol):
@@ -58,6 +60,10 @@ class Env(Clock, Randomness, Timers, Protocol):
         ...
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
+
+    async def connect(self, host: str, port: int, factory: Callable[[], Connected]) -> Connected:
+        """The protocol that ``factory`` makes, connected. Raises OSError where nobody answers."""
+        ...
 
     def host_name(self) -> str: ...
 
@@ -127,6 +133,10 @@ class RealEnv:
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
         server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=1024, reuse_address=True)
         return _RealListening(server)
+
+    async def connect(self, host: str, port: int, factory: Callable[[], Connected]) -> Connected:
+        _, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
+        return protocol
 
     def host_name(self) -> str:
         return socket.gethostname()

@@ -10,6 +10,7 @@ import pytest
 from ottla.broker import handlers
 from ottla.broker.authorisation import AclOperation, Authorisation, ResourceType, authorisations
 from ottla.broker.handlers.registry import SERVED, declaration, offered_versions
+from tools import apis
 
 FOLDER = Path(handlers.__path__[0])
 API_VERSIONS = 18
@@ -23,7 +24,15 @@ def test_each_api_that_is_offered_has_one_declaration_in_a_file_of_its_own() -> 
         assert declaration(key).key == key
         text = (FOLDER / f"{file}.py").read_text()
         assert text.count("Declaration(") == 1
-        assert re.match(rf'"""{declaration(key).name}, version', text), f"{file} does not say what it serves"
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_the_head_of_each_file_says_which_versions_it_serves(key: int) -> None:
+    declared = declaration(key)
+    head = (FOLDER / f"{SERVED[key]}.py").read_text().partition("\n")[0]
+    first, newest = declared.min_version, declared.max_version(unstable=True)
+    versions = {0: f"version {first}", 1: f"versions {first} and {newest}"}.get(newest - first, f"versions {first} to {newest}")
+    assert re.match(rf'"""{declared.name}, {versions}\b', head), head
 
 
 @pytest.mark.parametrize("key", SERVED)
@@ -51,6 +60,12 @@ def test_declared_versions_are_those_that_are_offered(key: int) -> None:
         offered = {k: (low, high) for k, low, high in offered_versions(unstable=unstable)}[key]
         # Produce is offered from 0 for librdkafka, and refused below 3.
         assert offered == (0 if key == 0 else declared.min_version, declared.max_version(unstable=unstable))
+
+
+def test_the_page_of_all_apis_is_what_they_declare() -> None:
+    """`python -m tools.apis` writes it anew."""
+    assert apis.TARGET.read_text() == apis.page()
+    assert "|  |" not in apis.page(), "the head of a file does not say what the API does"
 
 
 def test_advertised_versions_are_those_of_apache_kafka() -> None:

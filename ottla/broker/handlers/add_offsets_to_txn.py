@@ -1,4 +1,8 @@
-"""AddOffsetsToTxn, versions 0 to 4 (KIP-98): the group's partition of ``__consumer_offsets`` joins the transaction."""
+"""AddOffsetsToTxn, versions 0 to 4 (KIP-98): the group's partition of ``__consumer_offsets`` joins the transaction.
+
+- 2 (KIP-588): PRODUCER_FENCED; older clients are told INVALID_PRODUCER_EPOCH.
+- 4 (KIP-890): TRANSACTION_ABORTABLE.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""AddPartitionsToTxn, versions 0 to 5 (KIP-98, KIP-890).
+"""AddPartitionsToTxn, versions 0 to 5 (KIP-98): partitions join a transaction, all that are named or none.
 
-Up to 3 a client adds partitions, all or none. From 4 on brokers add or verify for several transactions at once.
+- 2 (KIP-588): PRODUCER_FENCED; older clients are told INVALID_PRODUCER_EPOCH.
+- 4 (KIP-890): brokers add or verify partitions for several transactions at once. Kafka authorises
+  CLUSTER_ACTION on the cluster then; in older versions WRITE on the transactional id and on each topic.
+- 5 (KIP-890): TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations

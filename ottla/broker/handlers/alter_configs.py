@@ -1,4 +1,7 @@
-"""AlterConfigs, versions 0 to 2 (KIP-133): replaces all configs of a resource by those that are given."""
+"""AlterConfigs, versions 0 to 2 (KIP-133): replaces all configs of a resource by those that are given.
+
+All versions behave alike.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ApiVersions, versions 0 to 4 (KIP-35, KIP-511, KIP-584).
+"""ApiVersions, versions 0 to 4 (KIP-35): what is served, in which versions, and the levels of the features.
+
+- 3 (KIP-511, KIP-584): the client names its software; features.
+- 4 (KAFKA-17011): a feature may have 0 as its lowest level; it is left out for version 3, whose clients cannot take that.
 
 An unknown version is answered in version 0 with UNSUPPORTED_VERSION, so that a newer client can come again.
 """

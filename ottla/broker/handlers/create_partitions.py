@@ -1,4 +1,7 @@
-"""CreatePartitions, versions 0 to 3 (KIP-195)."""
+"""CreatePartitions, versions 0 to 3 (KIP-195): a topic gets more partitions.
+
+All versions behave alike.
+"""
 
 from __future__ import annotations
 

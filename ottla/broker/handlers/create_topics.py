@@ -1,4 +1,11 @@
-"""CreateTopics, versions 2 to 7 (KIP-195, KIP-464, KIP-525, KIP-516). One broker: any replication factor is one."""
+"""CreateTopics, versions 2 to 7 (KIP-4): topics with their configs. A replication factor of one is what there is to have.
+
+- 4 (KIP-464): -1 partitions, or a replication factor of -1, are the broker's defaults.
+- 5 (KIP-525): the answer has the topic's configs.
+- 7 (KIP-516): the answer has the topic's id.
+
+Kafka authorises CREATE on the cluster or on the topic, and DESCRIBE_CONFIGS on it for the configs in the answer.
+"""
 
 from __future__ import annotations
 

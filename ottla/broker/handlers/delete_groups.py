@@ -1,4 +1,7 @@
-"""DeleteGroups, versions 0 to 2 (KIP-229): a group without members, with all its offsets."""
+"""DeleteGroups, versions 0 to 2 (KIP-229): a group without members, with all its offsets.
+
+All versions behave alike.
+"""
 
 from __future__ import annotations
 

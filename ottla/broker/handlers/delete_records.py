@@ -1,4 +1,7 @@
-"""DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start; -1 means up to the high watermark."""
+"""DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start; -1 means up to the high watermark.
+
+All versions behave alike.
+"""
 
 from __future__ import annotations
 

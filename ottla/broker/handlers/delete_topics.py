@@ -1,4 +1,9 @@
-"""DeleteTopics, versions 1 to 6 (KIP-4, KIP-516): by name, from version 6 on also by id."""
+"""DeleteTopics, versions 1 to 6 (KIP-4): by name, from version 6 on also by id.
+
+- 3 (KIP-322): TOPIC_DELETION_DISABLED where ``delete.topic.enable`` is false.
+- 5 (KIP-599): the answer has error messages.
+- 6 (KIP-516): topics by id. Who may not DESCRIBE a topic is not told its name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""DescribeCluster, versions 0 to 2 (KIP-700, KIP-919, KIP-1073)."""
+"""DescribeCluster, versions 0 to 2 (KIP-700): id, controller and brokers of the cluster.
+
+- 1 (KIP-919): the client says whether it means brokers or controllers; only brokers are here.
+- 2 (KIP-1073): fenced brokers as well, of which there are none.
+
+Kafka answers whoever asks; DESCRIBE on the cluster decides whether its authorised operations are told.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""DescribeConfigs, versions 1 to 4 (KIP-226, KIP-569): topics and this broker, with sources and synonyms."""
+"""DescribeConfigs, versions 1 to 4 (KIP-133): topics and this broker.
+
+- 1 (KIP-226): where a value comes from, and what it would be otherwise (synonyms).
+- 3 (KIP-569): types and documentation.
+"""
 
 from __future__ import annotations
 

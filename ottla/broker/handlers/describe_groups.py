@@ -1,4 +1,9 @@
-"""DescribeGroups, versions 0 to 6 (KIP-430, KIP-345, KIP-1043): from version 6 an unknown group is an error."""
+"""DescribeGroups, versions 0 to 6: state, protocol and members of groups.
+
+- 3 (KIP-430): authorised operations, where asked for.
+- 4 (KIP-345): instance ids.
+- 6 (KIP-1043): an unknown group is GROUP_ID_NOT_FOUND with a message; before, a group in state Dead.
+"""
 
 from __future__ import annotations
 

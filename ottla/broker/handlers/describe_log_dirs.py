@@ -1,4 +1,9 @@
-"""DescribeLogDirs, versions 1 to 5 (KIP-113, KIP-827, KIP-1066): sizes of partitions in the one log directory."""
+"""DescribeLogDirs, versions 1 to 5 (KIP-113): sizes of partitions in the one log directory.
+
+- 3: an error code for the answer as a whole.
+- 4 (KIP-827): the size of the volume, and what is left of it.
+- 5 (KIP-1066): whether the directory is cordoned, which it never is.
+"""
 
 from __future__ import annotations
 

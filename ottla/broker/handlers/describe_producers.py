@@ -1,4 +1,7 @@
-"""DescribeProducers, version 0 (KIP-664): who writes to a partition, and since where a transaction is open."""
+"""DescribeProducers, version 0 (KIP-664): who writes to a partition, and since where a transaction is open.
+
+Kafka authorises READ on each topic.
+"""
 
 from __future__ import annotations
 

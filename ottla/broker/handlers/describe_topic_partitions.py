@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions, version 0 (KIP-966): topics in pages, by name, with a cursor."""
+"""DescribeTopicPartitions, version 0 (KIP-966): topics in pages, by name, with a cursor.
+
+Kafka leaves out topics that the client may not DESCRIBE.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeTransactions, version 0 (KIP-664)."""
+"""DescribeTransactions, version 0 (KIP-664): state, producer and partitions of transactional ids.
+
+Kafka authorises DESCRIBE on each id, and leaves out topics that the client may not DESCRIBE.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""EndTxn, versions 0 to 5 (KIP-98, KIP-588, KIP-890).
+"""EndTxn, versions 0 to 5 (KIP-98): commits or aborts. Answered when the markers are written, not before (see ARCHITECTURE.md).
 
-Version 2 knows PRODUCER_FENCED. From 5 on every end bumps the epoch, and the answer carries the new identity.
+- 2 (KIP-588): PRODUCER_FENCED; older clients are told INVALID_PRODUCER_EPOCH.
+- 4 (KIP-890): TRANSACTION_ABORTABLE.
+- 5 (KIP-890): every end bumps the epoch, and the answer carries the new identity.
 """
 
 from __future__ import annotations

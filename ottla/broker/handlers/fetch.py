@@ -1,7 +1,15 @@
-"""Fetch, versions 4 to 18 (KIP-98, KIP-227, KIP-320, KIP-516).
+"""Fetch, versions 4 to 18 (KIP-98): reads batches as they lie in the log, and waits where there are fewer bytes than asked for.
 
-Version 7 brought sessions, 9 leader epochs, 12 flexible fields, 13 topic ids. With isolation level 1 nothing at or
-above the last stable offset is returned, and the aborted transactions in the range are listed.
+- 4: with isolation level 1 nothing at or above the last stable offset is returned, and the aborted transactions in the range are
+  listed.
+- 5 (KIP-107): the answer has the log start offset.
+- 7 (KIP-227): sessions: a request names what has changed, and an answer what is new.
+- 9 (KIP-320): the client's leader epoch is compared with the partition's.
+- 12 (KIP-595): the answer says where the client's log and this one part (a diverging epoch).
+- 13 (KIP-516): topics by id.
+
+Versions 15 to 18 are about replicas and tiered storage; a consumer sees no difference. Kafka authorises READ on each topic, or
+CLUSTER_ACTION on the cluster where a replica asks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""FindCoordinator, versions 0 to 6 (KIP-98, KIP-699): one broker coordinates all. Version 4 takes many keys."""
+"""FindCoordinator, versions 0 to 6: one broker coordinates all. The coordinators' topics come into being here.
+
+- 1 (KIP-98): coordinators of transactional ids, beside those of groups; the answer has a message, also for success.
+- 4 (KIP-699): many keys in one request.
+- 6 (KIP-932): coordinators of share groups, which are not served.
+"""
 
 from __future__ import annotations
 

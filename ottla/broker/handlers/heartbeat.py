@@ -1,4 +1,7 @@
-"""Heartbeat, versions 0 to 4 (KIP-345)."""
+"""Heartbeat, versions 0 to 4: a member is alive, and hears whether the group rebalances.
+
+- 3 (KIP-345): static members, who may be fenced.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs, versions 0 and 1 (KIP-339): set, delete, append to and subtract from single configs."""
+"""IncrementalAlterConfigs, versions 0 and 1 (KIP-339): set, delete, append to and subtract from single configs.
+
+Both versions behave alike.
+"""
 
 from __future__ import annotations
 

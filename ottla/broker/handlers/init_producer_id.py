@@ -1,7 +1,11 @@
-"""InitProducerId, versions 0 to 6 (KIP-98, KIP-360, KIP-588, KIP-939).
+"""InitProducerId, versions 0 to 6 (KIP-98): a producer id; for a transactional id also an epoch that fences the last producer.
 
-Version 3 may name the current producer id and epoch, 4 knows PRODUCER_FENCED. Version 6, for two-phase commit, is
-unstable in Kafka 4.3 and offered only with ``unstable.api.versions.enable``.
+- 3 (KIP-360): the request may name the current producer id and epoch: a producer that recovers, and fences nobody.
+- 4 (KIP-588): PRODUCER_FENCED; older clients are told INVALID_PRODUCER_EPOCH.
+- 6 (KIP-939): two-phase commit. Unstable in Kafka 4.3, and offered only with ``unstable.api.versions.enable``.
+
+Kafka authorises WRITE on the transactional id (and TWO_PHASE_COMMIT where that is asked for); without one IDEMPOTENT_WRITE on the
+cluster, or WRITE on any topic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""JoinGroup, versions 0 to 9 (KIP-345, KIP-394, KIP-559, KIP-814): answered when the whole group has joined."""
+"""JoinGroup, versions 0 to 9: answered when the whole group has joined.
+
+- 1 (KIP-62): a rebalance time-out beside the session's.
+- 4 (KIP-394): who comes without a member id is given one, and has to come again with it.
+- 5 (KIP-345): static members.
+- 7 (KIP-559): the answer names the protocol type, and no protocol as null instead of "".
+- 8 (KIP-800): a reason, which is not kept.
+- 9 (KIP-814): a static leader that comes again is told to skip the assignment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""LeaveGroup, versions 0 to 5 (KIP-345, KIP-800): one member up to version 2, many from 3 on."""
+"""LeaveGroup, versions 0 to 5: one member up to version 2, many from 3 on.
+
+- 3 (KIP-345): members by instance id as well, each with an error code of its own.
+- 5 (KIP-800): a reason, which is not kept.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ListConfigResources, versions 0 and 1 (KIP-1142): which resources can have configs."""
+"""ListConfigResources, versions 0 and 1 (KIP-1142): which resources can have configs.
+
+- 0 (KIP-1000): client metrics alone, of which there are none.
+- 1: resources of the types that are asked for, or of all.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""ListGroups, versions 0 to 5 (KIP-518, KIP-848): filters by state and by type."""
+"""ListGroups, versions 0 to 5: every group, or those in some states and of some types.
+
+- 4 (KIP-518): a filter by state, and the state in the answer.
+- 5 (KIP-848): a filter by type, and the type in the answer. Every group here is of type classic.
+
+Kafka authorises DESCRIBE on the cluster, or else leaves out the groups that the client may not DESCRIBE.
+"""
 
 from __future__ import annotations
 

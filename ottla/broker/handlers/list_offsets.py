@@ -1,8 +1,15 @@
-"""ListOffsets, versions 1 to 11 (KIP-79, KIP-98, KIP-207, KIP-734, KIP-405).
+"""ListOffsets, versions 1 to 11 (KIP-79): the offset of a time, or one of the ends of a log.
 
-Timestamps below zero are questions: -1 the end (the last stable offset for read_committed), -2 the start, -3 the
-largest timestamp, -4 the local start, -5 the end of tiered storage and -6 the start of what is not
-in it yet (there is none: -1).
+Timestamps below zero are questions, and each has a version from which on it may be asked:
+
+- -1, from 1: the end; for read_committed (from 2, KIP-98) the last stable offset.
+- -2, from 1: the start.
+- -3, from 7 (KIP-734): the record with the largest timestamp.
+- -4, from 8 (KIP-405): the start of what is kept here, which is the start.
+- -5, from 9 (KIP-1005): the end of tiered storage. There is none: -1.
+- -6, from 11 (KIP-1023): the start of what is not in tiered storage yet: -1 as well.
+
+Version 4 (KIP-320) compares leader epochs, 10 (KIP-1075) has a time-out for tiered storage, which is ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""ListTransactions, versions 0 to 2 (KIP-664, KIP-994, KIP-1152): filters by state, producer id, duration and pattern."""
+"""ListTransactions, versions 0 to 2 (KIP-664): transactional ids, filtered by state and producer id.
+
+- 1 (KIP-994): a filter by how long a transaction has been open.
+- 2 (KIP-1152): a filter by a pattern, in RE2's syntax.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Metadata, versions 0 to 13 (KIP-4, KIP-516): who leads what. Creates topics that are asked for, if it may."""
+"""Metadata, versions 0 to 13: who leads what. Creates topics that are asked for, if it may.
+
+- 0: no topics at all means all topics; from 1 on null does, and an empty list means none.
+- 4: a client may say that nothing is to be created.
+- 7 (KIP-320): leader epochs.
+- 8 (KIP-430): authorised operations, where asked for.
+- 10 (KIP-516): topic ids in the answer, and in the request from 12 on.
+- 13 (KIP-1102): an error code for the answer as a whole.
+
+Kafka authorises DESCRIBE on each topic, CREATE on the cluster or on a topic that is to be created, and DESCRIBE on the cluster
+where its authorised operations are asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""OffsetCommit, versions 2 to 10 (KIP-98, KIP-211, KIP-345, KIP-848): topics by id from version 10 on."""
+"""OffsetCommit, versions 2 to 10: a group's positions, from a member or from a client that assigns partitions itself.
+
+- 2 to 4: the request says how long the offsets are to be kept; from 5 on (KIP-211) the broker's retention holds.
+- 6 (KIP-320): leader epochs are kept with offsets.
+- 7 (KIP-345): static members, who may be fenced.
+- 9 (KIP-848): an unknown group is GROUP_ID_NOT_FOUND, and no longer ILLEGAL_GENERATION.
+- 10: topics by id.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OffsetDelete, version 0 (KIP-496): offsets of topics that the group does not subscribe to."""
+"""OffsetDelete, version 0 (KIP-496): offsets of topics that the group does not subscribe to.
+
+Kafka authorises DELETE on the group, and READ on each topic.
+"""
 
 from __future__ import annotations
 

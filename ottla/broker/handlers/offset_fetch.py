@@ -1,4 +1,10 @@
-"""OffsetFetch, versions 1 to 10 (KIP-98, KIP-447, KIP-709): many groups from version 8 on, topics by id from 10 on."""
+"""OffsetFetch, versions 1 to 10: the committed positions of a group, of all its topics or of those that are named.
+
+- 2: null means all topics, and the answer has an error code of its own; in version 1 each partition repeats it.
+- 7 (KIP-447): ``require_stable`` refuses an offset that an open transaction may still move.
+- 8 (KIP-709): many groups in one request.
+- 10: topics by id.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""OffsetForLeaderEpoch, versions 2 to 4 (KIP-101, KIP-320): where a leader epoch ends, so that a client sees truncation."""
+"""OffsetForLeaderEpoch, versions 2 to 4 (KIP-101): where a leader epoch ends, so that a client sees truncation.
+
+- 2 (KIP-320): the client's leader epoch is compared with the partition's.
+- 3: the replica that asks, which is ignored.
+"""
 
 from __future__ import annotations
 

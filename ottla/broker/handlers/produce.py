@@ -1,7 +1,15 @@
-"""Produce, versions 3 to 13 (KIP-98, KIP-360, KIP-516, KIP-890).
+"""Produce, versions 3 to 13 (KIP-98): appends batches to partitions led here, those of a transaction among them.
 
-Version 7 lets zstd in, 8 has messages in errors, 11 knows TRANSACTION_ABORTABLE, 12 adds the partition to the
-transaction by itself, 13 names topics by id. Versions 0 to 2 are offered and refused, as Kafka does for librdkafka.
+- 3: record batches of magic 2 with producer id, epoch and sequence; the request names the transactional id.
+- 5 (KIP-107): the answer has the log start offset.
+- 7 (KIP-110): zstd may be used; in an older version such a batch is refused.
+- 8 (KIP-467): the answer names the refused records and says why.
+- 11 (KIP-890): TRANSACTION_ABORTABLE; older clients are told INVALID_TXN_STATE.
+- 12 (KIP-890): the partition is added to the transaction by its first batch, without AddPartitionsToTxn.
+- 13 (KIP-516): topics by id.
+
+Versions 0 to 2 are offered and refused, as Kafka does for librdkafka (see `registry.OFFERED_FROM`). With acks=0 there is no answer.
+Kafka authorises WRITE on the transactional id of a transactional request, and WRITE on each topic.
 """
 
 from __future__ import annotations

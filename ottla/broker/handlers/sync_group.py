@@ -1,4 +1,8 @@
-"""SyncGroup, versions 0 to 5 (KIP-345, KIP-559): answered when the leader has given out the assignments."""
+"""SyncGroup, versions 0 to 5: answered when the leader has given out the assignments.
+
+- 3 (KIP-345): static members, who may be fenced.
+- 5 (KIP-559): the client has to name the protocol type and the protocol, and they are compared with the group's.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""TxnOffsetCommit, versions 0 to 5 (KIP-98, KIP-447, KIP-890).
+"""TxnOffsetCommit, versions 0 to 5 (KIP-98): a group's positions that are pending until the transaction ends.
 
-Version 3 fences by generation and member, 4 knows TRANSACTION_ABORTABLE, 5 adds the offsets partition by itself.
+- 2 (KIP-320): leader epochs are kept with offsets.
+- 3 (KIP-447): member, generation and instance, which fence a producer whose consumer has lost its partitions.
+- 4 (KIP-890): TRANSACTION_ABORTABLE; older clients are told INVALID_TXN_STATE.
+- 5 (KIP-890): the partition of ``__consumer_offsets`` is added to the transaction by the commit itself, without AddOffsetsToTxn.
 """
 
 from __future__ import annotations

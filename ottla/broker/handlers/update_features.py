@@ -1,6 +1,7 @@
-"""UpdateFeatures, versions 0 to 2 (KIP-584, KIP-778, KIP-1023): raises and lowers finalized feature levels, all or none.
+"""UpdateFeatures, versions 0 to 2 (KIP-584): raises and lowers finalized feature levels, all or none.
 
-Version 1 can only validate and names the kind of change, 2 tells of a failure once, for the whole request.
+- 1 (KIP-778): a request can only validate, and names the kind of change instead of allowing a downgrade.
+- 2 (KIP-1022): a failure is told once, for the whole request.
 """
 
 from __future__ import annotations

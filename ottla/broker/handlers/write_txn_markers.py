@@ -1,6 +1,8 @@
-"""WriteTxnMarkers, versions 1 and 2 (KIP-98, KIP-664, KIP-1228): ends transactions in the partitions led here.
+"""WriteTxnMarkers, versions 1 and 2 (KIP-98, KIP-664): ends transactions in the partitions led here.
 
-The transaction coordinator comes this way too, without the bytes.
+- 2 (KIP-1228): each marker says by which transaction version it was decided.
+
+The transaction coordinator comes this way too, without the bytes. Kafka authorises ALTER or CLUSTER_ACTION on the cluster.
 """
 
 from __future__ import annotations

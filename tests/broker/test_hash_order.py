@@ -1,0 +1,23 @@
+"""Nothing that a client or a disk can see hangs on the order of a set: a simulated world is to repeat itself in another process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.heavy
+def test_answers_and_files_are_the_same_whatever_texts_hash_to() -> None:
+    days = []
+    for seed in ("1", "2"):
+        command = [sys.executable, "-m", "tests.broker.hash_order"]
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        days.append(subprocess.run(command, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True, timeout=120).stdout)
+    assert days[0] == days[1]
+    assert days[0].endswith(" 0 bugs\n")
