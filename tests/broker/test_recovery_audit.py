@@ -8,10 +8,10 @@ import pytest
 
 from ottla.broker.metrics.exposition import collect
 from ottla.protocol.records import batches
-from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
 
 pytestmark = pytest.mark.entry("STO-19", "STO-04")
 

@@ -12,10 +12,10 @@ from ottla.coordinator.transaction.metadata import from_record
 from ottla.coordinator.transaction.states import PREPARED, TxnState
 from ottla.operations.audit import Lost
 from ottla.protocol.records import BatchHeader, batches, read_marker, read_records
-from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import DATA_DIR, SimulatedBroker
 
 Where = tuple[str, int]
 SETTINGS = {

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ottla.operations.directory_audit import audit
-from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from tests.operations.histories import PARTITIONS, SETTINGS, History, Oracle, active, cut, named
-from tests.simulated import DATA_DIR, SimulatedBroker
 
 Step = tuple[str, str, object]
 IDS = ("a", "b", "c")
