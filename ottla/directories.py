@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from ottla.operations.graduation import GraduationPlan
 
 BAR_WIDTH = 40
 NOT_WHOLE = 2
@@ -61,7 +64,7 @@ def _carefully(work: Callable[[], int]) -> int:
 
 def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
-    from ottla.operations.graduation import carry_out, check, hand_over, plan
+    from ottla.operations.graduation import carry_out, check, hand_over, plan_graduation
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.real_filesystem import RealFilesystem
 
@@ -69,37 +72,34 @@ def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, 
     fs, reading = RealFilesystem(), RealFilesystem(read_only=True)
 
     def work() -> int:
-        found = plan(reading, source)
+        plan = plan_graduation(reading, source)
         with locked_for_writing(fs, source):
-            check(reading, source, found, _counted(Bar("checking"), found.size_bytes))
-            _report(found, say)
+            check(reading, source, plan, _counted(Bar("checking"), plan.size_bytes))
+            _report(plan, say)
             if dry_run:
                 say("dry run: nothing was written")
                 return 0
             if in_place:
-                aside = hand_over(fs, source, found)
+                aside = hand_over(fs, source, plan)
                 say(f"{source} is Apache Kafka's now; ottla's own metadata lies in {aside}")
             elif target is not None:
-                carry_out(fs, source, target, found, Bar("copying"))
+                carry_out(fs, source, target, plan, Bar("copying"))
                 say(f"{target} is ready for Apache Kafka")
-        _advise(found.identity.node_id, fs.absolute(target or source), say)
+        _advise(plan.identity.node_id, fs.absolute(target or source), say)
         return 0
 
     return _carefully(work)
 
 
-def _report(found: object, say: Callable[[str], None]) -> None:
-    from ottla.operations.graduation import Plan
-
-    assert isinstance(found, Plan)
-    topics = found.state.topics.values()
-    say(f"cluster {found.identity.cluster_id}, node {found.identity.node_id}")
-    say(f"{len(topics)} topics, {found.partition_count} partitions, {len(found.directories)} with data, {found.size_bytes:,} bytes")
+def _report(plan: GraduationPlan, say: Callable[[str], None]) -> None:
+    topics = plan.state.topics.values()
+    say(f"cluster {plan.identity.cluster_id}, node {plan.identity.node_id}")
+    say(f"{len(topics)} topics, {plan.partition_count} partitions, {len(plan.directories)} with data, {plan.size_bytes:,} bytes")
     for topic in sorted(topics, key=lambda t: t.name):
-        size = sum(s for n, files in found.directories.items() if n.rpartition("-")[0] == topic.name for _, s in files)
+        size = sum(s for n, files in plan.directories.items() if n.rpartition("-")[0] == topic.name for _, s in files)
         if size or not topic.is_internal:
             say(f"  {topic.name:<40} {topic.partition_count:>6} partitions {size:>16,} bytes")
-    for note in found.notes:
+    for note in plan.notes:
         say(f"  note: {note}")
 
 
@@ -113,7 +113,7 @@ def _advise(node_id: int, directory: str, say: Callable[[str], None]) -> None:
 def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
     from ottla.broker.env import RealEnv
-    from ottla.operations.adoption import carry_out, plan
+    from ottla.operations.adoption import carry_out, plan_adoption
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.checkpoints import topic_id_text
     from ottla.storage.identity import Identity
@@ -122,16 +122,16 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
     env = RealEnv()
 
     def work() -> int:
-        found = plan(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None))
+        plan = plan_adoption(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None))
         identity = Identity(topic_id_text(env.random_uuid()), 1, topic_id_text(env.random_uuid()))
         with locked_for_writing(env.fs, target):
-            carry_out(env.fs, target, found, identity, env.now_ms(), Bar("copying"))
-        for name, topic in sorted(found.topics.items()):
-            size = sum(p.size_bytes for (t, _), p in found.partitions.items() if t == name)
+            carry_out(env.fs, target, plan, identity, env.now_ms(), Bar("copying"))
+        for name, topic in sorted(plan.topics.items()):
+            size = sum(p.size_bytes for (t, _), p in plan.partitions.items() if t == name)
             say(f"  {name:<40} {topic.partition_count:>6} partitions {size:>16,} bytes")
-        for note in found.notes:
+        for note in plan.notes:
             say(f"  note: {note}")
-        say(f"{len(found.topics)} topics adopted; serve them with: ottla serve --data-dir {target}")
+        say(f"{len(plan.topics)} topics adopted; serve them with: ottla serve --data-dir {target}")
         return 0
 
     return _carefully(work)
@@ -139,8 +139,7 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
 
 def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when every transaction is whole, 2 when one is not or cannot be read, 1 when the directory cannot be."""
-    from ottla.operations.directory_audit import audit as look
-    from ottla.operations.directory_audit import size_bytes
+    from ottla.operations.directory_audit import audit_directory, size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading
     from ottla.storage.real_filesystem import RealFilesystem
 
@@ -149,15 +148,15 @@ def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
     def work() -> int:
         with locked_for_reading(directory):
             check_plain_logs(directory)
-            found = look(fs, directory, _counted(Bar("reading"), size_bytes(fs, directory)))
-        for line in (*found.unreadable, *found.torn):
+            report = audit_directory(fs, directory, _counted(Bar("reading"), size_bytes(fs, directory)))
+        for line in (*report.unreadable, *report.torn):
             say(str(line))
-        if found.omitted:
-            say(f"and {found.omitted:,} more")
-        if not found.partitions:
+        if report.omitted:
+            say(f"and {report.omitted:,} more")
+        if not report.partitions:
             say(f"{directory} holds no partition yet: nothing can be torn")
-        counted = f"{found.partitions} partitions, {found.decided} decided transactions, {found.open} open"
-        say(f"{counted}: {len(found.torn) + found.omitted} not whole")
-        return NOT_WHOLE if found.torn or found.unreadable else 0
+        counted = f"{report.partitions} partitions, {report.decided} decided transactions, {report.open} open"
+        say(f"{counted}: {len(report.torn) + report.omitted} not whole")
+        return NOT_WHOLE if report.torn or report.unreadable else 0
 
     return _carefully(work)

@@ -9,29 +9,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ottla.protocol.codec import api, decode_response_frame, request_frame
-from ottla.protocol.messages import APIS
+from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.simulation.client import Closed, api_key, newest
 
 T = TypeVar("T")
 
-_KEYS = {entry.name: key for key, entry in APIS.items()}
 TIMEOUT_S = 10.0
-
-
-def api_key(request: Any) -> int:
-    return _KEYS[type(request).__name__.removesuffix("Request")]
-
-
-def newest(request: Any) -> int:
-    """The newest stable version of a request's API."""
-    return api(api_key(request)).max_version
-
-
-class Closed(Exception):
-    """The broker closed the connection."""
 
 
 class RawClient:

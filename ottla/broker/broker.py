@@ -28,11 +28,11 @@ from ottla.broker.markers import LocalTransport
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint, client_endpoints, parse_endpoints
 from ottla.broker.partitions import Partitions, disk_refused
-from ottla.broker.recovery_audit import look
+from ottla.broker.recovery_audit import find_torn_transactions
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
-from ottla.operations.audit import Lost
+from ottla.operations.audit import TornTransaction
 from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.filesystem import Damaged
 from ottla.storage.identity import NOT_OURS, DirectoryError, Identity, read_identity, write_identity
@@ -90,7 +90,7 @@ class Broker:
         self.startup_ms = 0.0
         self.takeovers = Takeovers()
         # What the last crash has torn.
-        self.torn: list[Lost] = []
+        self.torn: list[TornTransaction] = []
         self.cluster_id = ""
         self._advertised: dict[str, tuple[str, int]] = {}
         self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
@@ -243,7 +243,7 @@ class Broker:
         read = self.cluster.take_read()
         if self.directory.was_clean and not self.cluster.has_lost:
             return
-        self.torn = look(self, read)
+        self.torn = find_torn_transactions(self, read)
         for lost in self.torn[:TORN_TOLD]:
             log.warning("transaction_torn", **to_builtins(lost))
         if len(self.torn) > TORN_TOLD:

@@ -1,6 +1,6 @@
-"""After a crash: which transactions lost a part, told from what recovery has read anyway, so that a start may afford it.
+"""After a crash: which transactions lost a part, by what recovery has read anyway, so that a start may afford it.
 
-That is the coordinators' log, and of each partition what lies above the last producer snapshot below its recovery point. What was
+That is the coordinators' logs, and of each partition what lies above the last producer snapshot below its recovery point. What was
 lost further down, which is on the disk since the last checkpoint or roll, only `operations.directory_audit` sees.
 """
 
@@ -14,7 +14,7 @@ from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
 from ottla.coordinator.transaction.metadata import TopicPartition
-from ottla.operations.audit import Audit, Lost, PartitionView
+from ottla.operations.audit import Audit, PartitionView, TornTransaction
 from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
 from ottla.storage.reading import all_batches
@@ -28,10 +28,10 @@ class Ports(Protocol):
     clock: Clock
 
 
-def look(ports: Ports, read: dict[TopicPartition, TransactionHistory]) -> list[Lost]:
-    """What a crash has torn. ``read`` is what recovery has seen of each partition; nothing was written since the start.
+def find_torn_transactions(ports: Ports, read: dict[TopicPartition, TransactionHistory]) -> list[TornTransaction]:
+    """What a crash has torn. ``read`` is what recovery has read of each partition; nothing was written since the start.
 
-    Of a partition that is offline nothing is said: its files may be mended.
+    Partitions that are offline are left out, because their files may still be mended.
     """
     born_ms = topics_born(all_batches(ports.cluster.metadata_log))
     views: dict[TopicPartition, PartitionView] = {}
@@ -40,7 +40,7 @@ def look(ports: Ports, read: dict[TopicPartition, TransactionHistory]) -> list[L
         where = (log.topic, log.partition)
         history = read.get(where)
         if history is None:
-            # Not on the disk: all that it held is gone, or it never held anything.
+            # A partition that is not on the disk has lost all that it held, or never held anything.
             history = TransactionHistory(log.producers, 0, is_contiguous=True)
         if log.topic != TRANSACTION_TOPIC and not log.is_offline:
             views[where] = PartitionView(history, born_ms.get(log.topic))
@@ -54,4 +54,4 @@ def look(ports: Ports, read: dict[TopicPartition, TransactionHistory]) -> list[L
             except KafkaError:
                 is_known = False
     # Where a coordinator's log is offline nobody can say which open transactions it knows of.
-    return [lost for lost in audit.findings(views.items()) if is_known or lost.transactional_id is not None]
+    return [torn for torn in audit.torn_transactions(views.items()) if is_known or torn.transactional_id is not None]

@@ -30,13 +30,13 @@ from ottla.storage.producer_state import TV2
 from ottla.storage.reading import records_of
 from ottla.storage.transaction_history import TransactionHistory, has_data, unpack
 
-MAX_FINDINGS = 10_000
-"""Torn parts that are kept one by one; what is beyond is counted."""
+MAX_TORN = 10_000
+"""How many torn transactions are kept one by one. What is beyond is counted."""
 ANY_TIME = (-1, 1 << 62)
 
 
-class Lost(msgspec.Struct, frozen=True):
-    """A partition that lacks its part of a transaction. ``transactional_id`` is None where no coordinator knows of it."""
+class TornTransaction(msgspec.Struct, frozen=True):
+    """A transaction that is torn in a partition, and why. ``transactional_id`` is None where no coordinator knows of it."""
 
     topic: str
     partition: int
@@ -164,7 +164,7 @@ class _Missing(msgspec.Struct):
 
 
 class Audit:
-    """Takes the coordinator's partitions one after the other; then `findings` tells."""
+    """Takes the coordinator's partitions one after the other; then `torn_transactions` gives what is torn."""
 
     def __init__(self, view_of: Callable[[TopicPartition], PartitionView | None], forgotten_ms: int = -1) -> None:
         """``view_of`` gives None for what is no partition any more; none of them answers for decisions up to ``forgotten_ms``."""
@@ -233,7 +233,7 @@ class Audit:
             key = (metadata.transactional_id, metadata.producer_id, metadata.producer_epoch, decision.commits, where)
             missing = self._missing.get(key)
             if missing is None:
-                if len(self._missing) >= MAX_FINDINGS:
+                if len(self._missing) >= MAX_TORN:
                     self.omitted += 1
                     continue
                 missing = self._missing[key] = _Missing()
@@ -241,16 +241,16 @@ class Audit:
             missing.counted += not counted
             missing.is_contradicted |= is_contradicted
 
-    def findings(self, partitions: Iterable[tuple[TopicPartition, PartitionView]]) -> list[Lost]:
-        """Every part that is torn; all coordinators' partitions are read."""
+    def torn_transactions(self, partitions: Iterable[tuple[TopicPartition, PartitionView]]) -> list[TornTransaction]:
+        """Every part that is torn, to be asked for when all partitions of the coordinators were read."""
         torn = [*self._unmarked(), *self._unwritten()]
         for where, view in partitions:
             torn += self._ahead(where, view)
             torn += self._hanging(where, view)
-        self.omitted += max(0, len(torn) - MAX_FINDINGS)
-        return torn[:MAX_FINDINGS]
+        self.omitted += max(0, len(torn) - MAX_TORN)
+        return torn[:MAX_TORN]
 
-    def _unmarked(self) -> Iterator[Lost]:
+    def _unmarked(self) -> Iterator[TornTransaction]:
         for (transactional_id, producer_id, epoch, commits, where), missing in self._missing.items():
             view = self._view_of(where)
             count = missing.timed
@@ -264,9 +264,9 @@ class Audit:
                 reason += "partition's marker says otherwise"
             else:
                 reason += "partition has no marker of it" + (f", {count} times" if count > 1 else "")
-            yield Lost(*where, producer_id, reason, transactional_id)
+            yield TornTransaction(*where, producer_id, reason, transactional_id)
 
-    def _unwritten(self) -> Iterator[Lost]:
+    def _unwritten(self) -> Iterator[TornTransaction]:
         """Decisions that are still to be carried out. By transaction version 1 a partition may belong to one without a record."""
         for known in self._newest.values():
             metadata = known.metadata
@@ -286,9 +286,9 @@ class Audit:
                 )
                 if not is_written:
                     reason = f"it commits at epoch {metadata.producer_epoch}, and the partition has no record of it"
-                    yield Lost(*where, metadata.producer_id, reason, metadata.transactional_id)
+                    yield TornTransaction(*where, metadata.producer_id, reason, metadata.transactional_id)
 
-    def _ahead(self, where: TopicPartition, view: PartitionView) -> Iterator[Lost]:
+    def _ahead(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
         """What a partition knows and the coordinator, which decides, does not: its own log has lost it."""
         for producer_id, entry in view.history.producers.entries.items():
             known = self._newest.get(producer_id)
@@ -297,19 +297,19 @@ class Audit:
             metadata = known.metadata
             if entry.epoch > metadata.producer_epoch:
                 reason = f"the partition has seen epoch {entry.epoch}, and the coordinator only {metadata.producer_epoch}"
-                yield Lost(*where, producer_id, reason, metadata.transactional_id)
+                yield TornTransaction(*where, producer_id, reason, metadata.transactional_id)
                 continue
             # Where the clock was set back, times say nothing until it has caught up.
             is_set_back = view.has_other_clock or known.written_ms < known.latest_ms
             if not is_set_back and entry.epoch == metadata.producer_epoch and _goes_on(known, where, view):
                 reason = f"the partition has what was written at epoch {entry.epoch} after the last that the coordinator knows"
-                yield Lost(*where, producer_id, reason, metadata.transactional_id)
+                yield TornTransaction(*where, producer_id, reason, metadata.transactional_id)
 
-    def _hanging(self, where: TopicPartition, view: PartitionView) -> Iterator[Lost]:
+    def _hanging(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
         """Open transactions that no coordinator knows of: their decision is there without a marker, or is not there at all."""
         for producer_id, offset in view.history.producers.open_txns.items():
             if (producer_id, where) not in self._open:
-                yield Lost(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows of it")
+                yield TornTransaction(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows of it")
 
 
 def _goes_on(known: Newest, where: TopicPartition, view: PartitionView) -> bool:

@@ -7,13 +7,13 @@ is the state of the producers and eight bytes a marker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ottla.coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TopicPartition
-from ottla.operations.audit import Audit, Lost, PartitionView
-from ottla.operations.metadata_log import topics_born
+from ottla.operations.audit import Audit, PartitionView, TornTransaction
+from ottla.operations.metadata_log import METADATA_DIRECTORY, topics_born
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.primitives import Buffer
@@ -31,15 +31,19 @@ KRAFT_FILE = "quorum-state"
 
 
 @dataclass(slots=True)
-class Found:
-    """``decided`` are transactions with an outcome in the log. ``unreadable`` says where a log could not be read on."""
+class DirectoryAudit:
+    """What the audit of a directory says of its transactions.
 
-    decided: int = 0
-    open: int = 0
-    partitions: int = 0
-    torn: list[Lost] = field(default_factory=list)
-    omitted: int = 0
-    unreadable: list[str] = field(default_factory=list)
+    ``decided`` and ``open`` count those that the coordinators' logs hold with and without an outcome. ``omitted`` counts what is
+    beyond the torn ones that are kept. ``unreadable`` names the files that could not be read to their end, and from which byte.
+    """
+
+    decided: int
+    open: int
+    partitions: int
+    torn: list[TornTransaction]
+    omitted: int
+    unreadable: list[str]
 
 
 class _Reader:
@@ -80,7 +84,7 @@ def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
 
 
 def size_bytes(fs: Filesystem, directory: str) -> int:
-    """Of all logs together. Raises `DirectoryError` and OSError."""
+    """The size of all logs together. Raises `DirectoryError` and OSError."""
     return sum(
         fs.open(f"{directory}/{topic}-{index}/{file_name(base, LOG_SUFFIX)}").size
         for (topic, index), bases in logs_of(fs, directory).items()
@@ -88,8 +92,8 @@ def size_bytes(fs: Filesystem, directory: str) -> int:
     )
 
 
-def audit(fs: Filesystem, directory: str, on_read: OnRead) -> Found:
-    """Read everything through. Raises `DirectoryError` and OSError."""
+def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> DirectoryAudit:
+    """Reads every log of a directory through. Raises `DirectoryError` and OSError."""
     reader = _Reader(fs, directory, on_read)
     topics = _topics(reader) if (METADATA_TOPIC, 0) in reader.logs else {}
     views = {}
@@ -99,22 +103,27 @@ def audit(fs: Filesystem, directory: str, on_read: OnRead) -> Found:
             for header, raw in reader.batches(where):
                 history.apply(header, raw)
             views[where] = PartitionView(history, topics.get(where[0], (None, 0))[0])
-    found = Found(partitions=len(views))
+    partition_count = len(views)
     # Only ottla's own metadata say which partitions are here and not on another broker.
-    is_ours = KRAFT_FILE not in fs.list_dir(f"{directory}/{METADATA_TOPIC}-0")
+    is_ours = KRAFT_FILE not in fs.list_dir(f"{directory}/{METADATA_DIRECTORY}")
     for topic, (born_ms, count) in topics.items() if is_ours else ():
         for index in range(count):
-            # Without a directory: all that it held is gone, or it never held anything.
+            # A partition without a directory has lost all that it held, or never held anything.
             if topic != TRANSACTION_TOPIC and (topic, index) not in views:
                 views[topic, index] = PartitionView(TransactionHistory(ProducerState(), 0, is_contiguous=True), born_ms)
-    against = Audit(views.get)
+    audit = Audit(views.get)
     for where in sorted(reader.logs):
         if where[0] == TRANSACTION_TOPIC:
-            against.read(reader.batches(where))
-    found.torn = against.findings(sorted(views.items(), key=lambda pair: pair[0]))
-    found.decided, found.open, found.omitted = against.decided, against.open, against.omitted
-    found.unreadable = reader.unreadable
-    return found
+            audit.read(reader.batches(where))
+    torn = audit.torn_transactions(sorted(views.items(), key=lambda pair: pair[0]))
+    return DirectoryAudit(
+        decided=audit.decided,
+        open=audit.open,
+        partitions=partition_count,
+        torn=torn,
+        omitted=audit.omitted,
+        unreadable=reader.unreadable,
+    )
 
 
 def _topics(reader: _Reader) -> dict[str, tuple[int, int]]:

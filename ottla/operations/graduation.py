@@ -7,13 +7,13 @@ configs, and the next producer id (org.apache.kafka.metadata.bootstrap.Bootstrap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from struct import Struct
 
 from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
-from ottla.operations.metadata_log import METADATA_DIRECTORY
+from ottla.operations.copying import COPIED, Progress, copy
+from ottla.operations.metadata_log import METADATA_DIRECTORY, RECORDS_PER_BATCH
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attributes
@@ -24,22 +24,15 @@ from ottla.storage.reading import records_of
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-RECORDS_A_BATCH = 1_000
-COPIED_AT_ONCE_BYTES = 4 << 20
 KRAFT_VERSION = "kraft.version"
 """Not part of a bootstrap snapshot: the quorum's own log holds it."""
-_COPIED = (LOG_SUFFIX, ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata")
-
 _CONTROL_KEY = Struct(">hh")
 _SNAPSHOT_HEADER, _SNAPSHOT_FOOTER = 3, 4
 
-Progress = Callable[[int, int], None]
-"""Bytes done, and bytes in all."""
-
 
 @dataclass(slots=True)
-class Plan:
-    """What would be handed over. ``directories`` are names below the source with their files and sizes in bytes."""
+class GraduationPlan:
+    """What is to be handed over to Apache Kafka. ``directories`` are names below the source with their files and sizes in bytes."""
 
     identity: Identity
     state: ClusterState
@@ -56,7 +49,7 @@ class Plan:
         return sum(t.partition_count for t in self.state.topics.values())
 
 
-def plan(fs: Filesystem, source: str) -> Plan:
+def plan_graduation(fs: Filesystem, source: str) -> GraduationPlan:
     """Read a data directory without writing to it. Raises `DirectoryError`, naming file and offset, or OSError."""
     identity = read_identity(fs, source)
     if identity is None:
@@ -64,17 +57,17 @@ def plan(fs: Filesystem, source: str) -> Plan:
     state, records = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id)
     if not records:
         raise DirectoryError(f"{source}/{METADATA_DIRECTORY} holds no metadata")
-    found = Plan(identity, state, records)
+    plan = GraduationPlan(identity, state, records)
     for name in fs.list_dir(source):
         parsed = parse_directory_name(name)
         if parsed is None or name == METADATA_DIRECTORY or not fs.is_dir(f"{source}/{name}"):
             continue
         if not _belongs(state, parsed):
-            found.notes.append(f"{name} belongs to no topic and stays behind")
+            plan.notes.append(f"{name} belongs to no topic and stays behind")
             continue
-        files = [n for n in fs.list_dir(f"{source}/{name}") if n.endswith(_COPIED)]
-        found.directories[name] = [(n, fs.open(f"{source}/{name}/{n}").size) for n in files]
-    return found
+        files = [n for n in fs.list_dir(f"{source}/{name}") if n.endswith(COPIED)]
+        plan.directories[name] = [(n, fs.open(f"{source}/{name}/{n}").size) for n in files]
+    return plan
 
 
 def _belongs(state: ClusterState, where: TopicPartition) -> bool:
@@ -105,12 +98,12 @@ def _metadata(fs: Filesystem, directory: str, node_id: int) -> tuple[ClusterStat
     return state, state.snapshot(without_features={KRAFT_VERSION})
 
 
-def check(fs: Filesystem, source: str, found: Plan, on_read: OnRead) -> None:
+def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) -> None:
     """Read every log through. Raises `DirectoryError` with file and offset.
 
     The end of a newest segment may be torn, as a crash leaves it: Apache Kafka cuts it when it starts.
     """
-    for name, files in found.directories.items():
+    for name, files in plan.directories.items():
         logs = sorted(n for n, _ in files if n.endswith(LOG_SUFFIX))
         for log in logs:
             path = f"{source}/{name}/{log}"
@@ -124,47 +117,35 @@ def check(fs: Filesystem, source: str, found: Plan, on_read: OnRead) -> None:
             if not sound.is_whole and log != logs[-1]:
                 raise DirectoryError(f"{path}: damaged after offset {sound.next_offset}, byte {sound.end} of {size}")
             if not sound.is_whole:
-                found.notes.append(f"{name}/{log}: the last {size - sound.end} bytes are torn and will be cut")
+                plan.notes.append(f"{name}/{log}: the last {size - sound.end} bytes are torn and will be cut")
 
 
-def carry_out(fs: Filesystem, source: str, target: str, found: Plan, progress: Progress) -> None:
+def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, progress: Progress) -> None:
     """Copy the partitions and write the metadata. The target comes into being as a whole, or not at all."""
     if fs.list_dir(target):
         raise DirectoryError(f"{target} is not empty")
     growing = f"{target}.partial"
     if fs.list_dir(growing):
         fs.remove_dir(growing)
-    total, done = found.size_bytes, 0
-    for name, files in found.directories.items():
+    total, done = plan.size_bytes, 0
+    for name, files in plan.directories.items():
         fs.make_dir(f"{growing}/{name}")
         for file, _ in files:
             for size in copy(fs, f"{source}/{name}/{file}", f"{growing}/{name}/{file}"):
                 done += size
                 progress(done, total)
     fs.make_dir(growing)
-    write_identity(fs, growing, found.identity)
-    fs.write_file(f"{growing}/{BOOTSTRAP_FILE}", bootstrap(found.records))
+    write_identity(fs, growing, plan.identity)
+    fs.write_file(f"{growing}/{BOOTSTRAP_FILE}", bootstrap(plan.records))
     if not fs.list_dir(target):
         fs.remove_empty_dir(target)
     fs.rename(growing, target)
 
 
-def copy(fs: Filesystem, source: str, target: str) -> Iterator[int]:
-    """Copy a file and bring it to the disk; yields bytes as they are done."""
-    reading, writing = fs.open(source), fs.open(target)
-    for at in range(0, reading.size, COPIED_AT_ONCE_BYTES):
-        piece = reading.read(min(COPIED_AT_ONCE_BYTES, reading.size - at), at)
-        writing.append(piece)
-        yield len(piece)
-    reading.close()
-    writing.sync()
-    writing.close()
-
-
-def hand_over(fs: Filesystem, directory: str, found: Plan) -> str:
+def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
     """Make the directory itself Apache Kafka's; where ottla's own metadata went."""
     aside = f"{directory}.ottla-metadata"
-    fs.write_file(f"{directory}/{BOOTSTRAP_FILE}", bootstrap(found.records))
+    fs.write_file(f"{directory}/{BOOTSTRAP_FILE}", bootstrap(plan.records))
     fs.rename(f"{directory}/{METADATA_DIRECTORY}", aside)
     return aside
 
@@ -173,8 +154,8 @@ def bootstrap(records: list[LogRecord]) -> bytes:
     """A KRaft snapshot: a header, the records, a footer."""
     parts = [_control(_SNAPSHOT_HEADER, bytes(11), 0)]
     at = 1
-    for start in range(0, len(records), RECORDS_A_BATCH):
-        chunk = records[start : start + RECORDS_A_BATCH]
+    for start in range(0, len(records), RECORDS_PER_BATCH):
+        chunk = records[start : start + RECORDS_PER_BATCH]
         batch = build_batch(((r.key, r.value) for r in chunk), 0)
         assign(batch, at, 0)
         parts.append(bytes(batch))

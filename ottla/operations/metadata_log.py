@@ -14,6 +14,8 @@ from ottla.storage.config import LogConfig
 from ottla.storage.reading import records_of
 
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
+RECORDS_PER_BATCH = 1_000
+"""How many records are written into one batch of a metadata log or snapshot."""
 
 METADATA_CONFIG = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
 """The metadata log is never cut, rolled by time or refused for its size."""

@@ -41,10 +41,14 @@ def is_shortage(error: OSError) -> bool:
 
 
 class File(Protocol):
-    """An append-only file with random reads. ``size`` is in bytes and always what was acknowledged."""
+    """An append-only file with random reads."""
 
     path: str
-    size: int
+
+    @property
+    def size(self) -> int:
+        """In bytes, and always what was acknowledged."""
+        ...
 
     def append(self, data: Buffer) -> None:
         """Write all of ``data`` at the end, or raise OSError with the file cut back to what it was."""

@@ -30,7 +30,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.simulated import DATA_DIR, SimulatedBroker
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 
 TOPICS = ("orders", "payments", "returns", "stock", "shipments", "refunds")
 IDS = ("till-1", "till-2", "web", "mail", "audit")

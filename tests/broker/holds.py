@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 
 from ottla.broker.network.connection import Connection
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.env import SimulatedEnv
 from ottla.storage.filesystem import Filesystem
-from tests.simulated import SimulatedBroker, SimulatedEnv
 
 LOOP_HELD_S = 0.020
 """No request of any size may hold the loop for longer."""
@@ -28,12 +29,12 @@ class TimedEnv(SimulatedEnv):
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         # Later, between two stretches of the loop, as in a thread.
-        self._soon.append(lambda: super(TimedEnv, self).run_aside(work, done))
-        self._aside = self._soon[-1]
+        self.scheduler.soon.append(lambda: super(TimedEnv, self).run_aside(work, done))
+        self._aside = self.scheduler.soon[-1]
 
     def settle(self) -> None:
-        while self._soon:
-            callback = self._soon.popleft()
+        while self.scheduler.soon:
+            callback = self.scheduler.soon.popleft()
             if callback is getattr(self, "_aside", None):
                 callback()
             else:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.budgets import CHECK_MS, FIRST_MS, RequestBudget, ResponseBudget
-from ottla.storage.memory_filesystem import MemoryFilesystem
-from tests.simulated import START_MS, SimulatedEnv
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 
 LIMIT_BYTES = 1_000_000
 STALL_MS = 500

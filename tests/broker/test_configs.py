@@ -18,9 +18,10 @@ from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
 from tests.broker.config_cases import APPEND, CASES, SET, STARTED_WITH, B, Case, T, case_id, describe, request, shown
 from tests.raw import create
-from tests.simulated import SimulatedBroker, SimulatedClient
 
 TABLES = Path(__file__).parent / "kafka_configs"
 

@@ -10,8 +10,9 @@ import pytest
 from ottla.broker.env import Env, RealEnv
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.storage.memory_filesystem import MemoryFilesystem
-from tests.simulated import START_MS, SimulatedBroker, SimulatedEnv
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 
 HOST = "127.0.0.1"
 LARGE = bytes(range(256)) * 1_000

@@ -20,11 +20,13 @@ from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS
 from ottla.storage.identity import META_FILE, DirectoryError
 from ottla.storage.log_dir import CLEAN_FILE, LOCK_FILE, RECOVERY_POINTS
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.steps import run
-from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
 
 FIRST = "00000000000000000000.log"
 OFFLINE = Code.KAFKA_STORAGE_ERROR

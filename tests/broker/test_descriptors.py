@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.descriptors import RESERVE, share_out
+from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.filesystem import Damaged
 from ottla.storage.real_filesystem import RealFilesystem
-from tests.simulated import SimulatedBroker
 
 
 @pytest.mark.parametrize("limit", [32, 64, 100, 256, 1024, 4096, 65_536, 1 << 20])

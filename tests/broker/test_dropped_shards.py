@@ -10,10 +10,10 @@ from ottla.broker.groups import ForgottenTopic
 from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
-from tests.storage.faults import FaultyFilesystem
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import pytest
 
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.filesystem import Damaged
 from ottla.storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
-from ottla.storage.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import cut_up, perform
 from tests.scenarios.verbs import VERBS
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
 
 
 class Slow(MemoryFilesystem):
@@ -126,8 +126,8 @@ def test_a_round_that_outlives_the_stop_brings_about_nothing(world: World, fs: S
     ask = VERBS["commit"](world, cut_up("commit A", {}))
     world.client.send(ask.request, ask.version)  # type: ignore[union-attr]
     for _ in range(turns):
-        if env._soon:
-            env._soon.popleft()()
+        if env.scheduler.soon:
+            env.scheduler.soon.popleft()()
     broker.stop()
     left, rounds_done = dict(fs.files), rounds(world)
     assert CLEAN_FILE in {path.rpartition("/")[2] for path in left}

@@ -15,11 +15,11 @@ import pytest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from tests.fuzz.state import METADATA, State, difference, durable, live, moving, told
 from tests.scenarios.play import perform
 from tests.scenarios.world import World, name_of
-from tests.simulated import SimulatedBroker
-from tests.storage.faults import FaultyFilesystem
 
 SETTINGS = {
     "offsets.topic.num.partitions": "2",

@@ -12,8 +12,10 @@ from ottla.protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchR
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS
 from tests.raw import create
-from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
 
 ENDS = (3, 5)
 """Where the two leader epochs of the partition end."""

@@ -12,8 +12,10 @@ from ottla.broker.handlers.fetch import PARTITIONS_AT_ONCE, Fetch
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS
 from tests.raw import create
-from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
 
 PARTITIONS = 2 * PARTITIONS_AT_ONCE
 VALUE_BYTES = 10_000

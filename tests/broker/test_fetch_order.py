@@ -13,8 +13,9 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.primitives import NO_UUID
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
 from tests.raw import create
-from tests.simulated import SimulatedBroker, SimulatedClient
 
 TopicPartition = tuple[str, int]
 

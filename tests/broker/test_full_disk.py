@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 from ottla.broker import disk_health
 from ottla.broker.disk_health import DiskHealth
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
-from tests.storage.faults import FaultyFilesystem
 
 
 @pytest.fixture

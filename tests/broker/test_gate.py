@@ -9,10 +9,10 @@ import pytest
 from ottla.broker.durability import GroupCommit
 from ottla.broker.gate import Gate
 from ottla.broker.stepping import Stepping
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
-from ottla.storage.memory_filesystem import MemoryFilesystem
-from tests.simulated import START_MS, SimulatedEnv
 
 
 class World:

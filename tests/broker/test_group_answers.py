@@ -39,7 +39,8 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.simulated import SimulatedBroker, SimulatedClient
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
 
 NOT_COORDINATOR = Code.NOT_COORDINATOR
 SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"

@@ -23,8 +23,8 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCom
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.raw import api_key, newest
-from tests.simulated import SimulatedBroker
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import api_key, newest
 
 pytestmark = pytest.mark.heavy
 
@@ -43,7 +43,7 @@ class Timed:
         self.longest_s = 0.0
         self.total_s = 0.0
         self.stretches = 0
-        self._soon = self.broker.env._soon
+        self._soon = self.broker.env.scheduler.soon
         self._aside_s = 0.0
         self._run_aside = self.broker.env.run_aside
         self.broker.env.settle = self._settle  # type: ignore[method-assign]

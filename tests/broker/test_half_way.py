@@ -21,9 +21,11 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import build_batch
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.log_dir import CLEAN_FILE
-from ottla.storage.memory_filesystem import MemoryFilesystem
-from tests.simulated import DATA_DIR, START_MS, SimulatedBroker, SimulatedClient
 
 BROKER, TOPIC = 4, 2
 

@@ -17,7 +17,9 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
-from tests.simulated import START_MS, SimulatedBroker, SimulatedClient
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS
 
 LOWEST = -(2**31)
 

@@ -14,11 +14,11 @@ from ottla.broker.handlers import list_offsets
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from ottla.protocol.records import LZ4, ZSTD, build_batch, compress, read_header, with_attributes
+from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.steps import run
 from tests.raw import create
 from tests.scenarios.batches import batch, record
-from tests.simulated import SimulatedBroker
 
 MIB = 1 << 20
 STEP_S = 0.020

@@ -19,11 +19,13 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.checkpoints import write_partition_metadata
 from ottla.storage.identity import META_FILE
-from ottla.storage.memory_filesystem import MemoryFilesystem
 from ottla.storage.names import parse_directory_name
-from tests.simulated import DATA_DIR, START_MS, SimulatedBroker, SimulatedClient
 
 LOG = f"{DATA_DIR}/{METADATA_TOPIC}-0/00000000000000000000.log"
 

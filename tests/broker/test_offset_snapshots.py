@@ -13,9 +13,9 @@ from ottla.coordinator.group.records import CommittedOffset
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.protocol.records import EndTxnMarker
+from ottla.simulation.broker import SimulatedBroker
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
 
 COUNT = 3_000
 PRODUCER_ID = 77

@@ -10,7 +10,7 @@ import pytest
 from ottla.broker import main
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
-from tests.simulated import SimulatedBroker
+from ottla.simulation.broker import SimulatedBroker
 
 
 def test_without_uvloop_asyncios_own_loop_serves(monkeypatch: pytest.MonkeyPatch) -> None:

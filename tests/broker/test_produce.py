@@ -19,11 +19,11 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header, renew_crc
+from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.steps import Pause, Steps, run
 from tests.raw import create
 from tests.scenarios.batches import batch, record
-from tests.simulated import SimulatedBroker
 
 ZSTD = 4
 MIB = 1 << 20

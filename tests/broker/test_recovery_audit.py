@@ -8,10 +8,10 @@ import pytest
 
 from ottla.broker.metrics.exposition import collect
 from ottla.protocol.records import batches
-from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
 
 pytestmark = pytest.mark.entry("STO-19", "STO-04")
 
@@ -109,7 +109,7 @@ def test_a_clean_start_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
     broker = SimulatedBroker({}).start()
     broker.stop()
-    monkeypatch.setattr("ottla.broker.broker.look", fail)
+    monkeypatch.setattr("ottla.broker.broker.find_torn_transactions", fail)
     broker.start()
     broker.close()
 

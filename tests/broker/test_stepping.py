@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.stepping import ASIDE_AT_ONCE, TURN_MS, Stepping
-from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.steps import Steps
-from tests.simulated import START_MS, SimulatedEnv
 
 
 class Env(SimulatedEnv):
@@ -30,8 +30,7 @@ class Env(SimulatedEnv):
 
     def turn(self) -> None:
         """What was to be called soon, and not what that brings about."""
-        for _ in range(len(self._soon)):
-            self._soon.popleft()()
+        self.scheduler.turn()
 
 
 @pytest.fixture

@@ -32,9 +32,9 @@ from ottla.coordinator.transaction.requests import TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import TxnState
 from ottla.protocol.records import EndTxnMarker, build_batch, build_marker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
-from ottla.storage.memory_filesystem import MemoryFilesystem
 from ottla.storage.reading import all_batches
 from ottla.storage.walk import pieces
 from tests.storage.logs import NOW_MS

@@ -11,10 +11,10 @@ from ottla.coordinator.group.group import GroupState
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
-from tests.storage.faults import FaultyFilesystem
 
 
 @pytest.fixture

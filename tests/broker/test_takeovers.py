@@ -13,8 +13,8 @@ from ottla.broker.takeovers import Takeovers
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.simulation.broker import SimulatedBroker
 from tests.raw import create
-from tests.simulated import SimulatedBroker
 
 Line = dict[str, Any]
 

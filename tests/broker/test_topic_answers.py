@@ -28,7 +28,8 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 )
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.primitives import NO_UUID
-from tests.simulated import SimulatedBroker, SimulatedClient
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
 
 NO_ID = b"\x11" * 16
 

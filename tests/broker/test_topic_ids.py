@@ -8,8 +8,9 @@ import pytest
 
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.primitives import NO_UUID
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
 from tests.raw import create
-from tests.simulated import SimulatedBroker, SimulatedClient
 
 OTHER = b"\2" * 16
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from ottla.protocol.records import EndTxnMarker, build_marker
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage import real_filesystem
 from ottla.storage.real_filesystem import RealFile, RealFilesystem
 from tests.chaos import broker as chaos
 from tests.chaos.points import AFTER, BEFORE, FULL, KILL, MARKER, PAUSE, TORN, Classifier, Fault, Strike, strikes
-from tests.crash.tracing import TracingFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
 
 
 def end_of_a_transaction(commands: list[str]) -> list[tuple[str, bool | None, tuple[int, int]]]:

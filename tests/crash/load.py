@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from tests.crash.tracing import Op, TracingFilesystem
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.tracing_filesystem import Op, TracingFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
 
 TOPICS = ("t", "t/1", "u")
 IDS = ("x", "y", "z")

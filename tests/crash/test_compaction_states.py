@@ -6,12 +6,13 @@ import random
 
 import pytest
 
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.torn_disk import TornDisk
+from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage.cleaning import filthiest
 from ottla.storage.log import Log
 from ottla.storage.log_dir import RECOVERY_POINTS, LogDirectory
-from ottla.storage.memory_filesystem import MemoryFilesystem
 from ottla.storage.steps import run
-from tests.crash.tracing import Disk, TracingFilesystem
 from tests.storage.logs import NOW_MS, end, state
 from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, committed, contents, write
 
@@ -66,7 +67,7 @@ def compacted_trace(seed: int) -> tuple[TracingFilesystem, list[tuple[int, int, 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 5))])
 def test_a_compaction_that_a_crash_interrupts_is_finished_or_forgotten(seed: int) -> None:
     fs, passes = compacted_trace(seed)
-    rng, disk, states, done = random.Random(seed), Disk(), 0, 0
+    rng, disk, states, done = random.Random(seed), TornDisk(), 0, 0
     for begin, finish, wanted in passes:
         for op in fs.trace[done:begin]:
             disk.apply(op)
@@ -89,7 +90,7 @@ def test_a_compaction_that_a_crash_interrupts_is_finished_or_forgotten(seed: int
     assert states > 200
 
 
-def crash_again(disk: Disk, rng: random.Random, wanted: tuple[object, ...]) -> None:
+def crash_again(disk: TornDisk, rng: random.Random, wanted: tuple[object, ...]) -> None:
     """Crash at each moment of the start after the crash."""
     image = dict(disk.states(rng))["kept"]
     fs = TracingFilesystem(real=MemoryFilesystem({path: data for path, data in image.items() if not path.endswith(".lock")}))

@@ -12,16 +12,16 @@ from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.records import batches, crc_is_valid, read_marker, read_records
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.torn_disk import TornDisk
 from ottla.storage.log import Log
-from ottla.storage.memory_filesystem import MemoryFilesystem
 from ottla.storage.reading import read
 from ottla.storage.recovery import open_log
 from tests.crash.load import IDS, SETTINGS, TIMEOUT_MS, TOPICS, Story, Transaction, tell
-from tests.crash.tracing import Disk
 from tests.scenarios.play import perform
 from tests.scenarios.views import visible
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
 from tests.storage.logs import stored
 
 pytestmark = pytest.mark.heavy
@@ -190,7 +190,7 @@ def run(durability: str, states: int, seed: int) -> int:
     wanted = states // STATES_A_BOUNDARY
     chosen = set(rng.sample(moves, min(len(moves), wanted // 5)))
     chosen |= set(rng.sample(range(1, len(story.trace) + 1), min(len(story.trace), wanted)))
-    disk = Disk()
+    disk = TornDisk()
     checked = 0
     for count, op in enumerate(story.trace, 1):
         disk.apply(op)

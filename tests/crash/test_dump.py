@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.torn_disk import TornDisk
 from tests.crash.load import tell
 from tests.crash.test_compaction_states import compacted_trace, directory_on
 from tests.crash.test_crash_states import started
-from tests.crash.tracing import Disk
 from tools import kafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.entry("STO-17")]
@@ -28,7 +28,7 @@ COMPLAINTS = ("exception", "mismatches", "isvalid: false", "out of order")
 def after_crashes() -> Iterator[MemoryFilesystem]:
     """What is on the disk when a broker has started on a crash state, and has stopped."""
     for durability in ("process", "power"):
-        story, rng, disk = tell(durability, 60, 5), random.Random(5), Disk()
+        story, rng, disk = tell(durability, 60, 5), random.Random(5), TornDisk()
         chosen = set(rng.sample(range(len(story.trace) // 2, len(story.trace)), STATES // 12))
         for count, op in enumerate(story.trace):
             disk.apply(op)
@@ -43,7 +43,7 @@ def after_crashes() -> Iterator[MemoryFilesystem]:
 
 def after_compactions() -> Iterator[MemoryFilesystem]:
     trace, passes = compacted_trace(3)
-    rng, disk = random.Random(3), Disk()
+    rng, disk = random.Random(3), TornDisk()
     begin = passes[-1][0]
     for count, op in enumerate(trace.trace):
         disk.apply(op)

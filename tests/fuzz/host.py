@@ -16,11 +16,12 @@ from ottla.protocol.codec import api
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
 from tests.fuzz import parts, refusals, settings, state, stored
 from tests.fuzz.exchange import Conversation, Exchange, Failure, Held, is_unknown_error
 from tests.fuzz.settings import Given
 from tests.raw import create
-from tests.simulated import SimulatedBroker, SimulatedClient
 
 HOLD_MS = 20.0
 """Thread CPU time that one request, timer or step may hold the loop for."""

@@ -14,11 +14,12 @@ from typing import Self
 from ottla import Broker, BrokerFailed
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.simulation.client import Closed
 from tests.fuzz import refusals
 from tests.fuzz.exchange import Conversation, Exchange, Failure, is_unknown_error
 from tests.fuzz.host import CLIENTS, EXPECTED_LINES, Action, Trace
 from tests.fuzz.settings import Given
-from tests.raw import Closed, RawClient
+from tests.raw import RawClient
 
 MEMORY_BYTES = 150 << 20
 """That the process may take above what it took when it had started."""

@@ -10,12 +10,12 @@ from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import from_record
 from ottla.coordinator.transaction.states import PREPARED, TxnState
-from ottla.operations.audit import Lost
+from ottla.operations.audit import TornTransaction
 from ottla.protocol.records import BatchHeader, batches, read_marker, read_records
-from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import DATA_DIR, SimulatedBroker
 
 Where = tuple[str, int]
 SETTINGS = {
@@ -335,7 +335,7 @@ class Oracle:
 _KINDS = {"it was": "unmarked", "it commits": "unwritten", "the partition has": "ahead", "it is open": "open"}
 
 
-def named(torn: list[Lost]) -> set[tuple[str, int, int, Where]]:
+def named(torn: list[TornTransaction]) -> set[tuple[str, int, int, Where]]:
     """As the oracle puts it."""
     found = set()
     for lost in torn:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ottla.operations.directory_audit import audit
-from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.operations.directory_audit import audit_directory
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from tests.operations.histories import PARTITIONS, SETTINGS, History, Oracle, active, cut, named
-from tests.simulated import DATA_DIR, SimulatedBroker
 
 Step = tuple[str, str, object]
 IDS = ("a", "b", "c")
@@ -92,7 +92,7 @@ def check(set_up: str, commands: list[Step], data: st.DataObject) -> None:
         play(history, step)
     history.broker.abandon()
     fs = history.fs
-    assert named(audit(fs, DATA_DIR, lambda _: None).torn) == set(), "nothing was lost yet"
+    assert named(audit_directory(fs, DATA_DIR, lambda _: None).torn) == set(), "nothing was lost yet"
     assert named_at_a_start(copy.deepcopy(fs), options) == set(), "nothing was lost yet"
     lost = {}
     for where in data.draw(st.sets(st.sampled_from(sorted({w for w, _ in history.order})), max_size=3)):
@@ -101,7 +101,7 @@ def check(set_up: str, commands: list[Step], data: st.DataObject) -> None:
             lost[where] = data.draw(st.sampled_from(offsets))
             cut(fs, where, lost[where])
     oracle = Oracle(history, fs)
-    found = named(audit(fs, DATA_DIR, lambda _: None).torn)
+    found = named(audit_directory(fs, DATA_DIR, lambda _: None).torn)
     assert found <= oracle.allowed, lost
     # Within one millisecond a marker may be another transaction's.
     assert not pause_ms or oracle.required <= found, lost

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ottla.directories import NOT_WHOLE, audit, graduate
+from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
 
 
 def played(directory: Path, *commands: str) -> None:

@@ -12,6 +12,7 @@ from ottla.broker.superseded import latest_batches
 from ottla.directories import adopt, audit, graduate
 from ottla.pipeline.segments.reading import Wanted, plan, read
 from ottla.protocol.records import build_batch
+from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
 from ottla.storage.log_dir import CLEAN_FILE
@@ -19,7 +20,6 @@ from ottla.storage.reading import all_batches
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.recovery import open_log
 from tests.operations.test_directory_audit import WHOLE, played
-from tests.simulated import SimulatedBroker
 
 LARGE_BYTES = 48 << 20
 BATCH_BYTES = 256 << 10

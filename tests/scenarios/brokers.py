@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ottla import Broker
+from ottla.simulation.broker import SimulatedBroker
 from tests.raw import RawClient
-from tests.simulated import SimulatedBroker
 from tools.kafka import QUICK_JVM, ApacheKafka
 
 TARGETS = ("simulated", "ottla", "kafka")

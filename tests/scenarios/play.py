@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tests.raw import newest
+from ottla.simulation.client import newest
 from tests.scenarios import forge, group_verbs, verbs, views
 from tests.scenarios.brokers import Target
 from tests.scenarios.script import Scenario, Step, choose

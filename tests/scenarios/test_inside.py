@@ -15,12 +15,12 @@ from ottla.coordinator.transaction.states import TxnState
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla.protocol.records import build_batch, read_header
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import Closed
 from ottla.storage.producer_state import ProducerEntry, ProducerState
 from ottla.storage.steps import Steps
-from tests.raw import Closed
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.simulated import SimulatedBroker
 
 LOOP_HELD_S = 0.010
 """What no housekeeping step may take."""

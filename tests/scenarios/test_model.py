@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from ottla.coordinator.result import LogRecord, partition_for
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.protocol.records import read_records
+from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.recovery import open_log
 from tests.scenarios import play as player
@@ -21,7 +22,6 @@ from tests.scenarios.brokers import Target
 from tests.scenarios.model import ABORTED, COMMITTED, Identity, Model
 from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC, visible
 from tests.scenarios.world import Actor, World
-from tests.simulated import SimulatedBroker
 
 pytestmark = pytest.mark.heavy
 

@@ -21,7 +21,8 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch
-from tests.raw import Closed, RawClient, api_key, create, retry
+from ottla.simulation.client import Closed, api_key
+from tests.raw import RawClient, create, retry
 from tests.scenarios.questions import QUESTIONS
 from tests.scenarios.setting import NOW_MS, Setting
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.protocol.errors import Code
-from tests.raw import TIMEOUT_S, Closed, newest
+from ottla.simulation.client import Closed, newest
+from tests.raw import TIMEOUT_S
 from tests.scenarios.brokers import Client, Target
 
 NOT_READY = (

@@ -11,10 +11,10 @@ import pytest
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.records import batches, build_batch, check_produced, read_header, read_records
 from ottla.protocol.rewriting import delete_horizon_ms
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.cleaning import Interrupted, clean, filthiest, look_at
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Appended, Log
-from ottla.storage.memory_filesystem import MemoryFilesystem
 from ottla.storage.reading import read
 from ottla.storage.steps import run
 from tests.storage.logs import NOW_MS, Logs, end, state, stored

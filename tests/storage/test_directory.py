@@ -8,11 +8,11 @@ import pytest
 
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.primitives import NO_UUID, Buffer
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import LEADER_EPOCH_FILE, write_offsets
 from ottla.storage.log import Log
 from ottla.storage.log_dir import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS, RECOVERY_POINTS, LogDirectory
-from ottla.storage.memory_filesystem import MemoryFilesystem
 from ottla.storage.settling import settle
 from ottla.storage.steps import run
 from ottla.storage.txn_index import AbortedTxn

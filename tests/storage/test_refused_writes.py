@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import ottla.storage.real_filesystem as real
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.storage.cleaning import clean, look_at
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged, SyncFailed, sync_dir, sync_file
@@ -21,7 +22,6 @@ from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.recovery import open_log
 from ottla.storage.steps import run
-from tests.storage.faults import FaultyFilesystem
 from tests.storage.logs import NOW_MS, Logs, end, put, state
 
 TINY = LogConfig(segment_bytes=600, index_interval_bytes=100)

@@ -8,12 +8,12 @@ import pytest
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import build_batch, check_produced
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.cleaning import Interrupted, clean, filthiest
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import SyncFailed
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.memory_filesystem import MemoryFilesystem
 from ottla.storage.reading import TimestampedOffset, offset_for_timestamp
 from ottla.storage.steps import Steps, run
 from tests.storage.logs import NOW_MS, put

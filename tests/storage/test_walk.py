@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.protocol.records import HEADER_BYTES, build_batch
-from ottla.storage.memory_filesystem import MemoryFile, MemoryFilesystem
+from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
 from ottla.storage.walk import SoundBatches, batches, pieces
 
 PATH = "/t-0/00000000000000000100.log"

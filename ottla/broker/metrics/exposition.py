@@ -26,7 +26,7 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.stepping import Stepping
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.states import PREPARED, TxnState
-from ottla.operations.audit import Lost
+from ottla.operations.audit import TornTransaction
 from ottla.protocol.messages import APIS
 from ottla.storage.log_dir import LogDirectory
 
@@ -55,7 +55,7 @@ class Ports(Protocol):
     lifecycle: Lifecycle
     directory: LogDirectory
     disk: DiskHealth
-    torn: list[Lost]
+    torn: list[TornTransaction]
     """What the last crash has torn."""
     startup_ms: float
 

@@ -12,9 +12,9 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
 from ottla.broker.stepping import Stepping
-from ottla.storage.memory_filesystem import MemoryFilesystem
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from tests.broker.network.connected import Transport, limits
-from tests.simulated import START_MS, SimulatedEnv
 
 
 @pytest.fixture

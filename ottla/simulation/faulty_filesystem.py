@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable
 
 from ottla.protocol.primitives import Buffer
-from ottla.storage.memory_filesystem import MemoryFile, MemoryFilesystem
+from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
 
 
 class FaultyFile(MemoryFile):

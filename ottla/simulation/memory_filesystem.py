@@ -122,7 +122,7 @@ class MemoryFilesystem:
             self._files[new] = self._files.pop(old)
         elif old in self._names:
             self.make_dir(new)
-            for name in list(self._names[old]):
+            for name in self.list_dir(old):
                 self.rename(f"{old}/{name}", f"{new}/{name}")
             del self._names[old]
         else:
@@ -147,7 +147,7 @@ class MemoryFilesystem:
             self._names[path] = set()
 
     def remove_dir(self, path: str) -> None:
-        for name in list(self._names[path]):
+        for name in self.list_dir(path):
             inside = f"{path}/{name}"
             if inside in self._names:
                 self.remove_dir(inside)

@@ -76,9 +76,9 @@ class End:
 
     def _hand_over(self) -> None:
         while self._arrived and not self._is_paused and not self._is_closed:
-            room = self._protocol.get_buffer(-1)
+            room = cast(memoryview, self._protocol.get_buffer(-1))
             piece = self._arrived[: len(room)]
-            cast(memoryview, room)[: len(piece)] = piece
+            room[: len(piece)] = piece
             del self._arrived[: len(piece)]
             self._protocol.buffer_updated(len(piece))
 

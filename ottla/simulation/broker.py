@@ -1,0 +1,96 @@
+"""A broker without sockets, disk or clock: requests go in as bytes, time passes when a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, cast
+
+from ottla.broker.broker import Broker
+from ottla.broker.config.settings import BrokerConfig
+from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.filesystem import Filesystem
+
+DATA_DIR = "/data"
+
+
+class SimulatedBroker:
+    """A broker in this process that can be stopped, killed and started again on its files."""
+
+    env_type = SimulatedEnv
+
+    def __init__(
+        self,
+        settings: dict[str, str] | None = None,
+        features: dict[str, int] | None = None,
+        *,
+        fs: Filesystem | None = None,
+        seed: int = 1,
+        now_ms: int = START_MS,
+    ) -> None:
+        self._settings = {"log.dirs": DATA_DIR, **(settings or {})}
+        self._features = features or {}
+        self.fs: Filesystem = MemoryFilesystem() if fs is None else fs
+        self._rng = random.Random(seed)
+        self._loop = asyncio.new_event_loop()
+        self.env = self.env_type(self.fs, self._rng, now_ms)
+        self.bugs = 0
+
+    def start(self) -> SimulatedBroker:
+        self.env = self.env_type(self.fs, self._rng, self.env.steady_ms() + 5)
+        self.broker = Broker(cast(Any, self.env), BrokerConfig(self._settings), self._features)
+        self._loop.run_until_complete(self.broker.start())
+        self.env.settle()
+        return self
+
+    def with_coordinators(self) -> SimulatedBroker:
+        """Started, and a client has looked for its coordinators: their topics are there."""
+        for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
+            self.broker.cluster.ensure_internal(topic)
+        return self
+
+    def stop(self) -> None:
+        self._loop.run_until_complete(self.broker.stop())
+        self._gone()
+
+    def kill(self) -> None:
+        crashed: Callable[[], None] | None = getattr(self.fs, "crashed", None)
+        if crashed is not None:
+            crashed()
+        else:
+            # The operating system closes a killed process's files, and frees its lock.
+            self.broker.directory.abandon()
+        self._gone()
+
+    def _gone(self) -> None:
+        # A killed broker's timers never fire: its environment is left behind.
+        self.bugs += self.broker.unexpected_errors
+
+    def restart(self, *, kill: bool = False) -> SimulatedBroker:
+        if kill:
+            self.kill()
+        else:
+            self.stop()
+        return self.start()
+
+    def close(self) -> None:
+        self.stop()
+        self._loop.close()
+
+    def abandon(self) -> None:
+        """Killed, and never started again."""
+        self.kill()
+        self._loop.close()
+
+    def connect(self, client_id: str = "simulated") -> SimulatedClient:
+        return SimulatedClient(self, client_id)
+
+    def sleep(self, ms: float) -> None:
+        self.env.advance(ms)
+
+    def now_ms(self) -> int:
+        return self.env.now_ms()

@@ -1,0 +1,74 @@
+"""The world that a simulated broker sees: simulated time, files that it is given, randomness by a seed, and no sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from ottla.simulation.network import Listening, Network, P
+from ottla.simulation.scheduler import ScheduledCall, Scheduler
+from ottla.storage.filesystem import Filesystem
+
+START_MS = 1_700_000_000_000
+OPEN_FILE_LIMIT = 1 << 20
+FREE_PORT = 9092
+"""What a listener on port 0 gets."""
+
+
+class SimulatedEnv:
+    """`broker.env.Env` on a scheduler. ``wall_jump_ms`` is by how much somebody has set the wall clock."""
+
+    def __init__(self, fs: Filesystem, rng: random.Random, now_ms: int) -> None:
+        self.fs = fs
+        self.scheduler = Scheduler(now_ms)
+        self.network = Network()
+        self.wall_jump_ms = 0
+        self._rng = rng
+
+    def now_ms(self) -> int:
+        return self.scheduler.now_ms + self.wall_jump_ms
+
+    def monotonic_ms(self) -> float:
+        return float(self.scheduler.now_ms)
+
+    def steady_ms(self) -> int:
+        return self.scheduler.now_ms
+
+    def random_uuid(self) -> bytes:
+        return self._rng.randbytes(16)
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> ScheduledCall:
+        return self.scheduler.call_later(delay_ms, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.scheduler.call_soon(callback)
+
+    def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            failure: BaseException | None = error
+        else:
+            failure = None
+        self.call_soon(lambda: done(failure))
+
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
+        return self.network.listen(host, port or FREE_PORT, factory)
+
+    async def connect(self, host: str, port: int, factory: Callable[[], P]) -> P:
+        return self.network.connect(host, port, factory, self.call_soon)
+
+    def host_name(self) -> str:
+        return "simulated"
+
+    def open_file_limit(self) -> int:
+        return OPEN_FILE_LIMIT
+
+    def settle(self) -> None:
+        """Run what was to be called soon, and all that it brings about."""
+        self.scheduler.settle()
+
+    def advance(self, by_ms: float) -> None:
+        """Let time pass, timers fire in order."""
+        self.scheduler.advance(by_ms, self.settle)

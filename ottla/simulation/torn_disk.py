@@ -1,0 +1,84 @@
+"""What a power cut, a kill or a torn write may leave of the operations that a `TracingFilesystem` has kept."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ottla.simulation.tracing_filesystem import Op
+
+SECTOR_BYTES = 512
+"""A write is torn between two sectors, never within one."""
+
+
+@dataclass(slots=True)
+class _Content:
+    """A file: all that was written, and how much of it the disk has for sure."""
+
+    data: bytearray = field(default_factory=bytearray)
+    synced: int = 0
+
+
+class TornDisk:
+    """What the operating system has, operation by operation, and what a power cut makes of it."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _Content] = {}
+        self._last: Op | None = None
+        self._undo: dict[str, _Content | None] = {}
+
+    def apply(self, op: Op) -> None:
+        self._last = op
+        self._undo = {}
+        match op.kind:
+            case "append":
+                self._files.setdefault(op.path, _Content()).data += op.data
+            case "truncate":
+                found = self._files.setdefault(op.path, _Content())
+                del found.data[op.size :]
+                found.synced = min(found.synced, op.size)
+            case "sync":
+                if op.path in self._files:
+                    self._files[op.path].synced = len(self._files[op.path].data)
+            case "write":
+                # Written beside, synced or not, and renamed over: the old content, or the new.
+                self._undo = {op.path: self._files.get(op.path)}
+                self._files[op.path] = _Content(bytearray(op.data), len(op.data))
+            case "rename":
+                moved = [p for p in self._files if p == op.path or p.startswith(f"{op.path}/")]
+                for path in moved:
+                    target = op.to + path[len(op.path) :]
+                    self._undo |= {path: self._files[path], target: self._files.get(target)}
+                    self._files[target] = self._files.pop(path)
+            case "unlink":
+                self._undo = {op.path: self._files.pop(op.path, None)}
+            case "remove_dir":
+                for path in [p for p in self._files if p.startswith(f"{op.path}/")]:
+                    self._undo[path] = self._files.pop(path)
+
+    def states(self, rng: random.Random) -> Iterator[tuple[str, dict[str, bytes]]]:
+        """What may be found after a crash right here, by name. «kept» is a kill, all others are power cuts."""
+        yield "kept", self._image(lambda path, c: bytes(c.data))
+        yield "unsynced dropped", self._image(lambda path, c: bytes(c.data[: c.synced]))
+        lucky = {path: rng.random() < 0.5 for path in self._files}
+        yield "dropped by file", self._image(lambda path, c: bytes(c.data if lucky[path] else c.data[: c.synced]))
+        yield "torn", self._image(lambda path, c: self._torn(c, rng))
+        yield "zero tail", self._image(lambda path, c: bytes(c.data[: c.synced]) + bytes(len(c.data) - c.synced))
+        if self._undo:
+            image = self._image(lambda path, c: bytes(c.data))
+            for path, before in self._undo.items():
+                image.pop(path, None)
+                if before is not None:
+                    image[path] = bytes(before.data)
+            yield "rename or unlink undone", image
+
+    @staticmethod
+    def _torn(content: _Content, rng: random.Random) -> bytes:
+        """Unsynced sectors up to some point."""
+        end = content.synced + rng.randrange(len(content.data) - content.synced + 1)
+        end -= end % SECTOR_BYTES
+        return bytes(content.data[: max(end, content.synced)])
+
+    def _image(self, of: Callable[[str, _Content], bytes]) -> dict[str, bytes]:
+        return {path: of(path, content) for path, content in self._files.items()}

@@ -1,0 +1,131 @@
+"""Files in memory whose every operation is kept: `simulation.torn_disk` makes of them what a crash may leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ottla.protocol.primitives import Buffer
+from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
+
+
+@dataclass(slots=True, frozen=True)
+class Op:
+    """One operation: append, truncate, sync, write (a file as a whole), rename, unlink, make_dir, remove_dir, sync_dir."""
+
+    kind: str
+    path: str
+    data: bytes = b""
+    size: int = 0
+    to: str = ""
+
+
+class TracedFile:
+    """Tells the trace what is done to it, then does it."""
+
+    __slots__ = ("_file", "_trace", "path")
+
+    def __init__(self, file: MemoryFile, trace: list[Op]) -> None:
+        self._file = file
+        self._trace = trace
+        self.path = file.path
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def append(self, data: Buffer) -> None:
+        self._trace.append(Op("append", self.path, bytes(data)))
+        self._file.append(data)
+
+    def read(self, size: int, offset: int) -> bytes:
+        return self._file.read(size, offset)
+
+    def truncate(self, size: int) -> None:
+        self._trace.append(Op("truncate", self.path, size=size))
+        self._file.truncate(size)
+
+    def take_back(self, size: int) -> None:
+        self.truncate(size)
+
+    def cut_surplus(self) -> None: ...
+
+    def check(self) -> None:
+        self._file.check()
+
+    def sync(self) -> None:
+        self._trace.append(Op("sync", self.path))
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class TracingFilesystem:
+    """`storage.filesystem.Filesystem` that keeps its operations."""
+
+    real: MemoryFilesystem = field(default_factory=MemoryFilesystem)
+    trace: list[Op] = field(default_factory=list)
+    max_open_files: int = 0
+    open_files: int = 0
+
+    def open(self, path: str) -> TracedFile:
+        return TracedFile(self.real.open(path), self.trace)
+
+    def read_file(self, path: str) -> bytes | None:
+        return self.real.read_file(path)
+
+    def write_file(self, path: str, data: Buffer) -> None:
+        self.trace.append(Op("write", path, bytes(data)))
+        self.real.write_file(path, data)
+
+    def sync_file(self, path: str) -> None:
+        self.trace.append(Op("sync", path))
+        self.real.sync_file(path)
+
+    def spare_descriptors(self, count: int) -> None: ...
+
+    def sync_dir(self, path: str) -> None:
+        self.trace.append(Op("sync_dir", path))
+
+    def rename(self, old: str, new: str) -> None:
+        self.real.rename(old, new)
+        self.trace.append(Op("rename", old, to=new))
+
+    def unlink(self, path: str) -> None:
+        if path in self.real.files:
+            self.trace.append(Op("unlink", path))
+            self.real.unlink(path)
+
+    def is_dir(self, path: str) -> bool | None:
+        return self.real.is_dir(path)
+
+    def list_dir(self, path: str) -> list[str]:
+        return self.real.list_dir(path)
+
+    def make_dir(self, path: str) -> None:
+        self.trace.append(Op("make_dir", path))
+        self.real.make_dir(path)
+
+    def remove_dir(self, path: str) -> None:
+        self.trace.append(Op("remove_dir", path))
+        self.real.remove_dir(path)
+
+    def remove_empty_dir(self, path: str) -> None:
+        self.real.remove_empty_dir(path)
+
+    def space(self, path: str) -> tuple[int, int]:
+        return self.real.space(path)
+
+    def absolute(self, path: str) -> str:
+        return path
+
+    def lock(self, path: str) -> object | None:
+        return self.real.lock(path)
+
+    def holds(self, lock: object, path: str) -> bool:
+        return self.real.holds(lock, path)
+
+    def unlock(self, lock: object) -> None:
+        self.real.unlock(lock)
+
+    def crashed(self) -> None:
+        self.real.crashed()
