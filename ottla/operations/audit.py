@@ -3,10 +3,11 @@
 A power cut under ``durability=process`` can take the end of one file and leave another; Apache Kafka says nothing then.
 `operations.directory_audit` reads a whole directory for this, `broker.recovery_audit` what a start after a crash has read anyway.
 
-A producer of transaction version 2 has an epoch for each transaction, so each decision is looked for by its epoch. All others end
-many transactions at one epoch: there a marker belongs to the decision between whose Prepare and Complete record it was written, and
-no marker to two of them. Those three times are the broker's own. Where the partition's leader and the coordinator had other
-clocks, which the epochs of version 2 tell, and where the clock was set back, markers are counted only.
+A producer of transaction version 2 has an epoch for each transaction, so the marker of a decision is the one with its epoch. All
+others end many transactions at one epoch: there a marker belongs to the decision between whose Prepare and Complete record it was
+written, and no marker belongs to two decisions. Those three times are the broker's own. They cannot be compared where the
+partition's leader and the coordinator had different clocks, which the epochs of version 2 show, nor where the clock was set back:
+there markers are only counted.
 
 A partition *answers for* a decision when its marker would still be there: its log goes back far enough. A decision is
 *contradicted* by a partition that has the other outcome's marker in its place.
@@ -49,14 +50,20 @@ class TornTransaction(msgspec.Struct, frozen=True):
         return f"{self.topic}-{self.partition}: a transaction of {who} (producer {self.producer_id}): {self.reason}"
 
 
-class _Cursor(msgspec.Struct):
-    """How many of a producer's markers decisions have been given; those of the labels in ``exhausted`` are all given."""
+class _MarkerCursor(msgspec.Struct):
+    """How far a producer's markers in one partition have been given to decisions.
+
+    ``at`` is the index of the first marker that may still be given. ``exhausted`` holds epochs and outcomes of which none is left.
+    """
 
     at: int = 0
     exhausted: set[tuple[int, bool]] = msgspec.field(default_factory=set)
 
     def take(self, markers: Sequence[int], epoch: int, window: tuple[int, int], *, commits: bool) -> int:
-        """Index of the next marker that fits, -1 without one. What lies before it is passed for good."""
+        """The index of the next marker with this epoch and outcome from this window of time, -1 where there is none.
+
+        A marker that lies before the one that is given is never given any more.
+        """
         if (epoch, commits) in self.exhausted:
             return -1
         is_before = True
@@ -85,8 +92,8 @@ class PartitionView:
 
     history: TransactionHistory
     born_ms: int | None = None
-    timed: dict[int, _Cursor] = field(default_factory=dict)
-    counted: dict[int, _Cursor] = field(default_factory=dict)
+    timed: dict[int, _MarkerCursor] = field(default_factory=dict)
+    counted: dict[int, _MarkerCursor] = field(default_factory=dict)
     has_other_clock: bool = False
 
     def answers_for(self, decision: Decision) -> bool:
@@ -134,9 +141,10 @@ class Decision(msgspec.Struct, gc=False, frozen=True):
 
 
 class Newest(msgspec.Struct, gc=False, frozen=True):
-    """What the coordinator knows last of an id. ``latest_ms`` is the largest time of the id's records.
+    """The newest record that the coordinator has of an id, and when it was written.
 
-    ``previous_ms`` is when the record before was written, None without one.
+    ``latest_ms`` is the largest time of all records of the id. ``previous_ms`` is when the record before was written, None where
+    this is the only one.
     """
 
     metadata: TxnMetadata
@@ -145,8 +153,8 @@ class Newest(msgspec.Struct, gc=False, frozen=True):
     previous_ms: int | None
 
 
-class _Last(msgspec.Struct, gc=False, frozen=True):
-    """The newest record of an id as it stands in the log: most are never looked into."""
+class _NewestRecord(msgspec.Struct, gc=False, frozen=True):
+    """The newest record of an id, still encoded: most of them are never decoded."""
 
     value: bytes
     state: TxnState
@@ -156,7 +164,7 @@ class _Last(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Missing(msgspec.Struct):
-    """Decisions of one id, epoch and outcome without a marker in one partition: by the times, and by counting only."""
+    """How many decisions of one id, epoch and outcome lack their marker in one partition: by the times, and by counting only."""
 
     timed: int = 0
     counted: int = 0
@@ -164,7 +172,7 @@ class _Missing(msgspec.Struct):
 
 
 class Audit:
-    """Takes the coordinator's partitions one after the other; then `torn_transactions` gives what is torn."""
+    """Reads the coordinators' partitions one after the other with `read`. Then `torn_transactions` gives what is torn."""
 
     def __init__(self, view_of: Callable[[TopicPartition], PartitionView | None], forgotten_ms: int = -1) -> None:
         """``view_of`` gives None for what is no partition any more; none of them answers for decisions up to ``forgotten_ms``."""
@@ -178,23 +186,23 @@ class Audit:
         self.omitted = 0
 
     def read(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
-        """One partition of ``__transaction_state``, from its start."""
-        last: dict[bytes, _Last] = {}
+        """Reads one partition of ``__transaction_state``, given from its start."""
+        last: dict[bytes, _NewestRecord] = {}
         for header, raw in batches:
             written_ms = header.max_timestamp_ms
-            for record in () if header.is_control else _readable(header, raw):
+            for record in () if header.is_control else _readable_records(header, raw):
                 state = None if record.value is None else state_of(record.value)
                 if record.key is None or (state is None and record.value is not None):
                     continue
                 before = last.get(record.key)
                 if before is not None and before.state in PREPARED and state not in PREPARED:
-                    self._end(record.key, before, written_ms)
+                    self._end_decision(record.key, before, written_ms)
                 if record.value is None or state is None:
                     last.pop(record.key, None)
                     continue
                 latest_ms = written_ms if before is None else max(before.latest_ms, written_ms)
                 previous_ms = None if before is None else before.written_ms
-                last[record.key] = _Last(
+                last[record.key] = _NewestRecord(
                     value=record.value, state=state, written_ms=written_ms, latest_ms=latest_ms, previous_ms=previous_ms
                 )
         for key, known in last.items():
@@ -208,14 +216,14 @@ class Audit:
                 self.open += 1
                 self._open |= {(metadata.producer_id, where) for where in metadata.partitions}
 
-    def _end(self, key: bytes, prepared: _Last, ended_ms: int) -> None:
+    def _end_decision(self, key: bytes, prepared: _NewestRecord, ended_ms: int) -> None:
         metadata = _decoded(key, prepared)
         if metadata is not None:
             self.decided += 1
-            self._hold(Decision(metadata, prepared.written_ms, ended_ms))
+            self._check_decision(Decision(metadata, prepared.written_ms, ended_ms))
 
-    def _hold(self, decision: Decision) -> None:
-        """A decision that was carried out has its marker in every partition."""
+    def _check_decision(self, decision: Decision) -> None:
+        """Notes the partitions that lack the marker of a decision that was carried out, or have one of the other outcome."""
         metadata = decision.metadata
         for where in sorted(metadata.partitions):
             view = self._view_of(where)
@@ -224,10 +232,10 @@ class Audit:
             answers = decision.prepared_ms > self._forgotten_ms and view.answers_for(decision)
             if not answers and not view.history.markers(metadata.producer_id):
                 continue
-            timed, is_contradicted = _by_time(view, decision)
+            timed, is_contradicted = _take_marker_by_time(view, decision)
             if not answers:
                 continue
-            counted = _in_order(view, decision)
+            counted = _take_marker_in_order(view, decision)
             if timed and counted and not is_contradicted:
                 continue
             key = (metadata.transactional_id, metadata.producer_id, metadata.producer_epoch, decision.commits, where)
@@ -243,14 +251,14 @@ class Audit:
 
     def torn_transactions(self, partitions: Iterable[tuple[TopicPartition, PartitionView]]) -> list[TornTransaction]:
         """Every part that is torn, to be asked for when all partitions of the coordinators were read."""
-        torn = [*self._unmarked(), *self._unwritten()]
+        torn = [*self._decided_without_marker(), *self._committing_without_record()]
         for where, view in partitions:
-            torn += self._ahead(where, view)
-            torn += self._hanging(where, view)
+            torn += self._ahead_of_coordinator(where, view)
+            torn += self._open_without_coordinator(where, view)
         self.omitted += max(0, len(torn) - MAX_TORN)
         return torn[:MAX_TORN]
 
-    def _unmarked(self) -> Iterator[TornTransaction]:
+    def _decided_without_marker(self) -> Iterator[TornTransaction]:
         for (transactional_id, producer_id, epoch, commits, where), missing in self._missing.items():
             view = self._view_of(where)
             count = missing.timed
@@ -266,8 +274,11 @@ class Audit:
                 reason += "partition has no marker of it" + (f", {count} times" if count > 1 else "")
             yield TornTransaction(*where, producer_id, reason, transactional_id)
 
-    def _unwritten(self) -> Iterator[TornTransaction]:
-        """Decisions that are still to be carried out. By transaction version 1 a partition may belong to one without a record."""
+    def _committing_without_record(self) -> Iterator[TornTransaction]:
+        """Commits that are decided and not carried out yet, in partitions that have lost their records.
+
+        Only transactions of version 2 are checked: by version 1 a partition may belong to a transaction without a record in it.
+        """
         for known in self._newest.values():
             metadata = known.metadata
             decision = Decision(metadata, known.written_ms, known.written_ms)
@@ -288,8 +299,8 @@ class Audit:
                     reason = f"it commits at epoch {metadata.producer_epoch}, and the partition has no record of it"
                     yield TornTransaction(*where, metadata.producer_id, reason, metadata.transactional_id)
 
-    def _ahead(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
-        """What a partition knows and the coordinator, which decides, does not: its own log has lost it."""
+    def _ahead_of_coordinator(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
+        """Transactions of which a partition has more than the coordinator, whose own log has lost its end."""
         for producer_id, entry in view.history.producers.entries.items():
             known = self._newest.get(producer_id)
             if known is None:
@@ -301,19 +312,19 @@ class Audit:
                 continue
             # Where the clock was set back, times say nothing until it has caught up.
             is_set_back = view.has_other_clock or known.written_ms < known.latest_ms
-            if not is_set_back and entry.epoch == metadata.producer_epoch and _goes_on(known, where, view):
+            if not is_set_back and entry.epoch == metadata.producer_epoch and _has_more_than_known(known, where, view):
                 reason = f"the partition has what was written at epoch {entry.epoch} after the last that the coordinator knows"
                 yield TornTransaction(*where, producer_id, reason, metadata.transactional_id)
 
-    def _hanging(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
-        """Open transactions that no coordinator knows of: their decision is there without a marker, or is not there at all."""
+    def _open_without_coordinator(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
+        """Transactions that are open in a partition and in no coordinator: their marker is lost, or their decision is."""
         for producer_id, offset in view.history.producers.open_txns.items():
             if (producer_id, where) not in self._open:
                 yield TornTransaction(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows of it")
 
 
-def _goes_on(known: Newest, where: TopicPartition, view: PartitionView) -> bool:
-    """Whether a partition has more of a producer than the coordinator knows, at the same epoch."""
+def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionView) -> bool:
+    """Whether a partition has what a producer wrote, at the epoch that the coordinator knows, after the newest record there."""
     metadata = known.metadata
     markers = view.history.markers(metadata.producer_id)
     if metadata.state not in PREPARED or where not in metadata.partitions:
@@ -333,38 +344,39 @@ def _goes_on(known: Newest, where: TopicPartition, view: PartitionView) -> bool:
     return bool(since) and (is_open or any(map(has_data, since[1:])))
 
 
-def _readable(header: BatchHeader, raw: Buffer) -> Iterator[Record]:
-    """The records of a batch; of one that cannot be decoded, which a start passes over too, those before that."""
+def _readable_records(header: BatchHeader, raw: Buffer) -> Iterator[Record]:
+    """The records of a batch up to the first that cannot be decoded: a start passes over the rest as well."""
     with suppress(KafkaError):
         yield from records_of(raw, header)
 
 
-def _decoded(key: bytes, last: _Last) -> TxnMetadata | None:
+def _decoded(key: bytes, last: _NewestRecord) -> TxnMetadata | None:
     try:
         return from_record(LogRecord(key, last.value))[1]
     except DecodeError:
         return None
 
 
-def _by_time(view: PartitionView, decision: Decision) -> tuple[bool, bool]:
-    """Give a decision its marker: whether there is one, and whether one has the other outcome."""
+def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool, bool]:
+    """Gives a decision the marker that fits it by time. Whether there is one, and whether there is one of the other outcome."""
     metadata = decision.metadata
     producer_id, epoch = metadata.producer_id, metadata.producer_epoch
     markers = view.history.markers(producer_id)
-    cursor = view.timed.setdefault(producer_id, _Cursor())
+    cursor = view.timed.setdefault(producer_id, _MarkerCursor())
     before = cursor.at
     at = cursor.take(markers, epoch, decision.window, commits=decision.commits)
     if not decision.has_own_epoch:
         return at >= 0, False
-    other = _Cursor(before).take(markers, epoch, ANY_TIME, commits=not decision.commits)
+    other = _MarkerCursor(before).take(markers, epoch, ANY_TIME, commits=not decision.commits)
     if at >= 0 and decision.prepared_ms <= decision.ended_ms:
         view.has_other_clock |= not decision.prepared_ms <= unpack(markers[at])[0] <= decision.ended_ms
-    # Beside the marker of a commit that of an abort may be an admin client's.
+    # An abort's marker beside that of a commit may be an admin client's (WriteTxnMarkers), and contradicts nothing.
     return at >= 0, other >= 0 and (at < 0 or not decision.commits)
 
 
-def _in_order(view: PartitionView, decision: Decision) -> bool:
+def _take_marker_in_order(view: PartitionView, decision: Decision) -> bool:
+    """Gives a decision the next marker of its epoch and outcome, whenever that was written. Whether there is one."""
     metadata = decision.metadata
-    cursor = view.counted.setdefault(metadata.producer_id, _Cursor())
+    cursor = view.counted.setdefault(metadata.producer_id, _MarkerCursor())
     markers = view.history.markers(metadata.producer_id)
     return cursor.take(markers, metadata.producer_epoch, ANY_TIME, commits=decision.commits) >= 0

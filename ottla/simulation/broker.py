@@ -48,7 +48,7 @@ class SimulatedBroker:
         return self
 
     def with_coordinators(self) -> SimulatedBroker:
-        """Started, and a client has looked for its coordinators: their topics are there."""
+        """Makes the topics of both coordinators, as FindCoordinator does when the first client asks."""
         for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
             self.broker.cluster.ensure_internal(topic)
         return self

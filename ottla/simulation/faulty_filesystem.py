@@ -1,4 +1,4 @@
-"""Files in memory on a disk that refuses single operations, or all of them until it is told otherwise."""
+"""Files in memory on a disk that refuses single operations, or all of them until a test ends that."""
 
 from __future__ import annotations
 

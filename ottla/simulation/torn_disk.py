@@ -25,19 +25,17 @@ class TornDisk:
 
     def __init__(self) -> None:
         self._files: dict[str, _Content] = {}
-        self._last: Op | None = None
         self._undo: dict[str, _Content | None] = {}
 
     def apply(self, op: Op) -> None:
-        self._last = op
         self._undo = {}
         match op.kind:
             case "append":
                 self._files.setdefault(op.path, _Content()).data += op.data
             case "truncate":
-                found = self._files.setdefault(op.path, _Content())
-                del found.data[op.size :]
-                found.synced = min(found.synced, op.size)
+                content = self._files.setdefault(op.path, _Content())
+                del content.data[op.size :]
+                content.synced = min(content.synced, op.size)
             case "sync":
                 if op.path in self._files:
                     self._files[op.path].synced = len(self._files[op.path].data)
@@ -58,7 +56,7 @@ class TornDisk:
                     self._undo[path] = self._files.pop(path)
 
     def states(self, rng: random.Random) -> Iterator[tuple[str, dict[str, bytes]]]:
-        """What may be found after a crash right here, by name. «kept» is a kill, all others are power cuts."""
+        """What a crash right here may leave, by name. «kept» is a kill, all others are power cuts."""
         yield "kept", self._image(lambda path, c: bytes(c.data))
         yield "unsynced dropped", self._image(lambda path, c: bytes(c.data[: c.synced]))
         lucky = {path: rng.random() < 0.5 for path in self._files}

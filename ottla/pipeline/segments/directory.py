@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 ATTEMPTS = 5
 PAUSE_S = 0.1
-"""Between looks at a directory in which segments are just being replaced or removed."""
+"""How long to wait before a directory is read again in which segments are just being replaced or removed."""
 
 
 class Vanished(Exception):
-    """A file went away while the directory was looked at: look again."""
+    """A file went away while the directory was read, which is to be read again."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Directory:
-    """Raises `PipelineError` where there is none. Every read is a new look at the files."""
+    """Raises `PipelineError` where there is none. Every read opens the files anew."""
 
     def __init__(self, path: str) -> None:
         if not Path(path).is_dir():
@@ -60,8 +60,8 @@ class Directory:
     def partitions(self, topic: str) -> list[int]:
         """Raises `PipelineError` for a topic of which nothing lies here."""
         names = [name for name in self.fs.list_dir(self.path) if self.fs.is_dir(f"{self.path}/{name}")]
-        found = [parse_directory_name(name) for name in names]
-        indexes = sorted(where[1] for where in found if where is not None and where[0] == topic)
+        parsed = [parse_directory_name(name) for name in names]
+        indexes = sorted(where[1] for where in parsed if where is not None and where[0] == topic)
         if not indexes:
             raise PipelineError(f"no partition of topic {topic!r} lies in {self.path}")
         return indexes
@@ -79,22 +79,22 @@ class Directory:
 
     def segments(self, topic: str, partition: int) -> list[Segment]:
         """By base offset. Raises `PipelineError`."""
-        return self._look(lambda: self._segments(topic, partition))
+        return self._repeated(lambda: self._segments(topic, partition))
 
     def view(self, topic: str, partition: int) -> View:
         """Raises `PipelineError`."""
-        return self._look(lambda: self._view(topic, partition))
+        return self._repeated(lambda: self._view(topic, partition))
 
     @staticmethod
-    def _look(look: Callable[[], T]) -> T:
-        """Look until nothing goes away meanwhile."""
+    def _repeated(read: Callable[[], T]) -> T:
+        """Reads again until no file goes away meanwhile. Raises `PipelineError` after the last attempt."""
         for _ in range(ATTEMPTS - 1):
             try:
-                return look()
+                return read()
             except (Vanished, FileNotFoundError, Damaged):
                 time.sleep(PAUSE_S)
         try:
-            return look()
+            return read()
         except (Vanished, FileNotFoundError, Damaged) as error:
             raise PipelineError(str(error)) from None
 
