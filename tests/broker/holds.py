@@ -61,7 +61,7 @@ def time_receiving(monkeypatch: object) -> None:
     received = Connection.buffer_updated
 
     def timed(self: Connection, nbytes: int) -> None:
-        env = self._broker.env
+        env = self._ports.clock
         if isinstance(env, TimedEnv):
             env.timed(lambda: received(self, nbytes))
         else:
