@@ -29,10 +29,11 @@ from ottla.broker.metrics.counters import Counters
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint, client_endpoints, parse_endpoints
 from ottla.broker.partitions import Partitions, disk_refused
-from ottla.broker.recovery_audit import look
+from ottla.broker.recovery_audit import find_torn_transactions
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
+from ottla.broker.verification import LocalVerification
 from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.filesystem import Damaged
 from ottla.storage.identity import NOT_OURS, DirectoryError, Identity, read_identity, write_identity
@@ -187,6 +188,13 @@ class Broker:
                 failed=write_txn_markers.failed,
             ),
         )
+        self.verification = LocalVerification(
+            env=self.env,
+            config=self.live_config,
+            counters=self.counters,
+            transactions=self.transactions,
+            metadata=self.cluster.state,
+        )
         self.cluster.on_topic_deleted += [self.groups.topic_deleted, self.transactions.topic_deleted]
         self.cluster.on_transaction_version.append(self.transactions.set_version)
         self.housekeeping = Housekeeping(
@@ -228,7 +236,8 @@ class Broker:
         read = self.cluster.take_read()
         if self.directory.was_clean and not self.cluster.has_lost:
             return
-        self.torn = look(self, read)
+        forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
+        self.torn = find_torn_transactions(self.partitions, self.cluster.metadata_log, read, forgotten_ms)
         for lost in self.torn[:TORN_TOLD]:
             log.warning("transaction_torn", **to_builtins(lost))
         if len(self.torn) > TORN_TOLD:

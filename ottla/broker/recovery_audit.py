@@ -6,28 +6,28 @@ lost further down, which is on the disk since the last checkpoint or roll, only 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ottla.broker.audit import Audit, Lost, PartitionView
 from ottla.broker.directory_audit import topics_born
+from ottla.broker.partitions import Partitions
 from ottla.broker.superseded import all_batches
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.protocol.errors import KafkaError
+from ottla.storage.log import Log
 from ottla.storage.transaction_history import TransactionHistory
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
 
-
-def look(broker: Broker, read: dict[TopicPartition, TransactionHistory]) -> list[Lost]:
+def find_torn_transactions(
+    partitions: Partitions, metadata_log: Log, read: dict[TopicPartition, TransactionHistory], forgotten_ms: int
+) -> list[Lost]:
     """What a crash has torn. ``read`` is what recovery has seen of each partition; nothing was written since the start.
 
-    Of a partition that is offline nothing is said: its files may be mended.
+    A partition has forgotten producers that it last heard of before ``forgotten_ms``. Of a partition that is offline nothing is
+    said: its files may be mended.
     """
-    born_ms = topics_born(all_batches(broker.cluster.metadata_log))
+    born_ms = topics_born(all_batches(metadata_log))
     views: dict[TopicPartition, PartitionView] = {}
-    for partition in broker.partitions:
+    for partition in partitions:
         log = partition.log
         where = (log.topic, log.partition)
         history = read.get(where)
@@ -36,10 +36,9 @@ def look(broker: Broker, read: dict[TopicPartition, TransactionHistory]) -> list
             history = TransactionHistory(log.producers, 0, is_contiguous=True)
         if log.topic != TRANSACTION_TOPIC and not log.is_offline:
             views[where] = PartitionView(history, born_ms.get(log.topic))
-    # A partition has forgotten whoever was idle for that long.
-    audit = Audit(views.get, broker.env.now_ms() - broker.settings.producer_id_expiration_ms)
+    audit = Audit(views.get, forgotten_ms)
     is_known = True
-    for partition in broker.partitions:
+    for partition in partitions:
         if partition.log.topic == TRANSACTION_TOPIC:
             try:
                 partition.look_up(lambda log: audit.read(all_batches(log)))

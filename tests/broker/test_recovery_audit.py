@@ -109,7 +109,7 @@ def test_a_clean_start_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
     broker = SimulatedBroker({}).start()
     broker.stop()
-    monkeypatch.setattr("ottla.broker.broker.look", fail)
+    monkeypatch.setattr("ottla.broker.broker.find_torn_transactions", fail)
     broker.start()
     broker.close()
 

@@ -270,7 +270,7 @@ def verify(context: Context, transactional_id: str, partition: Partition, header
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     try:
-        join_transaction(context.broker, transactional_id, identity, key, implicit_add=implicit_add)
+        join_transaction(context.broker.verification, transactional_id, identity, key, implicit_add=implicit_add)
     except KafkaError as error:
         if not implicit_add:
             partition.log.producers.note_unverified(header, context.broker.env.now_ms())

@@ -112,7 +112,7 @@ def _verify(context: Context, request: TxnOffsetCommitRequest, index: int) -> No
             return
     identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
-    join_transaction(broker, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add)
+    join_transaction(broker.verification, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add)
 
 
 def _code(code: Code, version: int) -> Code:
