@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from ottla.invariants import CHECKED
+
+# Every state that a test brings about is checked as a whole.
+CHECKED.whole_states = True
+
 # One run is as good as the next: a change is refused for what it did. `make search` draws other examples.
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("searching", print_blob=True)

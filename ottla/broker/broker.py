@@ -32,6 +32,7 @@ from ottla.broker.recovery_audit import find_torn_transactions
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
+from ottla.broker.verification import LocalVerification, Verification
 from ottla.operations.audit import TornTransaction
 from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.filesystem import Damaged
@@ -202,6 +203,13 @@ class Broker:
                 failed=write_txn_markers.failed,
             ),
         )
+        self.verification: Verification = LocalVerification(
+            clock=self.env,
+            config=self.live_config,
+            counters=self.counters,
+            transactions=self.transactions,
+            metadata=self.cluster.state,
+        )
         self.cluster.on_topic_deleted += [self.groups.topic_deleted, self.transactions.topic_deleted]
         self.cluster.on_transaction_version.append(self.transactions.set_version)
         self.housekeeping = Housekeeping(
@@ -243,7 +251,8 @@ class Broker:
         read = self.cluster.take_read()
         if self.directory.was_clean and not self.cluster.has_lost:
             return
-        self.torn = find_torn_transactions(self, read)
+        forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
+        self.torn = find_torn_transactions(self.partitions, self.cluster.metadata_log, read, forgotten_ms)
         for lost in self.torn[:TORN_TOLD]:
             log.warning("transaction_torn", **to_builtins(lost))
         if len(self.torn) > TORN_TOLD:

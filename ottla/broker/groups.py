@@ -16,6 +16,7 @@ from ottla.coordinator.cluster import OFFSETS_TOPIC, ClusterState
 from ottla.coordinator.group.records import OFFSET_KEY_VERSIONS
 from ottla.coordinator.group.requests import GroupConfig
 from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.invariants import check_groups
 from ottla.coordinator.result import LogRecord, Result, partition_for
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import EndTxnMarker
@@ -73,7 +74,12 @@ class Groups:
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset, producer_id, env.steady_ms())
 
-        runtime = Runtime(env, self._partitions.get(OFFSETS_TOPIC, index), replay, self._stepping, shard.membership.apply)
+        partition = self._partitions.get(OFFSETS_TOPIC, index)
+
+        def check() -> None:
+            check_groups(shard, partition.log.producers.open_txns)
+
+        runtime = Runtime(env, partition, replay, self._stepping, shard.membership.apply, check)
         runtime.load(
             lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
             replaced=OFFSET_KEY_VERSIONS,

@@ -110,6 +110,10 @@ class MarkerSender:
         """Partitions whose marker is not written yet, of a prepared transaction; all partitions of another."""
         return self._owed.get(metadata.transactional_id, metadata.partitions)
 
+    def is_owing(self, transactional_id: str) -> bool:
+        """Whether a marker of a decided transaction is not written yet."""
+        return transactional_id in self._owed
+
     def forget(self) -> None:
         """The ids are gone, with the topic that held them."""
         self._owed.clear()
@@ -131,6 +135,7 @@ class MarkerSender:
 
     def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Send the markers of a prepared transaction; completes it when all are written."""
+        assert metadata.state in PREPARED, f"markers of {metadata.transactional_id}, which is {metadata.state.label}"
         self._owed[metadata.transactional_id] = metadata.partitions
         self._send(shard, metadata, metadata.partitions)
 

@@ -6,36 +6,28 @@ lost further down, which is on the disk since the last checkpoint or roll, only 
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from ottla.broker.cluster import Cluster
-from ottla.broker.env import Clock
-from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.operations.audit import Audit, PartitionView, TornTransaction
 from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
+from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
 
 
-class Ports(Protocol):
-    cluster: Cluster
-    partitions: Partitions
-    live_config: LiveConfig
-    clock: Clock
-
-
-def find_torn_transactions(ports: Ports, read: dict[TopicPartition, TransactionHistory]) -> list[TornTransaction]:
+def find_torn_transactions(
+    partitions: Partitions, metadata_log: Log, read: dict[TopicPartition, TransactionHistory], forgotten_ms: int
+) -> list[TornTransaction]:
     """What a crash has torn. ``read`` is what recovery has read of each partition; nothing was written since the start.
 
-    Partitions that are offline are left out, because their files may still be mended.
+    A partition has forgotten producers that it last heard of before ``forgotten_ms``. Partitions that are offline are left out,
+    because their files may still be mended.
     """
-    born_ms = topics_born(all_batches(ports.cluster.metadata_log))
+    born_ms = topics_born(all_batches(metadata_log))
     views: dict[TopicPartition, PartitionView] = {}
-    for partition in ports.partitions:
+    for partition in partitions:
         log = partition.log
         where = (log.topic, log.partition)
         history = read.get(where)
@@ -44,10 +36,9 @@ def find_torn_transactions(ports: Ports, read: dict[TopicPartition, TransactionH
             history = TransactionHistory(log.producers, 0, is_contiguous=True)
         if log.topic != TRANSACTION_TOPIC and not log.is_offline:
             views[where] = PartitionView(history, born_ms.get(log.topic))
-    # A partition has forgotten whoever was idle for that long.
-    audit = Audit(views.get, ports.clock.now_ms() - ports.live_config.settings.producer_id_expiration_ms)
+    audit = Audit(views.get, forgotten_ms)
     is_known = True
-    for partition in ports.partitions:
+    for partition in partitions:
         if partition.log.topic == TRANSACTION_TOPIC:
             try:
                 partition.look_up(lambda log: audit.read(all_batches(log)))

@@ -12,6 +12,7 @@ from ottla.broker.partitions import Partition
 from ottla.broker.stepping import Stepping
 from ottla.broker.superseded import latest_batches
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result
+from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, build_batch, read_marker
@@ -35,7 +36,7 @@ log = structlog.get_logger("coordinator")
 class Runtime:
     """One shard on one partition. Every append goes through `execute`."""
 
-    __slots__ = ("_carry_out_effect", "_env", "_replay", "_stepping", "partition")
+    __slots__ = ("_carry_out_effect", "_check", "_env", "_replay", "_stepping", "partition")
 
     def __init__(
         self,
@@ -44,12 +45,17 @@ class Runtime:
         replay: Replay,
         stepping: Stepping,
         carry_out_effect: Callable[[Effect], None] | None = None,
+        check: Callable[[], None] | None = None,
     ) -> None:
-        """``carry_out_effect`` takes every effect of the shard's commands but answers; a shard without such effects has none."""
+        """``carry_out_effect`` takes every effect of the shard's commands but answers; a shard without such effects has none.
+
+        ``check`` raises AssertionError where the shard's whole state is none that it may have.
+        """
         self._env = env
         self._stepping = stepping
         self._replay = replay
         self._carry_out_effect = carry_out_effect
+        self._check = check
         self.partition = partition
 
     def execute(self, result: Result[T]) -> T:
@@ -93,7 +99,10 @@ class Runtime:
                 base_sequence=0,
                 transactional=True,
             )
-        return self._carry_out(batch, result, producer_id)
+        response = self._carry_out(batch, result, producer_id)
+        # What is committed in a transaction is pending until its marker: it never is without one that is open.
+        assert batch is None or producer_id in self.partition.log.producers.open_txns, f"{producer_id} has no open transaction"
+        return response
 
     def _carry_out(self, batch: bytearray | None, result: Result[T], producer_id: int = -1) -> T:
         """In the order that `Result` names."""
@@ -107,6 +116,8 @@ class Runtime:
             self._replay(record, base_offset + at, producer_id)
         if result.effects:
             self._carry_out_effects(result.effects)
+        if CHECKED.whole_states and self._check is not None:
+            self._check()
         return result.response
 
     def _carry_out_effects(self, effects: list[Effect]) -> None:

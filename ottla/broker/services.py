@@ -24,6 +24,7 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
+from ottla.broker.verification import Verification
 from ottla.storage.log_dir import LogDirectory
 
 
@@ -31,6 +32,7 @@ class Services(Protocol):
     partitions: Partitions
     groups: Groups
     transactions: Transactions
+    verification: Verification
     cluster: Cluster
     cluster_id: str
     live_config: LiveConfig

@@ -17,6 +17,7 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import TRANSACTION_TOPIC, ClusterState
+from ottla.coordinator.invariants import check_transactions
 from ottla.coordinator.result import Effect, LogRecord, partition_for
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
 from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
@@ -117,7 +118,7 @@ class Transactions:
                 case _:
                     shard.apply(effect)
 
-        runtime = Runtime(self._env, partition, replay, self._stepping, carry_out)
+        runtime = Runtime(self._env, partition, replay, self._stepping, carry_out, lambda: check_transactions(shard))
         began_ms = self._env.monotonic_ms()
         runtime.load(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
         self.load_ms.append(self._env.monotonic_ms() - began_ms)
@@ -245,6 +246,8 @@ class Transactions:
         runtime = self.runtime_of(shard)
         if runtime is None or shard.ids.get(transactional_id) is not metadata or self._lifecycle.is_stopping:
             return
+        assert metadata.state in PREPARED, f"{transactional_id} is to be completed in {metadata.state.label}"
+        assert not self._markers.is_owing(transactional_id), f"{transactional_id} is to be completed and owes markers"
         try:
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
         except KafkaError as error:

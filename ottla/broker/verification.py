@@ -5,25 +5,17 @@ What a client sees of the coordinator's answer differs by API; the tables stand 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
-from ottla.broker.cluster import Cluster
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.transactions import Transactions
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
-
-
-class Ports(Protocol):
-    transactions: Transactions
-    cluster: Cluster
-    live_config: LiveConfig
-    clock: Clock
-    counters: Counters
-
 
 PRODUCE_CODES = {
     Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_ENOUGH_REPLICAS,
@@ -44,26 +36,83 @@ OFFSET_COMMIT_CODES = {
 """GroupCoordinatorService.handleOperationException, for TxnOffsetCommit."""
 
 
-def join_transaction(
-    ports: Ports, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, *, implicit_add: bool
-) -> None:
-    """Add the partition (``implicit_add``, transaction version 2) or check that the client has added it.
+class Verification(Protocol):
+    """Asks the coordinator of a transaction, wherever it is, whether a partition may take part in it."""
 
-    Raises the coordinator's `KafkaError`, TRANSACTION_ABORTABLE where the partition is not part of the transaction.
-    """
-    counters = ports.counters
-    began_ms = ports.clock.monotonic_ms()
-    try:
+    def join(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partition: TopicPartition,
+        then: Callable[[KafkaError | None], None],
+        *,
+        implicit_add: bool,
+    ) -> None:
+        """Add the partition (``implicit_add``, transaction version 2) or check that the client has added it.
+
+        ``then`` takes None, or the coordinator's refusal: TRANSACTION_ABORTABLE where the partition is not part of the
+        transaction. It may be called before this returns.
+        """
+        ...
+
+
+class LocalVerification:
+    """`Verification` by a coordinator of this very broker, which answers before ``join`` returns."""
+
+    def __init__(
+        self, *, clock: Clock, config: LiveConfig, counters: Counters, transactions: Transactions, metadata: ClusterState
+    ) -> None:
+        self._clock = clock
+        self._config = config
+        self._counters = counters
+        self._transactions = transactions
+        self._metadata = metadata
+
+    def join(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partition: TopicPartition,
+        then: Callable[[KafkaError | None], None],
+        *,
+        implicit_add: bool,
+    ) -> None:
+        began_ms = self._clock.monotonic_ms()
+        refusal = None
+        try:
+            self._ask(transactional_id, identity, partition, implicit_add)
+        except KafkaError as error:
+            self._counters.verification_failures += 1
+            refusal = error
+        finally:
+            self._counters.verification_ms.add(self._clock.monotonic_ms() - began_ms)
+        then(refusal)
+
+    def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> None:
         if implicit_add:
-            if ports.cluster.transaction_version == 0:
+            if self._metadata.transaction_version == 0:
                 raise KafkaError(Code.UNSUPPORTED_VERSION)
-            ports.transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
-        elif ports.live_config.settings.transaction_partition_verification_enable:
-            code = ports.transactions.verify(transactional_id, identity, [partition])[partition]
+            self._transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
+        elif self._config.settings.transaction_partition_verification_enable:
+            code = self._transactions.verify(transactional_id, identity, [partition])[partition]
             if code is not Code.NONE:
                 raise KafkaError(code, "the partition is not part of the transaction")
-    except KafkaError:
-        counters.verification_failures += 1
-        raise
-    finally:
-        counters.verification_ms.add(ports.clock.monotonic_ms() - began_ms)
+
+
+def join_transaction(
+    verification: Verification,
+    transactional_id: str,
+    identity: ProducerIdAndEpoch,
+    partition: TopicPartition,
+    *,
+    implicit_add: bool,
+) -> None:
+    """For a handler that checks and appends in one stretch, which it may where the coordinator is this broker's.
+
+    Raises the coordinator's refusal.
+    """
+    answers: list[KafkaError | None] = []
+    verification.join(transactional_id, identity, partition, answers.append, implicit_add=implicit_add)
+    assert answers, "a coordinator elsewhere answers later, and its answer has to be waited for"
+    if answers[0] is not None:
+        raise answers[0]

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import msgspec
 
+from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID, Buffer
 from ottla.protocol.records import NO_TIMESTAMP, BatchHeader, EndTxnMarker, assign, build_marker, read_header, stamp_append_time
@@ -19,6 +20,7 @@ from ottla.storage import snapshot
 from ottla.storage.checkpoints import LeaderEpochs, write_partition_metadata
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged, Filesystem
+from ottla.storage.invariants import check_log
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.retention import expired_count
 from ottla.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
@@ -136,6 +138,9 @@ class Log:
             raise KafkaError(Code.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes for segments of {config.segment_bytes}")
 
     def _append(self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int) -> Appended:
+        if header.producer_id >= 0:
+            known = self.producers.entries.get(header.producer_id)
+            assert known is None or header.producer_epoch >= known.epoch, f"{self.name}: {header} after epoch {known.epoch}"
         append_time = self.config.is_append_time
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
@@ -161,12 +166,17 @@ class Log:
         batch = build_marker(marker, now_ms)
         self._check_size(len(batch))
         self.producers.check_marker(marker, transaction_version)
+        known = self.producers.entries.get(marker.producer_id)
+        if known is not None:
+            assert marker.producer_epoch >= known.epoch, f"{self.name}: {marker} after epoch {known.epoch}"
+            assert marker.coordinator_epoch >= known.coordinator_epoch, f"{self.name}: {marker} after {known.coordinator_epoch}"
         offset = self.log_end_offset
         segment = self._segment_for(len(batch), offset, now_ms, now_ms)
         assign(batch, offset, self.leader_epoch)
         if self.leader_epoch > self.epochs.latest:
             self.epochs.assign(self.leader_epoch, offset)
         completed = self.producers.completed_by(marker, offset)
+        assert completed is None or completed.first_offset <= offset, f"{self.name}: {marker} at {offset} for {completed}"
         if completed is None or not completed.is_aborted:
             self._write(segment, batch, offset, now_ms)
         else:
@@ -226,8 +236,11 @@ class Log:
 
     def _advance(self, log_end_offset: int) -> None:
         # One replica: what is in the log is committed. With several, followers' fetches move the high watermark.
+        assert log_end_offset > self.log_end_offset >= self.log_start_offset, f"{self.name}: {log_end_offset} is no new end"
         self.log_end_offset = log_end_offset
         self.high_watermark = log_end_offset
+        if CHECKED.whole_states:
+            check_log(self)
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end; a snapshot at its base makes recovery start there.
@@ -270,6 +283,7 @@ class Log:
             self._start_at(before_offset)
 
     def _start_at(self, offset: int) -> None:
+        assert self.log_start_offset <= offset <= self.high_watermark, f"{self.name}: {offset} is no new start"
         self.log_start_offset = offset
         self.producers.drop_open_before(offset)
         self.epochs.truncate_start(offset)

@@ -59,6 +59,7 @@ class GroupWorld:
         self.shard = self._new()
         self.log: list[tuple[LogRecord, int] | tuple[None, int, bool]] = []
         self.failed_appends = 0
+        self.most_waiting = 0
         self.members: dict[str, list[tuple[str, str | None, int]]] = {g: [] for g in GROUPS}
 
     def _new(self) -> GroupShard:
@@ -109,7 +110,17 @@ class GroupWorld:
     # what clients do
 
     def step(self) -> None:
-        actions = [self.join, self.join, self.sync, self.sync, self.leave, self.beat, self.commit, self.pass_time]
+        actions = [
+            self.join,
+            self.join,
+            self.sync,
+            self.sync,
+            *[self.rebalance] * 3,
+            self.leave,
+            self.beat,
+            self.commit,
+            self.pass_time,
+        ]
         rare = [self.delete_group, self.delete_offsets, self.expire, self.mark, self.forget]
         self.rng.choice(actions if self.rng.random() < 0.85 else rare)()
 
@@ -124,7 +135,32 @@ class GroupWorld:
         group_id, member_id, instance_id, _ = self.some()
         if self.rng.random() < 0.4:
             member_id, instance_id = "", self.rng.choice([None, None, "s1", "s2"])
+        self._join(group_id, member_id, instance_id)
 
+    def rebalance(self) -> None:
+        """Every member joins anew and asks for its assignment, the leader last: then others wait when its record is refused."""
+        group = self.shard.groups.get(self.rng.choice(GROUPS))
+        if group is None or not group.members:
+            return
+        for member in list(group.members.values()):
+            self._join(group.group_id, member.member_id, member.instance_id)
+        group = self.shard.groups[group.group_id]
+        if group.state is not GroupState.COMPLETING_REBALANCE:
+            return
+        given = {m: b"a%d" % self.rng.randrange(100) for m in group.members}
+        answers: dict[str, list[SyncAnswer]] = {m: [] for m in group.members}
+        membership = self.shard.membership
+        for member_id in sorted(answers, key=lambda m: m == group.leader):
+            take = answers[member_id].append
+            self.run(
+                lambda: membership.sync(group.group_id, group.generation, member_id, None, None, None, given, take, self.now_ms)
+            )
+        self.most_waiting = max(self.most_waiting, len(answers) - 1)
+        assert {m: [(a.code, a.assignment) for a in told] for m, told in answers.items()} == {
+            m: [(Code.NONE, assigned)] for m, assigned in given.items()
+        }
+
+    def _join(self, group_id: str, member_id: str, instance_id: str | None) -> None:
         def joined(answer: JoinAnswer) -> None:
             if answer.member_id:
                 self.members[group_id].append((answer.member_id, instance_id, answer.generation))
@@ -230,6 +266,7 @@ def test_groups(seed: int) -> None:
     for _ in range(STEPS):
         world.step()
     assert world.failed_appends > 30
+    assert world.most_waiting > 0
 
 
 def transactions_of(shard: TransactionShard) -> tuple[Any, ...]:

@@ -268,7 +268,7 @@ MUTANTS = [
     Mutant(
         "the coordinator is not asked for older clients",
         file="ottla/broker/verification.py",
-        function="join_transaction",
+        function="LocalVerification._ask",
         old="code is not Code.NONE",
         new="code is Code.UNKNOWN_SERVER_ERROR",
         caught_by="PRD-01",

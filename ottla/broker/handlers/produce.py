@@ -25,8 +25,7 @@ from ottla.broker.handlers.common import topic_name
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
-from ottla.broker.transactions import Transactions
-from ottla.broker.verification import PRODUCE_CODES, join_transaction
+from ottla.broker.verification import PRODUCE_CODES, Verification, join_transaction
 from ottla.coordinator.cluster import INTERNAL_TOPICS
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -82,12 +81,12 @@ class BeforeTheLog(KafkaError):
 
 class Ports(Protocol):
     partitions: Partitions
-    transactions: Transactions
     cluster: Cluster
     live_config: LiveConfig
     clock: Clock
     counters: Counters
     inflating: InflatingMemory
+    verification: Verification
 
 
 def handle(
@@ -314,7 +313,7 @@ def verify(ports: Ports, context: RequestContext, transactional_id: str, partiti
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     try:
-        join_transaction(ports, transactional_id, identity, key, implicit_add=implicit_add)
+        join_transaction(ports.verification, transactional_id, identity, key, implicit_add=implicit_add)
     except KafkaError as error:
         if not implicit_add:
             partition.log.producers.note_unverified(header, ports.clock.now_ms())

@@ -14,16 +14,13 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
-from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
-from ottla.broker.transactions import Transactions
-from ottla.broker.verification import OFFSET_COMMIT_CODES, join_transaction
+from ottla.broker.verification import OFFSET_COMMIT_CODES, Verification, join_transaction
 from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.coordinator.group.offsets import TopicPartition
 from ottla.coordinator.group.records import CommittedOffset
@@ -45,11 +42,9 @@ Topics = dict[Hashable, TxnOffsetCommitResponseTopic]
 class Ports(Protocol):
     partitions: Partitions
     groups: Groups
-    transactions: Transactions
     cluster: Cluster
-    live_config: LiveConfig
     clock: Clock
-    counters: Counters
+    verification: Verification
 
 
 def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContext) -> Handled[TxnOffsetCommitResponse]:
@@ -142,7 +137,7 @@ def _verify(ports: Ports, context: RequestContext, request: TxnOffsetCommitReque
             return
     identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
-    join_transaction(ports, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add)
+    join_transaction(ports.verification, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add)
 
 
 def _code(code: Code, version: int) -> Code:

@@ -364,6 +364,9 @@ class TransactionShard:
         effects: list[Effect] = []
         transactional_id = metadata.transactional_id
         at = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
+        before = self.ids.get(transactional_id)
+        if before is not None and before.producer_id == metadata.producer_id:
+            assert metadata.producer_epoch >= before.producer_epoch, f"{transactional_id}: {at} after epoch {before.producer_epoch}"
         known = self._last_epochs.get(transactional_id)
         if known is not None if metadata.last_epoch == NO_PRODUCER_EPOCH else known != at:
             effects.append(RememberLastEpoch(transactional_id, *at))

@@ -1,0 +1,24 @@
+"""What is true of a log after every append."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.invariants import MOST_ELEMENTS
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
+
+
+def check_log(log: Log) -> None:
+    """log start <= LSO <= high watermark <= log end, and one account of the open transactions that agrees with the other."""
+    offsets = (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset)
+    assert list(offsets) == sorted(offsets), f"{log.name}: log start, LSO, high watermark and log end are {offsets}"
+    producers = log.producers
+    if len(producers.entries) > MOST_ELEMENTS:
+        return
+    by_producer = {p: e.txn_first_offset for p, e in producers.entries.items() if e.txn_first_offset >= 0}
+    assert by_producer == producers.open_txns, f"{log.name}: {by_producer} are open by producer, {producers.open_txns} by log"
+    firsts = list(producers.open_txns.values())
+    assert firsts == sorted(firsts), f"{log.name}: open transactions out of order, {firsts}"
+    assert all(log.log_start_offset <= first <= log.log_end_offset for first in firsts), f"{log.name}: {firsts} not in {offsets}"

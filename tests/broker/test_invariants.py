@@ -1,0 +1,66 @@
+"""Prepare before markers before Complete: a step out of order is noticed where it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.coordinator.group.records import CommittedOffset, offset_record
+from ottla.coordinator.result import Result
+from ottla.invariants import CHECKED
+from ottla.simulation.broker import SimulatedBroker
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+
+
+@pytest.fixture
+def broker() -> Iterator[SimulatedBroker]:
+    started = SimulatedBroker().start()
+    yield started
+    started.close()
+    assert started.bugs == 0
+
+
+@pytest.fixture
+def world(broker: SimulatedBroker) -> Iterator[World]:
+    made = World(broker, "ottla", "inv-")
+    for command in ("topic t", "A = init x", "produce A t"):
+        perform(made, command)
+    yield made
+    made.close()
+
+
+def test_markers_are_those_of_a_decided_transaction(broker: SimulatedBroker, world: World) -> None:
+    transactions = broker.broker.transactions
+    shard = transactions.shard_of("inv-x")
+    with pytest.raises(AssertionError, match="which is Ongoing"):
+        transactions._markers.drive(shard, shard.ids["inv-x"])
+
+
+def test_a_transaction_is_completed_when_it_is_decided_and_owes_no_marker(broker: SimulatedBroker, world: World) -> None:
+    transactions = broker.broker.transactions
+    shard = transactions.shard_of("inv-x")
+    with pytest.raises(AssertionError, match="completed in Ongoing"):
+        transactions._complete(shard, shard.ids["inv-x"])
+    perform(world, "hold t")
+    perform(world, "commit A")
+    assert perform(world, "describe x").startswith("Prepare")
+    with pytest.raises(AssertionError, match="owes markers"):
+        transactions._complete(shard, shard.ids["inv-x"])
+
+
+@pytest.mark.parametrize(
+    ("whole_states", "says"), [(True, "offsets of producer 7 are pending"), (False, "7 has no open transaction")]
+)
+def test_offsets_of_a_transaction_need_an_open_one(
+    broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, whole_states: bool, says: str
+) -> None:
+    monkeypatch.setattr(CHECKED, "whole_states", whole_states)
+    perform(world, "committed g t")
+    broker.with_coordinators()
+    _, runtime = broker.broker.groups.shard("inv-g")
+    monkeypatch.setattr(type(runtime.partition.log.producers), "apply_data", lambda *_: None)
+    record = offset_record(("inv-g", "inv-t", 0), CommittedOffset(1, -1, "", 0))
+    with pytest.raises(AssertionError, match=says):
+        runtime.execute_transactional(Result(None, records=[record]), 7, 0)

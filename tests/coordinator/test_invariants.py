@@ -1,0 +1,70 @@
+"""Each invariant of a coordinator's state notices a state that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.coordinator.group.group import Group, GroupState
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.coordinator.invariants import check_groups, check_transactions
+from ottla.coordinator.transaction.metadata import TxnMetadata
+from ottla.coordinator.transaction.states import TxnState
+from tests.coordinator.test_groups import GROUP, T0, stable
+from tests.coordinator.test_groups import World as GroupWorld
+from tests.coordinator.test_transactions import ID, World
+
+
+def test_an_epoch_never_goes_back() -> None:
+    world = World()
+    world.init()
+    now = world.init()
+    older = TxnMetadata(ID, now.producer_id, now.epoch - 1, 60_000, TxnState.EMPTY)
+    with pytest.raises(AssertionError, match="after epoch 1"):
+        world.shard._result(None, older)
+    # A new producer id begins anew.
+    world.shard._result(None, TxnMetadata(ID, now.producer_id + 1, 0, 60_000, TxnState.EMPTY))
+
+
+def test_sweeps_see_what_is_open_and_nothing_is_remembered_of_who_is_gone() -> None:
+    world = World()
+    world.add(world.init())
+    check_transactions(world.shard)
+    known = world.shard._unfinished.pop(ID)
+    with pytest.raises(AssertionError, match="sweeps see"):
+        check_transactions(world.shard)
+    world.shard._unfinished[ID] = known
+    world.shard._last_epochs["gone"] = (1, 1, 0)
+    with pytest.raises(AssertionError, match="gone"):
+        check_transactions(world.shard)
+
+
+def test_pending_offsets_are_those_of_an_open_transaction() -> None:
+    world = GroupWorld()
+    world.shard.offsets.put((GROUP, *T0), CommittedOffset(1, -1, "", 0), 7)
+    check_groups(world.shard, {7: 0})
+    with pytest.raises(AssertionError, match="producer 7"):
+        check_groups(world.shard, {})
+
+
+BREAKS: dict[str, Callable[[Group], object]] = {
+    "wait to join": lambda group: group.join_waiters.update(x=print),
+    "wait to sync": lambda group: group.sync_waiters.update(x=print),
+    "are to sync": lambda group: group.pending_sync.add("x"),
+    "static members": lambda group: group.static_members.update(i="x"),
+    "still to become": lambda group: group.pending.update(dict.fromkeys(group.members, 1)),
+    r"Stable.*wait to join": lambda group: group.join_waiters.update(dict.fromkeys(group.members, print)),
+    r"Stable.*wait to sync": lambda group: group.sync_waiters.update(dict.fromkeys(group.members, print)),
+    "has members": lambda group: setattr(group, "state", GroupState.EMPTY),
+}
+
+
+@pytest.mark.parametrize("says", BREAKS)
+def test_a_group_whose_parts_contradict_each_other(says: str) -> None:
+    world = GroupWorld()
+    stable(world)
+    check_groups(world.shard, ())
+    BREAKS[says](world.shard.groups[GROUP])
+    with pytest.raises(AssertionError, match=says):
+        check_groups(world.shard, ())
