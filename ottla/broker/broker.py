@@ -264,7 +264,7 @@ class Broker:
             for partition in self.partitions:
                 if partition.log.segments and partition.log.recovery_point < partition.log.log_end_offset:
                     self.gate.on_written(partition.log)
-        self.gate.effect(self.transactions.resume)
+        self.transactions.resume()
 
     def _sync_refused(self, path: str, error: OSError) -> None:
         """A file or a directory could not be opened to be synced. Where it is damaged its partition goes offline, and no other."""

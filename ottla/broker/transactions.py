@@ -91,16 +91,24 @@ class Transactions:
                     self._open(index)
 
     def resume(self) -> None:
-        """Drive what was decided before the last stop; nobody needs to ask (rule CRD-01 of tests/scenarios/transcripts)."""
-        for shard, _ in list(self._shards.values()):
-            for metadata in shard.prepared():
-                log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)
-                try:
-                    self._markers.drive(shard, metadata)
-                except Exception:
-                    # A bug with one id must not keep the broker from starting, nor the others from their markers.
-                    log.exception("resume_failed", transactional_id=metadata.transactional_id)
-                    self._lifecycle.unexpected_errors += 1
+        """Drive what was decided before the last stop, once it is on the disk; nobody needs to ask (rule CRD-01).
+
+        Clients may come before the disk has it. What they decide then is driven behind its own record.
+        """
+        decided = [(shard, metadata) for shard in self.shards() for metadata in shard.prepared()]
+        self._gate.effect(lambda: self._resume(decided))
+
+    def _resume(self, decided: list[tuple[TransactionShard, TxnMetadata]]) -> None:
+        for shard, metadata in decided:
+            if self.runtime_of(shard) is None:
+                continue
+            log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)
+            try:
+                self._markers.drive(shard, metadata)
+            except Exception:
+                # A bug with one id must not keep the broker from starting, nor the others from their markers.
+                log.exception("resume_failed", transactional_id=metadata.transactional_id)
+                self._lifecycle.unexpected_errors += 1
 
     def _open(self, index: int) -> tuple[TransactionShard, Runtime]:
         partition = self._partitions.get(TRANSACTION_TOPIC, index)

@@ -114,6 +114,34 @@ def test_one_round_serves_all_that_wait(world: World) -> None:
     assert rounds(world) - before == 1
 
 
+class Still(SimulatedEnv):
+    """Calls nothing back until it is told to."""
+
+    is_still = True
+
+    def settle(self) -> None:
+        if not self.is_still:
+            super().settle()
+
+
+def test_what_is_decided_while_a_start_waits_for_the_disk_gets_its_markers_once(world: World) -> None:
+    """A start sends the markers of what was decided before it, once that is on the disk; clients come meanwhile."""
+    for command in ("topic t", "A = init x", "produce A t"):
+        perform(world, command)
+    broker: SimulatedBroker = world.broker  # type: ignore[assignment]
+    broker.kill()
+    world.forget_connection()
+    broker.env_type = Still
+    broker.start()
+    ask = VERBS["commit"](world, cut_up("commit A", {}))
+    sent = world.client.send(ask.request, ask.version)  # type: ignore[union-attr, arg-type]
+    broker.env.is_still = False  # type: ignore[attr-defined]
+    broker.env.settle()
+    assert ask.show(world.client.receive(sent)) == "NONE p1 e1"  # type: ignore[union-attr]
+    assert perform(world, "describe x").startswith("CompleteCommit")
+    assert broker.broker.partitions.get("t", 0).log.log_end_offset == 2
+
+
 @pytest.mark.entry("STO-18", "STO-05")
 @pytest.mark.parametrize("turns", range(6))
 def test_a_round_that_outlives_the_stop_brings_about_nothing(world: World, fs: Slow, turns: int) -> None:

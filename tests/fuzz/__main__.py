@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+from ottla.invariants import CHECKED
 from tests.fuzz.exchange import Failure
 from tests.fuzz.host import Host, warm_up
 from tests.fuzz.replay import Trace, keep, reduced, replay
@@ -58,6 +59,7 @@ def tell(one: Run, failure: Failure, options: argparse.Namespace) -> None:
 
 
 def main() -> int:
+    CHECKED.whole_states = True
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seeds", type=seeds, default=seeds("1-20"))
     parser.add_argument("--inputs", type=int, default=500, help="inputs of each seed")
