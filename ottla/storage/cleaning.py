@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TypeVar, cast
 
 import msgspec
 
-from ottla.protocol.records import read_header
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import BatchHeader, read_header
 from ottla.storage.compaction import BATCH_WORK, KeyMap, LastBatches, Pass, TransactionsSeen, filter_batch, map_batch
 from ottla.storage.filesystem import Filesystem, sync_dir, sync_file
 from ottla.storage.log import Log
-from ottla.storage.segment import CLEANED_SUFFIX, Segment
+from ottla.storage.segment import CLEANED_SUFFIX, LOG_SUFFIX, Segment
 from ottla.storage.steps import Pace, Steps
 
 T = TypeVar("T")
@@ -157,7 +158,7 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
     for segment in log.segments[log.segment_at(start) :]:
         if segment.base_offset >= dirty.bound:
             break
-        for _, header, raw in segment.scan(segment.offset_index.lookup(start)):
+        for header, raw in _all_batches(segment, segment.offset_index.lookup(start)):
             if header.last_offset < start:
                 continue
             if not (yield from map_batch(keys, transactions, raw, header, start, pace)):
@@ -165,6 +166,19 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
             if pace.is_over(BATCH_WORK):
                 yield None
     return True
+
+
+def _all_batches(segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches from a file position on. Raises CORRUPT_MESSAGE where a header cannot be read.
+
+    A walk ends there, and a segment that is written anew from it would silently lose what lies behind.
+    """
+    end = position
+    for at, header, raw in segment.scan(position):
+        end = at + header.size_bytes
+        yield header, raw
+    if end < segment.size_bytes:
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"{segment.path(LOG_SUFFIX)} cannot be read from byte {end} on")
 
 
 def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
@@ -217,7 +231,7 @@ def _write(log: Log, group: list[Segment], this: Pass, pace: Pace, cleaned: Segm
         following = log.segments[log.segments.index(segment) + 1].base_offset
         # Beyond the end of the pass as well: what stays there needs its entries (Kafka stops at the end, and loses them).
         seen.expect(log.aborted_from(log.segments.index(segment), segment.base_offset, following))
-        for _, header, raw in segment.scan():
+        for header, raw in _all_batches(segment, 0):
             kept = yield from filter_batch(this, raw, header, pace)
             if kept is not None:
                 cleaned.append(kept, header.last_offset, read_header(kept).max_timestamp_ms, log.config.index_interval_bytes)

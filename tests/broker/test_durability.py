@@ -11,6 +11,7 @@ import pytest
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.env import SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.filesystem import Damaged
 from ottla.storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS

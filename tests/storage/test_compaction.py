@@ -448,3 +448,23 @@ def test_whatever_is_written_and_cleaned_readers_and_producers_see_no_difference
     compact(log, now_ms)
     assert committed(log) == shadow.newest
     assert {read_header(raw).leader_epoch for _, raw in stored(log)} == {0}
+
+
+@pytest.mark.parametrize("length", [0, 1 << 30, -1])
+def test_a_header_that_cannot_be_read_costs_nothing_behind_it(log: Log, length: int) -> None:
+    """The walk ends at such a header, and a segment written anew would silently lose what lies behind."""
+    for number in range(3):
+        write(log, (f"k{number}", "v"))
+    log.roll(NOW_MS)
+    segment = log.segments[0]
+    raw = bytearray(segment.log.read(segment.size_bytes, 0))
+    at = [position for position, _ in batches(raw)][1] + 8
+    raw[at : at + 4] = length.to_bytes(4, "big", signed=True)
+    segment.log.truncate(0)
+    segment.log.append(bytes(raw))
+    dirty = run(filthiest([log], NOW_MS))
+    assert dirty is not None
+    with pytest.raises(KafkaError, match="byte"):
+        run(clean(dirty, NOW_MS, BUFFER_BYTES))
+    assert log.segments[0] is segment
+    assert segment.size_bytes == len(raw)
