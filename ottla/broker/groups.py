@@ -79,7 +79,7 @@ class Groups:
         def check() -> None:
             check_groups(shard, partition.log.producers.open_txns)
 
-        runtime = Runtime(env, partition, replay, self._stepping, shard.membership.apply, check)
+        runtime = Runtime(env, partition, replay, self._stepping, shard.apply, check)
         runtime.load(
             lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
             replaced=OFFSET_KEY_VERSIONS,

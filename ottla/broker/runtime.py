@@ -101,7 +101,8 @@ class Runtime:
             )
         response = self._carry_out(batch, result, producer_id)
         # What is committed in a transaction is pending until its marker: it never is without one that is open.
-        assert batch is None or producer_id in self.partition.log.producers.open_txns, f"{producer_id} has no open transaction"
+        is_open = producer_id < 0 or producer_id in self.partition.log.producers.open_txns
+        assert batch is None or is_open, f"{producer_id} has no open transaction"
         return response
 
     def _carry_out(self, batch: bytearray | None, result: Result[T], producer_id: int = -1) -> T:
@@ -127,7 +128,11 @@ class Runtime:
                 answers.append(effect)
             else:
                 assert self._carry_out_effect is not None
-                self._carry_out_effect(effect)
+                try:
+                    self._carry_out_effect(effect)
+                except KafkaError as error:
+                    # The decision is in the log: nobody may take this for a refused append, and try it again.
+                    raise RuntimeError(f"{effect!r} was refused after its decision was logged") from error
         for answer in answers[:ANSWERS_PER_STEP]:
             self._stepping.guarded(answer.waiter, answer.answer)
         if len(answers) > ANSWERS_PER_STEP:

@@ -32,7 +32,10 @@ _NULL = 1
 
 
 def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """The batches that a replay needs. ``kinds`` are the versions in the keys of records that replace the one before."""
+    """The batches that a replay needs. ``kinds`` are the versions in the keys of records that replace the one before.
+
+    Raises `Damaged` where a batch cannot be read.
+    """
     held: dict[bytes, bytes] = {}
     for segment in log.segments:
         for raw, is_plain in _released(segment, kinds, held):
@@ -51,7 +54,7 @@ def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]
 def _released(segment: Segment, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool]]:
     """Hold back what may be replaced; give the others, and whether they leave alone what is held."""
     unpack = _HEAD.unpack_from
-    for _, data, bounds in pieces(segment.log):
+    for _, data, bounds in pieces(segment.log, must_reach_end=True):
         for at, following in pairwise(bounds):
             if following - at < _HEAD_BYTES:
                 yield data[at:following], False

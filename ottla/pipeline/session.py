@@ -25,6 +25,7 @@ LOG = "spark.log"
 ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
 """For the JVMs: Arrow's Java checks each access to what Arrow's C++ has just written: a seventh of the JVM's time in a scan."""
 TASK_PACKAGES = ("pipeline", "protocol", "storage")
+TASK_MODULES = ("__init__.py", "invariants.py")
 """What tasks import: sent along, so that workers need our dependencies only."""
 
 
@@ -116,7 +117,8 @@ def _package_archive() -> Path:
     package = Path(__file__).resolve().parent.parent
     path = Path(tempfile.mkdtemp(prefix="ottla-package-")) / "ottla_package.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.write(package / "__init__.py", "ottla/__init__.py")
+        for name in TASK_MODULES:
+            archive.write(package / name, f"ottla/{name}")
         for name in TASK_PACKAGES:
             for source in sorted((package / name).rglob("*.py")):
                 archive.write(source, source.relative_to(package.parent))

@@ -15,6 +15,7 @@ from ottla.storage.log import Log
 from ottla.storage.segment import LOOKUP_BYTES, Segment
 from ottla.storage.steps import Pace, Steps, run
 from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.walk import batches
 
 MAX_RECORD_BYTES = 64 << 20
 """The largest record that is read as a whole."""
@@ -201,9 +202,9 @@ def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | N
 
 
 def all_batches(log: Log) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Header and bytes of every batch of a log, segment by segment."""
+    """Header and bytes of every batch of a log, segment by segment. Raises `Damaged` where one cannot be read."""
     for segment in log.segments:
-        for _, header, raw in segment.scan():
+        for _, header, raw in batches(segment.log, must_reach_end=True):
             yield header, raw
 
 

@@ -22,7 +22,7 @@ from ottla.protocol.records import (
     crc_is_valid,
     read_header,
 )
-from ottla.storage.filesystem import File
+from ottla.storage.filesystem import Damaged, File
 
 PIECE_BYTES = 1 << 20
 
@@ -41,11 +41,18 @@ class Piece(NamedTuple):
 
 
 def pieces(
-    file: File, position: int = 0, end: int | None = None, *, piece_bytes: int = PIECE_BYTES, may_read: MayRead | None = None
+    file: File,
+    position: int = 0,
+    end: int | None = None,
+    *,
+    piece_bytes: int = PIECE_BYTES,
+    may_read: MayRead | None = None,
+    must_reach_end: bool = False,
 ) -> Iterator[Piece]:
     """The batches of a file from a position on, in pieces; ends at the first that is not whole.
 
-    ``may_read`` is asked because the length of a batch may be damaged, and name all the rest of the file.
+    ``may_read`` is asked because the length of a batch may be damaged, and name all the rest of the file. With ``must_reach_end``
+    whoever reads may not take what lies behind such a batch for nothing: raises `Damaged` for it.
     Each turn moves on by a batch, or reads more than the last; a read gives all of what is asked for, or raises.
     """
     end = file.size if end is None else end
@@ -72,13 +79,23 @@ def pieces(
             header = read_header(data)
             is_readable = header.size_bytes <= end - position and (may_read is None or may_read(position, header))
             wanted = max(wanted, header.size_bytes)
+    if must_reach_end and position < end:
+        raise Damaged(file.path, f"it cannot be read from byte {position} on")
 
 
 def batches(
-    file: File, position: int = 0, end: int | None = None, *, piece_bytes: int = PIECE_BYTES, may_read: MayRead | None = None
+    file: File,
+    position: int = 0,
+    end: int | None = None,
+    *,
+    piece_bytes: int = PIECE_BYTES,
+    may_read: MayRead | None = None,
+    must_reach_end: bool = False,
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Position, header and bytes of each batch, as `pieces` reads them. A batch is a view that keeps its piece in memory."""
-    for start, data, bounds in pieces(file, position, end, piece_bytes=piece_bytes, may_read=may_read):
+    for start, data, bounds in pieces(
+        file, position, end, piece_bytes=piece_bytes, may_read=may_read, must_reach_end=must_reach_end
+    ):
         view = memoryview(data)
         for at, following in pairwise(bounds):
             yield start + at, read_header(view, at), view[at:following]

@@ -19,7 +19,7 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTop
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.records import build_batch
+from ottla.protocol.records import batches, build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS
@@ -397,6 +397,54 @@ def test_an_offline_group_partition_never_says_that_it_holds_nothing(broker: Sim
     broker.start()
     with broker.connect() as client:
         assert client.call(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == Code.NOT_COORDINATOR
+        assert produce(client, "good") == 0
+
+
+def damage_a_header(path: Path, number: int) -> int:
+    """Give a batch of a log file an impossible length; its position in the file."""
+    raw = bytearray(path.read_bytes())
+    at = [position for position, _ in batches(bytes(raw))][number]
+    raw[at + 8 : at + 12] = bytes(4)
+    path.write_bytes(raw)
+    return at
+
+
+def test_what_lies_behind_a_damaged_header_is_not_taken_for_forgotten(broker: SimulatedBroker, tmp_path: Path) -> None:
+    """A replay that ended there would give a committed group older offsets, or none."""
+    with broker.connect() as client:
+        broker.with_coordinators()
+        assert client.call(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == 0
+    index = broker.broker.groups.partition_of("g")
+    log = broker.broker.partitions.get("__consumer_offsets", index).log
+    for _ in range(3):
+        broker.broker.partitions.get("__consumer_offsets", index).append_own(build_batch([(b"no record of ours", None)], START_MS))
+    log.roll(START_MS)
+    broker.broker.partitions.get("__consumer_offsets", index).append_own(build_batch([(b"no record of ours", None)], START_MS))
+    broker.stop()
+    at = damage_a_header(tmp_path / f"__consumer_offsets-{index}" / FIRST, 1)
+    with capture_logs() as lines:
+        broker.start()
+    (offline,) = [line for line in lines if line["event"] == "partition_offline"]
+    assert offline["reason"].endswith(f"{FIRST}: it cannot be read from byte {at} on")
+    with broker.connect() as client:
+        assert client.call(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == Code.NOT_COORDINATOR
+        assert produce(client, "good") == 0
+
+
+def test_no_start_on_metadata_behind_a_damaged_header(broker: SimulatedBroker, tmp_path: Path) -> None:
+    """Topics that lie behind would be gone, and their directories be set aside."""
+    broker.broker.cluster.metadata_log.roll(START_MS)
+    broker.with_coordinators()
+    broker.stop()
+    path = tmp_path / "__cluster_metadata-0" / FIRST
+    before = path.read_bytes()
+    at = damage_a_header(path, 1)
+    with pytest.raises(DirectoryError, match=f"cannot be read from byte {at} on"):
+        broker.start()
+    assert (tmp_path / "good-0").is_dir()
+    path.write_bytes(before)
+    broker.start()
+    with broker.connect() as client:
         assert produce(client, "good") == 0
 
 

@@ -23,7 +23,7 @@ SHARE_KEY_TYPE = 2
 MANY_KEYS_FROM = 4
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
-    "incompatible ports. See the broker logs for more details."
+    "incompatible broker. See the broker logs for more details."
 )
 _MESSAGES = {Code.NONE: "NONE", Code.INVALID_REQUEST: _MALFORMED}
 """What org.apache.kafka.common.protocol.Errors says of a code; answers before version 4 have it for success, too."""

@@ -22,7 +22,7 @@ from ottla.coordinator.group.records import (
     subscribed_topics,
 )
 from ottla.coordinator.group.requests import GroupConfig
-from ottla.coordinator.result import LogRecord, Result, in_batches
+from ottla.coordinator.result import Effect, LogRecord, Result, in_batches
 from ottla.protocol.errors import Code, KafkaError
 
 NEWEST_COMMIT_RULES = 9
@@ -45,6 +45,10 @@ class GroupShard:
         # Ids of the groups that have a group record or an offset in the log. A group with offsets only, which Kafka calls
         # simple, is Empty and stays until it is deleted or its offsets expire.
         self._logged: dict[str, None] = {}
+
+    def apply(self, effect: Effect) -> None:
+        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        self.membership.apply(effect)
 
     @property
     def groups(self) -> dict[str, Group]:
