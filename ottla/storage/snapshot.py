@@ -1,14 +1,22 @@
-"""Producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log."""
+"""Producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log.
+
+Apache Kafka writes one entry a producer, with its last batch. A client may have five batches in flight: of those that were
+stored but not acknowledged before a stop it sends all again, and where only the last is known, the first looks out of order;
+a Java producer without a transactional id then begins a new epoch and stores them a second time. So the batches before the
+last have entries of their own here, oldest first. Apache Kafka reads such a file: of several entries it keeps the last.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
 from struct import Struct
 from struct import error as StructError
 
 from crc32c import crc32c
 
 from ottla.storage.filesystem import Filesystem
-from ottla.storage.producer_state import NO_BATCH, ProducerEntry, ProducerState
+from ottla.storage.producer_state import NO_BATCH, BatchMetadata, ProducerEntry, ProducerState
 from ottla.storage.segment import parse_file_name
 
 SUFFIX = ".snapshot"
@@ -17,6 +25,8 @@ _HEAD = Struct(">hIi")
 _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
 _CRC_START = 6
+MAX_WHOLE_PRODUCERS = 10_000
+"""Producers whose earlier batches are written as well, those heard of last: who has been silent for long retries nothing."""
 
 
 def path_of(directory: str, offset: int) -> str:
@@ -24,12 +34,25 @@ def path_of(directory: str, offset: int) -> str:
 
 
 def encode(state: ProducerState) -> bytes:
-    body: bytes = _COUNT.pack(len(state.entries)) + b"".join(map(_encoded, state.entries.values()))
+    entries = state.entries.values()
+    recent: Iterable[ProducerEntry] = entries
+    if len(entries) > MAX_WHOLE_PRODUCERS:
+        recent = nlargest(MAX_WHOLE_PRODUCERS, entries, key=lambda entry: entry.last_timestamp_ms)
+    earlier = [raw for entry in recent for raw in _earlier(entry)]
+    body: bytes = _COUNT.pack(len(earlier) + len(entries)) + b"".join(earlier) + b"".join(map(_last, entries))
     return VERSION.to_bytes(2, "big") + int(crc32c(body)).to_bytes(4, "big") + body
 
 
-def _encoded(entry: ProducerEntry) -> bytes:
-    batch = entry.last_batch or NO_BATCH
+def _earlier(entry: ProducerEntry) -> Iterator[bytes]:
+    for batch in entry.batches[:-1]:
+        yield _encoded(entry, batch)
+
+
+def _last(entry: ProducerEntry) -> bytes:
+    return _encoded(entry, entry.last_batch or NO_BATCH)
+
+
+def _encoded(entry: ProducerEntry, batch: BatchMetadata) -> bytes:
     return _ENTRY.pack(
         entry.producer_id,
         entry.epoch,
@@ -43,7 +66,7 @@ def _encoded(entry: ProducerEntry) -> bytes:
 
 
 def decode(raw: bytes) -> list[ProducerEntry] | None:
-    """The entries, None when the file is not a sound snapshot of a known version."""
+    """The producers, None when the file is not a sound snapshot of a known version."""
     try:
         version, crc, count = _HEAD.unpack_from(raw)
         if version != VERSION or crc32c(memoryview(raw)[_CRC_START:]) != crc:
@@ -52,15 +75,16 @@ def decode(raw: bytes) -> list[ProducerEntry] | None:
             return None
     except StructError:
         return None
-    entries = []
+    entries: dict[int, ProducerEntry] = {}
     for at in range(_HEAD.size, len(raw), _ENTRY.size):
         pid, epoch, sequence, offset, delta, timestamp, coordinator_epoch, first = _ENTRY.unpack_from(raw, at)
-        entry = ProducerEntry(pid, epoch, first)
+        entry = entries.get(pid)
+        if entry is None or entry.epoch != epoch:
+            entry = entries[pid] = ProducerEntry(pid, epoch, first)
         entry.seen(timestamp, coordinator_epoch)
         if offset >= 0:
             entry.add(sequence, delta, offset, timestamp, timestamp)
-        entries.append(entry)
-    return entries
+    return list(entries.values())
 
 
 def offsets(fs: Filesystem, directory: str) -> list[int]:

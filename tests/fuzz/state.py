@@ -97,7 +97,7 @@ def durable(broker: Broker) -> State:
         out["log", log.topic, log.partition] = (log.log_start_offset, log.log_end_offset, log.leader_epoch, log.topic_id)
         out["stable", log.topic, log.partition] = (log.high_watermark, log.last_stable_offset)
         for entry in log.producers.entries.values():
-            # A snapshot holds the newest batch of a producer only, and not when it was last heard of, as in Kafka.
+            # A snapshot does not hold the timestamp of each batch, as in Kafka.
             newest = entry.last_batch
             last = None if newest is None else (newest.last_sequence, newest.offset_delta, newest.last_offset)
             if log.log_start_offset > 0 and (newest is None or newest.last_offset < log.log_start_offset):

@@ -153,13 +153,18 @@ class World:
         return "lost" if answer.startswith("NONE") else answer
 
     def _twice(self, ask: Ask) -> str:
-        """The same request on two connections, back to back."""
+        """The same request on two connections, back to back; both again while either of them is told «not yet»."""
         version = newest(ask.request) if ask.version is None else ask.version
-        sent = [(client, client.send(ask.request, version)) for client in (self.connect(), self.connect())]
-        answers = sorted(ask.show(client.receive(what)) for client, what in sent)
-        for client, _ in sent:
-            client.close()
-        return " | ".join(answers)
+
+        def answers() -> list[str]:
+            sent = [(client, client.send(ask.request, version)) for client in (self.connect(), self.connect())]
+            shown = sorted(ask.show(client.receive(what)) for client, what in sent)
+            for client, _ in sent:
+                client.close()
+            return shown
+
+        settled: list[str] = self.until(answers, lambda both: not any(answer.startswith(NOT_READY) for answer in both))
+        return " | ".join(settled)
 
     def patiently(self, look: Callable[[], str], *, patient: bool = True) -> str:
         deadline_ms = self.broker.now_ms() + PATIENCE_MS

@@ -8,6 +8,7 @@ from ottla.protocol.records import BatchHeader, EndTxnMarker, batches, build_bat
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.log import Appended, Log
+from ottla.storage.producer_state import DUPLICATE_WINDOW_BATCHES
 from ottla.storage.recovery import Report, open_log
 
 NOW_MS = 1_700_000_000_000
@@ -57,10 +58,18 @@ def end(log: Log, pid: int, *, commit: bool, epoch: int = 0, coordinator_epoch: 
     return log.append_marker(EndTxnMarker(pid, epoch, commit, coordinator_epoch), NOW_MS, version)
 
 
-def state(log: Log) -> tuple[object, ...]:
-    """What must be equal on a log that was opened again: offsets, producers, aborted transactions."""
+def state(log: Log, last_batches: int = DUPLICATE_WINDOW_BATCHES) -> tuple[object, ...]:
+    """What must be equal on a log that was opened again: offsets, producers, aborted transactions.
+
+    Of each producer ``last_batches`` are compared.
+    """
     producers = {
-        e.producer_id: (e.epoch, e.coordinator_epoch, e.txn_first_offset, e.last_sequence, e.last_offset)
+        e.producer_id: (
+            e.epoch,
+            e.coordinator_epoch,
+            e.txn_first_offset,
+            [(batch.last_sequence, batch.offset_delta, batch.last_offset) for batch in e.batches[-last_batches:]],
+        )
         for e in log.producers.entries.values()
     }
     aborted = [tuple(getattr(a, f) for f in a.__struct_fields__) for s in log.segments for a in s.txn_index]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
+from ottla.storage.producer_state import ProducerState
 from ottla.storage.real_filesystem import RealFile, RealFilesystem
 from tests.storage.logs import NOW_MS, SMALL, Logs, end, put, state
 
@@ -181,6 +183,46 @@ def test_a_snapshot_equals_a_replay(logs: Logs) -> None:
     for path in Path(logs.directory).glob("*.snapshot"):
         path.unlink()
     assert state(logs.open(clean=True)[0]) == by_snapshot
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_each_of_the_last_five_batches_is_recognised_after_a_start(logs: Logs, clean: bool) -> None:
+    """Stored, not acknowledged, and the broker was stopped or died: the client sends all that was in flight again."""
+    log = logs.new()
+    firsts = [put(log, 2, pid=1, epoch=0, sequence=2 * i).base_offset for i in range(6)]
+    if clean:
+        log.close()
+    else:
+        log.roll(NOW_MS)
+    again, _ = logs.open(clean=clean, recovery_point=log.log_end_offset)
+    for i in range(1, 6):
+        retried = put(again, 2, pid=1, epoch=0, sequence=2 * i)
+        assert retried.is_duplicate
+        assert retried.base_offset == firsts[i]
+    assert again.log_end_offset == 12
+
+
+def test_a_snapshot_is_bounded_by_the_producers_heard_last(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MAX_WHOLE_PRODUCERS", 1)
+    log = logs.new()
+    for pid in (1, 2):
+        for sequence in range(3):
+            put(log, pid=pid, epoch=0, sequence=sequence, now_ms=NOW_MS + pid)
+    read = {entry.producer_id: len(entry.batches) for entry in snapshot.decode(snapshot.encode(log.producers)) or []}
+    assert read == {1: 1, 2: 3}
+
+
+def test_the_last_entry_of_a_producer_is_its_newest(logs: Logs) -> None:
+    """Apache Kafka keeps the last entry of a producer id that it reads."""
+    log = logs.new()
+    for sequence in range(3):
+        put(log, pid=1, epoch=0, sequence=sequence, transactional=True)
+    raw = snapshot.encode(log.producers)
+    alone = ProducerState()
+    alone.replace(snapshot.decode(raw) or [])
+    assert alone.open_txns == {1: 0}
+    (_, _, last_sequence, last_offset, *_) = struct.unpack(">qhiqiqiq", raw[-46:])
+    assert (last_sequence, last_offset) == (2, 2)
 
 
 @pytest.mark.entry("STO-06", "STO-12")

@@ -60,6 +60,7 @@ def live(directory: Path) -> tuple[World, dict[str, str]]:
         "abort B",
         "produce C t",
         "produce C t/1 n=2",
+        "produce C t/1",
         "produce N v keys=a,b age=100000",
         "produce N v keys=a age=90000",
         "produce N v keys=-b age=80000",
@@ -109,7 +110,7 @@ def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
         assert perform(world, "A = init done") == f"NONE {world.pid(world.actors['A'].pid)} e2"
         assert perform(world, "produce N t").startswith("NONE @")
         assert perform(world, "commit C").startswith("NONE")
-        assert perform(world, "read t/1").endswith("c2 c3")
+        assert perform(world, "read t/1").endswith("c2 c3 c4")
         assert perform(world, "committed g t stable") == "9"
         given = {a.pid for a in world.actors.values()}
         perform(world, "Z = init")
