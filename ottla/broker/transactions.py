@@ -103,12 +103,7 @@ class Transactions:
             if self.runtime_of(shard) is None:
                 continue
             log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)
-            try:
-                self._markers.drive(shard, metadata)
-            except Exception:
-                # A bug with one id must not keep the broker from starting, nor the others from their markers.
-                log.exception("resume_failed", transactional_id=metadata.transactional_id)
-                self._lifecycle.unexpected_errors += 1
+            self._send_markers(shard, metadata)
 
     def _open(self, index: int) -> tuple[TransactionShard, Runtime]:
         partition = self._partitions.get(TRANSACTION_TOPIC, index)
@@ -239,9 +234,23 @@ class Transactions:
         def decided() -> None:
             runtime = self.runtime_of(shard)
             if runtime is not None and not runtime.partition.log.is_offline:
-                self._markers.drive(shard, shard.ids[transactional_id])
+                self._send_markers(shard, shard.ids[transactional_id])
 
         self._gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
+
+    def _send_markers(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        """A bug with one id must not leave it undriven until the next start, nor keep the others from their markers."""
+        try:
+            self._markers.drive(shard, metadata)
+        except Exception:
+            log.exception("markers_failed", transactional_id=metadata.transactional_id)
+            self._lifecycle.unexpected_errors += 1
+            self._env.call_later(RETRY_MS, lambda: self._send_markers_again(shard, metadata))
+
+    def _send_markers_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        is_open = shard.ids.get(metadata.transactional_id) is metadata and metadata.state in PREPARED
+        if is_open and self.runtime_of(shard) is not None and not self._lifecycle.is_stopping:
+            self._send_markers(shard, metadata)
 
     def _markers_written(self, shard: TransactionShard, transactional_id: str) -> None:
         """All markers are written. A completion must never be on disk before the markers that it stands for."""

@@ -206,3 +206,27 @@ def test_offsets_of_a_deleted_topic_go_when_the_log_takes_it(broker: SimulatedBr
     broker.sleep(6_000)
     assert perform(world, "committed g") == "t/0 9", "the old one of partition 1 is gone, the new topic's stays"
     assert not groups._forgotten
+
+
+def test_a_bug_on_the_way_of_a_decision_does_not_leave_it_without_its_markers(
+    broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decision is in the log: whatever goes wrong behind it is tried again, and the client hears of the decision."""
+    transactions = broker.broker.transactions
+    send = transactions._markers._send
+    failures = ["a bug"]
+
+    def failing(*arguments: object) -> None:
+        if failures:
+            raise RuntimeError(failures.pop())
+        send(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(transactions._markers, "_send", failing)
+    perform(world, "topic t")
+    perform(world, "A = init x")
+    perform(world, "produce A t")
+    assert perform(world, "commit A") == "NONE p1 e1"
+    assert broker.broker.unexpected_errors == 1
+    broker.broker.lifecycle.unexpected_errors = 0
+    assert perform(world, "describe x").startswith("CompleteCommit")
+    assert perform(world, "read t") == "a1"
