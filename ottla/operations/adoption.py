@@ -10,7 +10,7 @@ from ottla.coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, METADATA_TOPIC, 
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, METADATA_DIRECTORY, RECORDS_PER_BATCH
-from ottla.operations.segments import has_only_zeros, sound_batches
+from ottla.operations.segments import sound_batches
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch, crc_is_valid
@@ -127,20 +127,21 @@ def _metadata(fs: Filesystem, directory: str, notes: list[str]) -> ClusterState:
 def _partition(fs: Filesystem, path: str, notes: list[str]) -> tuple[PartitionDirectory, int]:
     """Reads a partition through: the partition, and the highest producer id in it. ``notes`` get what is cut at a start."""
     logs = sorted(n for n in fs.list_dir(path) if n.endswith(LOG_SUFFIX))
-    size_bytes, epoch, highest = 0, 0, -1
+    size_bytes, epoch, highest, next_offset = 0, 0, -1, 0
     for name in logs:
         base_offset = parse_file_name(name, LOG_SUFFIX)
         if base_offset is None:
             raise DirectoryError(f"{path}/{name}: not the name of a segment")
-        with sound_batches(fs, f"{path}/{name}", base_offset) as sound:
+        with sound_batches(fs, f"{path}/{name}", max(base_offset, next_offset)) as sound:
             for _, header, _ in sound:
                 epoch, highest = max(epoch, header.leader_epoch), max(highest, header.producer_id)
             size = sound.file.size
-            if not sound.is_whole and name != logs[-1] and not has_only_zeros(sound):
+            if not sound.is_whole and name != logs[-1]:
+                # A start would cut the log here, and remove all later segments.
                 raise DirectoryError(f"{path}/{name}: damaged after offset {sound.next_offset}, byte {sound.end} of {size}")
         if not sound.is_whole:
             notes.append(f"{path}/{name}: {size - sound.end} bytes at the end are no whole batch and will be cut")
-        size_bytes += size
+        size_bytes, next_offset = size_bytes + size, sound.next_offset
     for offset in snapshot.offsets(fs, path):
         entries = snapshot.decode(fs.read_file(snapshot.path_of(path, offset)) or b"") or []
         highest = max([highest, *(e.producer_id for e in entries)])

@@ -35,14 +35,3 @@ def read_through(sound: SoundBatches, on_read: OnRead) -> Iterator[tuple[BatchHe
             on_read(sound.end - reported)
             reported = sound.end
     on_read(sound.file.size - reported)
-
-
-def has_only_zeros(sound: SoundBatches) -> bool:
-    """Whether nothing but zeros lies behind the last sound batch, as in a file that was given its size in advance."""
-    at, size = sound.end, sound.file.size
-    while at < size:
-        piece = sound.file.read(min(REPORTED_BYTES, size - at), at)
-        if any(piece):
-            return False
-        at += len(piece)
-    return True

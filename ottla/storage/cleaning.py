@@ -171,7 +171,8 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
 def _all_batches(segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The batches from a file position on. Raises CORRUPT_MESSAGE where a header cannot be read.
 
-    A walk ends there, and a segment that is written anew from it would silently lose what lies behind.
+    A walk ends there, and a segment that is written anew from it would silently lose what lies behind. `Damaged` would take
+    the partition offline: as in Kafka, a log that cannot be cleaned is served on.
     """
     end = position
     for at, header, raw in segment.scan(position):

@@ -159,10 +159,13 @@ class Segment:
     # reading
 
     def scan(
-        self, position: int = 0, end: int | None = None, piece_bytes: int = PIECE_BYTES
+        self, position: int = 0, end: int | None = None, *, piece_bytes: int = PIECE_BYTES, must_reach_end: bool = False
     ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Position, header and bytes of each batch from a file position on; ends at the first that is not whole."""
-        return batches(self.log, position, end, piece_bytes=piece_bytes)
+        """Position, header and bytes of each batch from a file position on; ends at the first that is not whole.
+
+        With ``must_reach_end`` raises `Damaged` there.
+        """
+        return batches(self.log, position, end, piece_bytes=piece_bytes, must_reach_end=must_reach_end)
 
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
         """File position and header of the first batch whose last offset is at or above ``offset``."""

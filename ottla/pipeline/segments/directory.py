@@ -148,13 +148,19 @@ def _settled(fs: RealFilesystem, segments: list[Segment], recovery_point: int | 
 
 
 def _scan(segments: list[Segment], start: int, settled: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Batches from an offset on, up to the first that is not whole: there a broker would cut the log."""
+    """Batches from an offset on, up to the first that is not whole: there a broker would cut the log.
+
+    Raises `Damaged` where such a one is in what is settled, which no broker cuts.
+    """
     first = max((at for at, s in enumerate(segments) if s.base_offset <= start), default=0)
+    next_offset = 0
     for segment in segments[first:]:
         position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
         is_settled = segment.base_offset < settled
-        sound = SoundBatches(segment.log, segment.base_offset, position)
-        for _, header, raw in segment.scan(position) if is_settled else sound:
+        # A segment that begins again below the end of the one before it is where a broker would cut as well.
+        sound = SoundBatches(segment.log, max(segment.base_offset, next_offset), position)
+        for _, header, raw in segment.scan(position, must_reach_end=True) if is_settled else sound:
+            next_offset = header.next_offset
             if header.last_offset >= start:
                 yield header, raw
         if not is_settled and not sound.is_whole:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.segments.directory import Directory
 from ottla.pipeline.segments.reading import COLUMNS, Wanted, plan, read
 from ottla.storage.checkpoints import write_offsets
 from ottla.storage.config import LogConfig
@@ -150,6 +151,33 @@ def test_damage_in_what_was_settled_is_told(root: Path, logs: Logs) -> None:
     path.write_bytes(spoilt[:-5])
     with pytest.raises(PipelineError, match="no whole batch at byte"):
         offsets(root)
+
+
+def test_a_damaged_header_in_what_was_settled_is_told(root: Path, logs: Logs) -> None:
+    """The view's own walk over it must not pass for the end of the segment, nor hide an open transaction behind it."""
+    log = logs.new()
+    for _ in range(40):
+        put(log, 2)
+    log.close()
+    (root / CLEAN_FILE).write_text("")
+    for path in Path(log.directory).glob("*.snapshot"):
+        path.unlink()
+    path = Path(log.segments[1].path(LOG_SUFFIX))
+    spoilt = bytearray(path.read_bytes())
+    spoilt[16] ^= 3
+    path.write_bytes(spoilt)
+    with pytest.raises(PipelineError, match="cannot be read from byte 0 on"):
+        Directory(str(root)).view("t", 0)
+
+
+def test_a_segment_that_begins_below_the_end_of_the_one_before_ends_the_log(root: Path, logs: Logs) -> None:
+    """There a start after a crash cuts (STO-06)."""
+    log = logs.new()
+    while len(log.segments) < 3:
+        put(log, 2)
+    second, third = log.segments[1], log.segments[2]
+    Path(third.path(LOG_SUFFIX)).write_bytes(Path(second.path(LOG_SUFFIX)).read_bytes())
+    assert offsets(root) == list(range(third.base_offset))
 
 
 def test_a_reader_goes_on_over_rolls_cleaning_and_removals(root: Path, logs: Logs) -> None:
