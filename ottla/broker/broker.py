@@ -184,7 +184,7 @@ class Broker:
             stepping=self.stepping,
             settings=self.settings,
             partitions=self.partitions,
-            metadata=self.cluster.state,
+            cluster_state=self.cluster.state,
         )
         self.transactions = Transactions(
             env=self.env,
@@ -194,7 +194,7 @@ class Broker:
             counters=self.counters,
             gate=self.gate,
             partitions=self.partitions,
-            metadata=self.cluster.state,
+            cluster_state=self.cluster.state,
             new_producer_id=self.cluster.new_producer_id,
             transport=LocalTransport(
                 stepping=self.stepping,
@@ -208,7 +208,7 @@ class Broker:
             config=self.live_config,
             counters=self.counters,
             transactions=self.transactions,
-            metadata=self.cluster.state,
+            cluster_state=self.cluster.state,
         )
         self.cluster.on_topic_deleted += [self.groups.topic_deleted, self.transactions.topic_deleted]
         self.cluster.on_transaction_version.append(self.transactions.set_version)

@@ -42,11 +42,13 @@ class ForgottenTopic(NamedTuple):
 class Groups:
     """Shards by group id."""
 
-    def __init__(self, *, env: Env, stepping: Stepping, settings: Settings, partitions: Partitions, metadata: ClusterState) -> None:
+    def __init__(
+        self, *, env: Env, stepping: Stepping, settings: Settings, partitions: Partitions, cluster_state: ClusterState
+    ) -> None:
         self._env = env
         self._stepping = stepping
         self._partitions = partitions
-        self._metadata = metadata
+        self._cluster_state = cluster_state
         self._shards: dict[int, tuple[GroupShard, Runtime]] = {}
         # In the order in which they were deleted.
         self._forgotten: dict[ForgottenTopic, None] = {}
@@ -60,7 +62,7 @@ class Groups:
         )
 
     def load(self) -> None:
-        topic = self._metadata.topics.get(OFFSETS_TOPIC)
+        topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
             if self._partitions.get(OFFSETS_TOPIC, index).log.log_end_offset:
                 # One whose log goes offline by it was logged, and is refused to whoever asks for it.
@@ -109,7 +111,7 @@ class Groups:
 
     def partition_of(self, group_id: str) -> int:
         """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
-        topic = self._metadata.topics.get(OFFSETS_TOPIC)
+        topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
         if topic is None:
             raise KafkaError(Code.NOT_COORDINATOR)
         return partition_for(group_id, topic.partition_count)

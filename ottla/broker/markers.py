@@ -87,7 +87,7 @@ class MarkerSender:
         env: Env,
         stepping: Stepping,
         lifecycle: Lifecycle,
-        metadata: ClusterState,
+        cluster_state: ClusterState,
         transport: Transport,
         is_served: Callable[[TransactionShard], bool],
         on_written: Callable[[TransactionShard, str], None],
@@ -98,7 +98,7 @@ class MarkerSender:
         self._env = env
         self._stepping = stepping
         self._lifecycle = lifecycle
-        self._metadata = metadata
+        self._cluster_state = cluster_state
         self._transport = transport
         self._is_served = is_served
         self._on_written = on_written
@@ -162,7 +162,7 @@ class MarkerSender:
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
     ) -> tuple[set[TopicPartition], WritableTxnMarker]:
         """Partitions of deleted topics, which owe no marker any more, and the marker for the others."""
-        deleted = {p for p in partitions if p[0] not in self._metadata.topics}
+        deleted = {p for p in partitions if p[0] not in self._cluster_state.topics}
         topics: dict[str, list[int]] = {}
         for topic, index in sorted(partitions - deleted):
             topics.setdefault(topic, []).append(index)

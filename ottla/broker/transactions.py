@@ -47,7 +47,7 @@ class Transactions:
         counters: Counters,
         gate: Gate,
         partitions: Partitions,
-        metadata: ClusterState,
+        cluster_state: ClusterState,
         new_producer_id: NewProducerId,
         transport: Transport,
     ) -> None:
@@ -58,13 +58,13 @@ class Transactions:
         self._counters = counters
         self._gate = gate
         self._partitions = partitions
-        self._metadata = metadata
+        self._cluster_state = cluster_state
         self._new_producer_id = new_producer_id
         self._markers = MarkerSender(
             env=env,
             stepping=stepping,
             lifecycle=lifecycle,
-            metadata=metadata,
+            cluster_state=cluster_state,
             transport=transport,
             is_served=lambda shard: self.runtime_of(shard) is not None,
             on_written=self._markers_written,
@@ -83,7 +83,7 @@ class Transactions:
 
     def load(self) -> None:
         """Replay every partition that holds something."""
-        topic = self._metadata.topics.get(TRANSACTION_TOPIC)
+        topic = self._cluster_state.topics.get(TRANSACTION_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
             if self._partitions.get(TRANSACTION_TOPIC, index).log.log_end_offset:
                 # One whose log goes offline by it was logged, and is refused to whoever asks for it.
@@ -107,7 +107,7 @@ class Transactions:
 
     def _open(self, index: int) -> tuple[TransactionShard, Runtime]:
         partition = self._partitions.get(TRANSACTION_TOPIC, index)
-        shard = TransactionShard(index, self._config, self._metadata.transaction_version, partition.log.leader_epoch)
+        shard = TransactionShard(index, self._config, self._cluster_state.transaction_version, partition.log.leader_epoch)
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record)
@@ -150,7 +150,7 @@ class Transactions:
 
     def partition_of(self, transactional_id: str) -> int:
         """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
-        topic = self._metadata.topics.get(TRANSACTION_TOPIC)
+        topic = self._cluster_state.topics.get(TRANSACTION_TOPIC)
         if topic is None:
             raise KafkaError(Code.NOT_COORDINATOR)
         return partition_for(transactional_id, topic.partition_count)

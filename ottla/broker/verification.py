@@ -60,13 +60,13 @@ class LocalVerification:
     """`Verification` by a coordinator of this very broker, which answers before ``join`` returns."""
 
     def __init__(
-        self, *, clock: Clock, config: LiveConfig, counters: Counters, transactions: Transactions, metadata: ClusterState
+        self, *, clock: Clock, config: LiveConfig, counters: Counters, transactions: Transactions, cluster_state: ClusterState
     ) -> None:
         self._clock = clock
         self._config = config
         self._counters = counters
         self._transactions = transactions
-        self._metadata = metadata
+        self._cluster_state = cluster_state
 
     def join(
         self,
@@ -90,7 +90,7 @@ class LocalVerification:
 
     def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> None:
         if implicit_add:
-            if self._metadata.transaction_version == 0:
+            if self._cluster_state.transaction_version == 0:
                 raise KafkaError(Code.UNSUPPORTED_VERSION)
             self._transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
         elif self._config.settings.transaction_partition_verification_enable:

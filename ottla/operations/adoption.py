@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ottla.coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, METADATA_TOPIC, TOPIC_RESOURCE, ClusterState, Topic
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
-from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, METADATA_DIRECTORY, RECORDS_PER_BATCH
+from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, METADATA_DIRECTORY, RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import sound_batches
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import NO_UUID
@@ -21,7 +21,7 @@ from ottla.storage.identity import DirectoryError, Identity, read_identity, writ
 from ottla.storage.log import Log
 from ottla.storage.log_dir import CLEAN_FILE
 from ottla.storage.names import TopicPartition, parse_directory_name
-from ottla.storage.reading import all_batches, records_of
+from ottla.storage.reading import all_batches
 from ottla.storage.recovery import open_log
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 from ottla.storage.walk import batches
@@ -112,13 +112,8 @@ def _metadata(fs: Filesystem, directory: str, notes: list[str]) -> ClusterState:
     for name in [*snapshots[-1:], *sorted(n for n in names if n.endswith(LOG_SUFFIX))]:
         with closing(fs.open(f"{directory}/{name}")) as file:
             for _, header, raw in batches(file):
-                if header.is_control or not crc_is_valid(raw, header):
-                    continue
-                for record in records_of(raw, header):
-                    try:
-                        state.replay(LogRecord(record.key, record.value))
-                    except (DecodeError, KeyError, IndexError):
-                        continue
+                if crc_is_valid(raw, header):
+                    replay_batch(state, header, raw, is_strict=False)
     if not names:
         notes.append("no cluster metadata: topics get default configs")
     return state
@@ -157,9 +152,11 @@ def carry_out(fs: Filesystem, target: str, plan: AdoptionPlan, identity: Identit
     state = ClusterState(identity.node_id)
     metadata = Log(fs, f"{target}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
     open_log(metadata, now_ms, clean=False)
-    for header, raw in all_batches(metadata):
-        for record in () if header.is_control else records_of(raw, header):
-            state.replay(LogRecord(record.key, record.value))
+    try:
+        for header, raw in all_batches(metadata):
+            replay_batch(state, header, raw, is_strict=True)
+    except DecodeError as error:
+        raise DirectoryError(f"{metadata.directory}: {error}") from error
     taken = [name for name in plan.topics if name in state.topics]
     if taken:
         raise DirectoryError(f"{target} has a topic {taken[0]} already")

@@ -10,19 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla.coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC, ClusterState
-from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.operations.audit import Audit, PartitionView, TornTransaction
-from ottla.operations.metadata_log import METADATA_DIRECTORY, topics_born
+from ottla.operations.metadata_log import METADATA_DIRECTORY, replay_batch, topics_born
 from ottla.operations.segments import OnRead, read_through, sound_batches
-from ottla.protocol.errors import DecodeError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import META_FILE, DirectoryError
 from ottla.storage.names import parse_directory_name
 from ottla.storage.producer_state import ProducerState
-from ottla.storage.reading import records_of
 from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 from ottla.storage.transaction_history import TransactionHistory
 
@@ -132,11 +129,7 @@ def _topics(reader: _Reader) -> dict[str, tuple[int, int]]:
 
     def replayed() -> Iterator[tuple[BatchHeader, Buffer]]:
         for header, raw in reader.batches((METADATA_TOPIC, 0)):
-            for record in () if header.is_control else records_of(raw, header):
-                try:
-                    state.replay(LogRecord(record.key, record.value))
-                except (DecodeError, KeyError, IndexError):
-                    continue
+            replay_batch(state, header, raw, is_strict=False)
             yield header, raw
 
     born_ms = topics_born(replayed())

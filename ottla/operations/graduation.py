@@ -13,14 +13,13 @@ from struct import Struct
 from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
-from ottla.operations.metadata_log import METADATA_DIRECTORY, RECORDS_PER_BATCH
+from ottla.operations.metadata_log import METADATA_DIRECTORY, RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attributes
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import DirectoryError, Identity, read_identity, write_identity
 from ottla.storage.names import TopicPartition, parse_directory_name
-from ottla.storage.reading import records_of
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
@@ -84,11 +83,10 @@ def _metadata(fs: Filesystem, directory: str, node_id: int) -> tuple[ClusterStat
         path = f"{directory}/{name}"
         with sound_batches(fs, path, 0) as sound:
             for _, header, raw in sound:
-                for record in () if header.is_control else records_of(raw, header):
-                    try:
-                        state.replay(LogRecord(record.key, record.value))
-                    except DecodeError as error:
-                        raise DirectoryError(f"{path}: record {record.offset}: {error}") from error
+                try:
+                    replay_batch(state, header, raw, is_strict=True)
+                except DecodeError as error:
+                    raise DirectoryError(f"{path}: {error}") from error
             if sound.reason is not None:
                 raise DirectoryError(f"{path}: {sound.reason}")
     if METADATA_TOPIC in state.topics:

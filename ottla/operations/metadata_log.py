@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.cluster import METADATA_TOPIC
+from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
+from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import topic_record
@@ -30,6 +31,20 @@ DEFAULT_FEATURES = {
     "transaction.version": 2,
 }
 """Levels of a fresh directory; group.version is 0 because only the classic protocol is served."""
+
+
+def replay_batch(state: ClusterState, header: BatchHeader, raw: Buffer, *, is_strict: bool) -> None:
+    """Take a batch of the metadata log into ``state``.
+
+    With ``is_strict`` raises DecodeError, which names the record's offset, for one that cannot be taken; without it such records
+    are passed over, as are those of other Kafka versions. Raises `KafkaError` for a batch that cannot be read.
+    """
+    for record in () if header.is_control else records_of(raw, header):
+        try:
+            state.replay(LogRecord(record.key, record.value))
+        except (DecodeError, KeyError, IndexError) as error:
+            if is_strict:
+                raise DecodeError(f"record {record.offset}: {error}") from error
 
 
 def topics_born(batches: Iterable[tuple[BatchHeader, Buffer]]) -> dict[str, int]:
