@@ -54,15 +54,15 @@ def measure(kind: str, root: Path, size: Size, parts: list[Part], settings: dict
     subject = Subject(kind, root, settings)
     try:
         time.sleep(IDLE_S)
-        found: Samples = {
+        samples: Samples = {
             "launch to first answer (s)": Sample(subject.launch_s),
             "memory, idle (MiB)": Sample(memory_mib(subject.pid)),
         }
         warm_up(subject, size)
         for part in parts:
-            found |= part(subject, size)
-        found["memory, after load (MiB)"] = Sample(memory_mib(subject.pid))
-        return found
+            samples |= part(subject, size)
+        samples["memory, after load (MiB)"] = Sample(memory_mib(subject.pid))
+        return samples
     finally:
         subject.stop()
 
@@ -89,7 +89,7 @@ class Row:
 
 def rows(pairs: list[tuple[Samples, Samples]]) -> list[Row]:
     """``pairs`` are the rival's samples and ottla's."""
-    found = []
+    table_rows = []
     for name in pairs[0][1]:
         theirs = [rival[name] for rival, _ in pairs]
         ours = [ottla[name] for _, ottla in pairs]
@@ -101,27 +101,27 @@ def rows(pairs: list[tuple[Samples, Samples]]) -> list[Row]:
             cpu = f"{statistics.median(per_unit):.2f}"
         digits = 2 if statistics.median(o.value for o in ours) < 100 else 0
         shown = [f"{statistics.median(s.value for s in samples):,.{digits}f}" for samples in (theirs, ours)]
-        found.append(Row(name, shown[0], shown[1], statistics.median(ratios), ratios, cpu))
-    return found
+        table_rows.append(Row(name, shown[0], shown[1], statistics.median(ratios), ratios, cpu))
+    return table_rows
 
 
 def columns(rival: str) -> tuple[str, ...]:
     return ("what", rival, "ottla", "ratio, median", "ratio, pair by pair", "broker CPU ratio")
 
 
-def table_of(found: list[Row], rival: str) -> Table:
+def table_of(table_rows: list[Row], rival: str) -> Table:
     table = Table(title=f"ottla : {rival}, turn about", title_justify="left")
     for column in columns(rival):
         table.add_column(column, justify="left" if column == "what" else "right")
-    for row in found:
+    for row in table_rows:
         colour = "green" if row.is_good else "red"
         table.add_row(row.name, row.theirs, row.ours, f"[{colour}]{row.median:.2f}", row.pair_by_pair, row.cpu)
     return table
 
 
-def markdown(found: list[Row], rival: str) -> str:
+def markdown(table_rows: list[Row], rival: str) -> str:
     lines = [" | ".join(("", *columns(rival), "")).strip(), "|---|--:|--:|--:|--:|--:|"]
-    lines += [f"| {r.name} | {r.theirs} | {r.ours} | {r.median:.2f} | {r.pair_by_pair} | {r.cpu} |" for r in found]
+    lines += [f"| {r.name} | {r.theirs} | {r.ours} | {r.median:.2f} | {r.pair_by_pair} | {r.cpu} |" for r in table_rows]
     return "\n".join(lines) + "\n"
 
 
@@ -150,19 +150,19 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as root, Progress(console=console) as progress:
         task = progress.add_task("measuring", total=options.pairs * len(kinds))
         for number in range(options.pairs):
-            found: dict[str, Samples] = {}
+            samples_by_kind: dict[str, Samples] = {}
             for kind in kinds if number % 2 == 0 else kinds[::-1]:
                 progress.update(task, description=f"pair {number + 1}: {kind}")
-                found[kind] = measure(kind, Path(root), size, parts, settings[kind])
+                samples_by_kind[kind] = measure(kind, Path(root), size, parts, settings[kind])
                 progress.advance(task)
-            pairs.append((found[rival_kind], found["ottla"]))
+            pairs.append((samples_by_kind[rival_kind], samples_by_kind["ottla"]))
             if options.json is not None:
                 raw = [[{n: [s.value, s.cpu_s] for n, s in samples.items()} for samples in pair] for pair in pairs]
                 options.json.write_text(json.dumps(raw, indent=1) + "\n")
-    found_rows = rows(pairs)
-    console.print(table_of(found_rows, rival))
+    table_rows = rows(pairs)
+    console.print(table_of(table_rows, rival))
     if options.markdown is not None:
-        options.markdown.write_text(markdown(found_rows, rival))
+        options.markdown.write_text(markdown(table_rows, rival))
     return 0
 
 

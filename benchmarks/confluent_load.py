@@ -48,16 +48,18 @@ def consume(bootstrap: str, topic: str, count: int) -> dict[str, float]:
     consumer.subscribe([topic])
     seen, started = 0, 0.0
     while seen < count:
-        found = consumer.consume(1_000, 0.01)
-        if found and not started:
+        messages = consumer.consume(1_000, 0.01)
+        if messages and not started:
             started = time.perf_counter()
-        seen += len(found)
+        seen += len(messages)
     elapsed = time.perf_counter() - started
     consumer.close()
     return {"per_s": count / elapsed}
 
 
-def _one(bootstrap: str, topic: str, number: int, begin: float, end: float, results: multiprocessing.Queue[list[float]]) -> None:
+def _run_producer(
+    bootstrap: str, topic: str, number: int, begin: float, end: float, results: multiprocessing.Queue[list[float]]
+) -> None:
     producer = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-rd-{number}", "linger.ms": 0, "log_level": 0}
     )
@@ -81,7 +83,8 @@ def transactions(bootstrap: str, topic: str, producers: int, warm_up_s: float, r
     results: multiprocessing.Queue[list[float]] = multiprocessing.Queue()
     begin = time.time() + 1.0 + warm_up_s
     workers = [
-        multiprocessing.Process(target=_one, args=(bootstrap, topic, n, begin, begin + run_s, results)) for n in range(producers)
+        multiprocessing.Process(target=_run_producer, args=(bootstrap, topic, n, begin, begin + run_s, results))
+        for n in range(producers)
     ]
     for worker in workers:
         worker.start()

@@ -68,16 +68,16 @@ def started(broker: Broker) -> tuple[float, float, int]:
 
 
 def start_up(root: Path, partitions: int, progress: Progress) -> list[tuple[str, str, str, str]]:
-    found = []
+    rows = []
     broker = Broker(data_dir=root / "partitions", settings=SETTINGS)
     broker.start()
     fill(broker, partitions, progress)
     for how, stop in (("a clean stop", broker.stop), ("SIGKILL", broker.kill)):
         stop()
         took, memory, files = started(broker)
-        found.append((f"start with {partitions:,} partitions after {how}", f"{took:.2f} s", f"{memory:.0f} MiB", f"{files:,}"))
+        rows.append((f"start with {partitions:,} partitions after {how}", f"{took:.2f} s", f"{memory:.0f} MiB", f"{files:,}"))
     broker.stop()
-    return found
+    return rows
 
 
 def producers(root: Path, count: int, progress: Progress) -> list[tuple[str, str, str, str]]:
@@ -95,8 +95,8 @@ def producers(root: Path, count: int, progress: Progress) -> list[tuple[str, str
                 batch = build_batch([(None, b"v")], NOW_MS, producer_id=producer_id, producer_epoch=0, base_sequence=0)
                 data = [TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=bytes(batch))])]
                 sent.append(client.send(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=data), 9))
-            for one in sent:
-                assert client.receive(one).responses[0].partition_responses[0].error_code == Code.NONE
+            for request in sent:
+                assert client.receive(request).responses[0].partition_responses[0].error_code == Code.NONE
         after = memory_mib(broker.pid)
         client.close()
         return [(f"{count:,} producer ids in a partition", "", f"{after:.0f} MiB ({after - before:+.0f})", "")]
@@ -112,9 +112,9 @@ def main() -> int:
     for column in ("what", "time", "memory", "open files"):
         table.add_column(column, justify="left" if column == "what" else "right")
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as root, Progress(console=console) as progress:
-        found = start_up(Path(root), options.partitions, progress)
-        found += producers(Path(root), options.producers, progress)
-    for row in found:
+        rows = start_up(Path(root), options.partitions, progress)
+        rows += producers(Path(root), options.producers, progress)
+    for row in rows:
         table.add_row(*row)
     console.print(table)
     return 0

@@ -63,8 +63,8 @@ def java_produce(subject: Subject, topic: str, count: int, size_bytes: int, batc
     if batch_bytes is not None:
         arguments += ["--command-property", f"batch.size={batch_bytes}", "linger.ms=5"]
     output = kafka.tool("org.apache.kafka.tools.ProducerPerformance", *arguments, timeout_s=TIMEOUT_S)
-    found = re.findall(r"records sent, ([\d.]+) records/sec", output)
-    return float(found[-1])
+    rates = re.findall(r"records sent, ([\d.]+) records/sec", output)
+    return float(rates[-1])
 
 
 def java_consume(subject: Subject, topic: str, count: int) -> float:
@@ -77,8 +77,8 @@ def java_consume(subject: Subject, topic: str, count: int) -> float:
 def _confluent(subject: Subject, *arguments: str) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.confluent_load", subject.bootstrap, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, cwd=HERE.parent)
-    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    figures: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return figures
 
 
 def _confluent_rate(subject: Subject, *arguments: str) -> float:
@@ -97,7 +97,7 @@ def java_transactions(subject: Subject, topic: str, producers: int, warm_up_s: f
 
 def throughput(subject: Subject, size: Size) -> Samples:
     """Produce and consume, 100 B and 1 KiB, default and 64 KB batches, Java and librdkafka."""
-    found: Samples = {}
+    samples: Samples = {}
     work: Callable[[], float]
     for size_bytes, full in ((100, 1_500_000), (1024, 300_000)):
         count = size.records(full)
@@ -105,35 +105,35 @@ def throughput(subject: Subject, size: Size) -> Samples:
             topic = f"p-{size_bytes}-{batch_bytes or 'default'}"
             create_topic(subject, topic)
             work = partial(java_produce, subject, topic, count, size_bytes, batch_bytes)
-            found[f"produce, Java, {size_bytes} B, {label} batches (records/s)"] = _measured(subject, work)
+            samples[f"produce, Java, {size_bytes} B, {label} batches (records/s)"] = _measured(subject, work)
         work = partial(java_consume, subject, f"p-{size_bytes}-65536", count)
-        found[f"consume, Java, {size_bytes} B (records/s)"] = _measured(subject, work)
+        samples[f"consume, Java, {size_bytes} B (records/s)"] = _measured(subject, work)
         topic = f"c-{size_bytes}"
         create_topic(subject, topic)
         for verb in ("produce", "consume"):
             work = partial(_confluent_rate, subject, verb, topic, str(count), str(size_bytes))
-            found[f"{verb}, librdkafka, {size_bytes} B (records/s)"] = _measured(subject, work)
-    return found
+            samples[f"{verb}, librdkafka, {size_bytes} B (records/s)"] = _measured(subject, work)
+    return samples
 
 
 def durable(subject: Subject, size: Size) -> Samples:
     """The same, every answer on the disk before it is given: one, eight and sixty-four producers share the syncs."""
-    found: Samples = {}
+    samples: Samples = {}
     for producers in (1, 8, 64):
         topic = f"d-{producers}"
         create_topic(subject, topic)
         before = cpu_s(subject.pid)
         per_s, p50, p99 = java_transactions(subject, topic, producers, size.seconds(3), size.seconds(8))
         label = f"on the disk, {producers} producer{'s' if producers > 1 else ''}"
-        found[f"transactions, {label} (1/s)"] = Sample(per_s, cpu_s(subject.pid) - before)
-        found[f"commit p50, {label} (ms)"] = Sample(p50)
-        found[f"commit p99, {label} (ms)"] = Sample(p99)
-    return found
+        samples[f"transactions, {label} (1/s)"] = Sample(per_s, cpu_s(subject.pid) - before)
+        samples[f"commit p50, {label} (ms)"] = Sample(p50)
+        samples[f"commit p99, {label} (ms)"] = Sample(p99)
+    return samples
 
 
 def transactions(subject: Subject, size: Size) -> Samples:
     """Small transactions of two records in two partitions, one and eight producers at once."""
-    found: Samples = {}
+    samples: Samples = {}
     warm_up_s, run_s = size.seconds(3), size.seconds(8)
     for producers in (1, 8):
         for name in ("Java TV2", "librdkafka TV1"):
@@ -146,7 +146,7 @@ def transactions(subject: Subject, size: Size) -> Samples:
                 result = _confluent(subject, "transactions", topic, str(producers), str(warm_up_s), str(run_s))
                 per_s, p50, p99 = result["per_s"], result["p50"], result["p99"]
             label = f"{name}, {producers} producer{'s' if producers > 1 else ''}"
-            found[f"transactions, {label} (1/s)"] = Sample(per_s, cpu_s(subject.pid) - before)
-            found[f"commit p50, {label} (ms)"] = Sample(p50)
-            found[f"commit p99, {label} (ms)"] = Sample(p99)
-    return found
+            samples[f"transactions, {label} (1/s)"] = Sample(per_s, cpu_s(subject.pid) - before)
+            samples[f"commit p50, {label} (ms)"] = Sample(p50)
+            samples[f"commit p99, {label} (ms)"] = Sample(p99)
+    return samples

@@ -51,16 +51,16 @@ class RawClient:
         return self._read(int.from_bytes(self._read(4), "big"))
 
     def _read(self, size: int) -> bytes:
-        found = b""
-        while len(found) < size:
+        data = b""
+        while len(data) < size:
             try:
-                piece = self.socket.recv(size - len(found))
+                piece = self.socket.recv(size - len(data))
             except ConnectionError as error:
                 raise Closed(str(error)) from None
             if not piece:
-                raise Closed(f"after {len(found)} of {size} bytes")
-            found += piece
-        return found
+                raise Closed(f"after {len(data)} of {size} bytes")
+            data += piece
+        return data
 
     def is_closed(self) -> bool:
         """Whether the broker has closed this connection, without an answer."""
@@ -116,5 +116,5 @@ def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -
     ]
     retry(
         lambda: client.call(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=asked), 7).topics[0].partitions,
-        lambda found: all(p.error_code == 0 for p in found),
+        lambda answered: all(p.error_code == 0 for p in answered),
     )

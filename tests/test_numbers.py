@@ -44,21 +44,21 @@ CLAIMS = [
 
 @pytest.mark.parametrize(("pattern", "number", "pages"), CLAIMS, ids=[pattern for pattern, _, _ in CLAIMS])
 def test_a_number_is_the_same_on_every_page(pattern: str, number: int, pages: tuple[str, ...]) -> None:
-    told = {name: {int(digits.replace(",", "")) for digits in re.findall(pattern, text)} for name, text in PAGES.items()}
-    assert all(told[name] for name in pages), "a page words it differently now"
-    assert all(numbers <= {number} for numbers in told.values()), told
+    numbers_by_page = {name: {int(digits.replace(",", "")) for digits in re.findall(pattern, text)} for name, text in PAGES.items()}
+    assert all(numbers_by_page[name] for name in pages), "a page words it differently now"
+    assert all(numbers <= {number} for numbers in numbers_by_page.values()), numbers_by_page
 
 
 def test_the_limits_in_the_readme_are_the_defaults() -> None:
     config = BrokerConfig({})
     rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| ([\d,]+(?: \w+)?(?:, [\d,]+ \w+)*) \|", PAGES["README.md"], re.MULTILINE)
-    told = {}
+    limits = {}
     for names, values in rows:
         for name, value in zip(re.findall(r"`([\w.]+)`", names), re.split(r", (?=\d+ )", values), strict=True):
             amount, _, unit = value.partition(" ")
-            told[name] = int(amount.replace(",", "")) * UNITS.get(unit, 1)
-    assert len(told) >= 9
-    assert told == {name: config.value(name) for name in told}
+            limits[name] = int(amount.replace(",", "")) * UNITS.get(unit, 1)
+    assert len(limits) >= 9
+    assert limits == {name: config.value(name) for name in limits}
 
 
 def test_versions_are_the_same_everywhere() -> None:

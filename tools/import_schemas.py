@@ -38,7 +38,7 @@ def snake(name: str) -> str:
 
 
 def load(jars: list[Path]) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    messages: dict[str, Json] = {}
     for jar in jars:
         with zipfile.ZipFile(jar) as z:
             for name in z.namelist():
@@ -48,8 +48,8 @@ def load(jars: list[Path]) -> dict[str, Json]:
                     text = re.sub(r'(?m)\s//[^"]*$', "", text)
                     message = json.loads(text)
                     if "validVersions" in message:
-                        found[message["name"]] = message
-    return found
+                        messages[message["name"]] = message
+    return messages
 
 
 def bounds(spec: str) -> tuple[int, int]:
@@ -114,14 +114,14 @@ def main() -> int:
     parser.add_argument("jars", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    found = load(options.jars)
+    messages = load(options.jars)
     options.out.mkdir(parents=True, exist_ok=True)
     for name in APIS:
-        request, response = found[f"{name}Request"], found[f"{name}Response"]
+        request, response = messages[f"{name}Request"], messages[f"{name}Response"]
         lines = [f"api {name} {request['apiKey']}", *section("request", request), *section("response", response)]
         (options.out / f"{snake(name)}.schema").write_text("\n".join(lines) + "\n")
     for name in RECORDS:
-        message = found[name]
+        message = messages[name]
         lines = [f"record {name} {message.get('apiKey', -1)}", *section("data", message)]
         (options.out / f"{snake(name)}.schema").write_text("\n".join(lines) + "\n")
     return 0

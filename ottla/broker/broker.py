@@ -268,9 +268,9 @@ class Broker:
 
     def _sync_refused(self, path: str, error: OSError) -> None:
         """A file or a directory could not be opened to be synced. Where it is damaged its partition goes offline, and no other."""
-        for storage in self.directory.logs.values():
-            if isinstance(error, Damaged) and (path == storage.directory or path.startswith(f"{storage.directory}/")):
-                disk_refused(self.disk, storage, error)
+        for partition_log in self.directory.logs.values():
+            if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
+                disk_refused(self.disk, partition_log, error)
                 return
         self.disk.refused(self.directory.path, error)
 
@@ -294,8 +294,8 @@ class Broker:
             self._refuse_writes()
 
     def _refuse_writes(self) -> None:
-        for storage in self.directory.logs.values():
-            storage.is_failed = True
+        for partition_log in self.directory.logs.values():
+            partition_log.is_failed = True
 
     def _identify(self) -> None:
         identity = read_identity(self.env.fs, self.directory.path)

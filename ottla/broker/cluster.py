@@ -33,7 +33,7 @@ from ottla.storage.identity import DirectoryError
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.names import TopicPartition
-from ottla.storage.recovery import Report
+from ottla.storage.recovery import RecoveryReport
 from ottla.storage.steps import Pace, Steps, begun
 from ottla.storage.transaction_history import TransactionHistory
 
@@ -83,12 +83,12 @@ class Cluster:
         # Whether a log lost its end, though the directory may be marked clean.
         self.has_lost = False
         self.state = ClusterState(config.settings.node_id, ignores_case=directory.ignores_case())
-        storage, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
-        self._tell(storage.directory, report)
-        if storage.offline_reason is not None:
-            raise DirectoryError(f"cannot start without the cluster's metadata: {storage.offline_reason}")
+        metadata_log, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
+        self._note_losses(metadata_log.directory, report)
+        if metadata_log.offline_reason is not None:
+            raise DirectoryError(f"cannot start without the cluster's metadata: {metadata_log.offline_reason}")
         # Not among the partitions that clients can name.
-        self._runtime = Runtime(env, Partition(env, storage, gate, disk), self._replay, stepping)
+        self._runtime = Runtime(env, Partition(env, metadata_log, gate, disk), self._replay, stepping)
         self._producer_ids = (0, 0)
         partitions.open_missing = self.open_missing
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
@@ -162,24 +162,24 @@ class Cluster:
 
     def _open(self, topic: Topic, index: int, config: LogConfig, *, exists: bool) -> Partition:
         if exists:
-            storage, report = self._directory.open(topic.name, index, config, self._env.now_ms(), topic.topic_id)
-            self._tell(storage.directory, report)
-            if storage.offline_reason is not None:
-                tell_offline(storage)
+            partition_log, report = self._directory.open(topic.name, index, config, self._env.now_ms(), topic.topic_id)
+            self._note_losses(partition_log.directory, report)
+            if partition_log.offline_reason is not None:
+                tell_offline(partition_log)
             elif report.history is not None:
                 self._read[topic.name, index] = report.history
         else:
-            storage = self._directory.create(topic.name, index, config, topic.topic_id)
+            partition_log = self._directory.create(topic.name, index, config, topic.topic_id)
             if self._directory.has_forgotten:
                 self._directory.has_forgotten = False
                 for path in self._directory.checkpoint_paths():
                     self._gate.wrote_file(path, self._directory.path)
-        storage.leader_epoch = topic.leader_epochs[index]
+        partition_log.leader_epoch = topic.leader_epochs[index]
         # Where a sync has failed nothing more is taken, also where nothing was written yet.
-        storage.is_failed |= self._disk.has_failed
-        return self._partitions.add(storage)
+        partition_log.is_failed |= self._disk.has_failed
+        return self._partitions.add(partition_log)
 
-    def _tell(self, directory: str, report: Report) -> None:
+    def _note_losses(self, directory: str, report: RecoveryReport) -> None:
         self.has_lost |= bool(report.losses)
         for loss in report.losses:
             log.warning("log_cut", directory=directory, reason=loss)
@@ -217,9 +217,9 @@ class Cluster:
 
     def ensure_internal(self, name: str) -> Topic:
         """The coordinators' topics come into being when they are first needed."""
-        found = self.state.topics.get(name)
-        if found is not None:
-            return found
+        topic = self.state.topics.get(name)
+        if topic is not None:
+            return topic
         settings = self._config.settings
         if name == OFFSETS_TOPIC:
             count, segment_bytes = settings.offsets_topic_num_partitions, settings.offsets_topic_segment_bytes

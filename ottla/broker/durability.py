@@ -17,7 +17,7 @@ from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.storage.filesystem import Damaged, is_shortage, sync_dir, sync_file
 from ottla.storage.log import Log
 
-Waiter = Callable[[bool], None]
+OnDurable = Callable[[bool], None]
 """Takes whether the disk has it. False: perhaps not, for the log directory has failed, or a file of the same round is damaged."""
 
 
@@ -36,7 +36,7 @@ class _Round:
 
     __slots__ = ("damaged", "directories", "paths", "waiters")
 
-    def __init__(self, paths: dict[str, int], directories: set[str], waiters: list[Waiter]) -> None:
+    def __init__(self, paths: dict[str, int], directories: set[str], waiters: list[OnDurable]) -> None:
         self.paths = paths
         self.directories = directories
         self.waiters = waiters
@@ -67,7 +67,7 @@ class GroupCommit:
         self._new_directories: set[str] = set()
         # Each log's newest segment that was written to: the file's entry in its directory is on the disk, or is to be.
         self._newest: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
-        self._waiting: list[Waiter] = []
+        self._waiting: list[OnDurable] = []
         self._round: _Round | None = None
         self._is_scheduled = False
         self._is_stopped = False
@@ -79,14 +79,14 @@ class GroupCommit:
         """Whether anything that was written is not on disk yet."""
         return bool(self._dirty) or self._round is not None
 
-    def wrote(self, storage: Log) -> None:
+    def wrote(self, log: Log) -> None:
         """A log has grown."""
-        path = storage.active.log.path
+        path = log.active.log.path
         if path not in self._dirty:
-            self._dirty[path] = _RANK.get(storage.topic, 0)
-            if self._newest.get(storage) != path:
-                self._newest[storage] = path
-                self._new_directories.add(storage.directory)
+            self._dirty[path] = _RANK.get(log.topic, 0)
+            if self._newest.get(log) != path:
+                self._newest[log] = path
+                self._new_directories.add(log.directory)
 
     def wrote_file(self, path: str, directory: str) -> None:
         """A small file was replaced as a whole."""
@@ -101,7 +101,7 @@ class GroupCommit:
         self._is_stopped = True
         self._waiting.clear()
 
-    def then(self, waiter: Waiter) -> None:
+    def then(self, waiter: OnDurable) -> None:
         """Call back when all that is written by now is on disk: at once where it is."""
         if self._is_stopped:
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.broker.durability import GroupCommit, Waiter
+from ottla.broker.durability import GroupCommit, OnDurable
 from ottla.storage.log import Log
 
 
@@ -36,7 +36,7 @@ class Gate:
 
     # answers
 
-    def answer(self, then: Waiter) -> None:
+    def answer(self, then: OnDurable) -> None:
         """Behind all that is written by now. ``then`` takes whether it may be told: False where it may be lost."""
         if self.group_commit is None:
             then(True)

@@ -124,7 +124,7 @@ class Groups:
         return [shard for shard, _ in self._shards.values()]
 
     def append_marker(self, index: int, marker: EndTxnMarker, transaction_version: int) -> None:
-        """The marker into the log, then the pending offsets, in one stretch (rule MRK-08 of tests/scenarios/transcripts)."""
+        """The marker into the log, then the pending offsets, in one stretch (rule MRK-08)."""
         shard, runtime = self._shards.get(index) or self._open(index)
         runtime.partition.append_marker(marker, transaction_version)
         shard.replay_marker(marker.producer_id, commit=marker.commit)

@@ -173,12 +173,12 @@ class Housekeeping:
             else:
                 log.info("log_cleaned", partition=repr(dirty.log), bytes_before=done.bytes_before, bytes_after=done.bytes_after)
 
-    def delete_records(self, storage: Log, before_offset: int) -> None:
+    def delete_records(self, partition_log: Log, before_offset: int) -> None:
         """Move a log's start, durably: a restart must not bring deleted records back. Raises `KafkaError` with nothing changed."""
-        storage.check_online()
+        partition_log.check_online()
         directory = self._directory
         try:
-            path = directory.delete_records(storage, before_offset)
+            path = directory.delete_records(partition_log, before_offset)
         except OSError as error:
             self._disk.refused(directory.path, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{directory.path}: {error.strerror or error}") from error

@@ -30,33 +30,33 @@ consumers, so every parked fetch must read again."""
 log = structlog.get_logger("partition")
 
 
-def storage_error(storage: Log, error: OSError) -> KafkaError:
-    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{storage.name}: {described(error)}")
+def storage_error(partition_log: Log, error: OSError) -> KafkaError:
+    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition_log.name}: {described(error)}")
 
 
-def disk_refused(disk: DiskHealth, storage: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
+def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
     """A write to a log did not go through. It may be tried again, unless the file is not the one that was written before."""
     if isinstance(error, Damaged):
-        take_offline(storage, described(error))
+        take_offline(partition_log, described(error))
     else:
-        disk.refused(storage.directory, error, size_bytes)
+        disk.refused(partition_log.directory, error, size_bytes)
 
 
-def take_offline(storage: Log, reason: str) -> None:
+def take_offline(partition_log: Log, reason: str) -> None:
     """Nothing is read or written before the next start, which looks at the files anew. Says so once.
 
     All others are served: Kafka takes the whole directory offline, and here there is only one.
     """
-    if storage.offline_reason is None:
-        storage.offline_reason = reason
-        tell_offline(storage)
+    if partition_log.offline_reason is None:
+        partition_log.offline_reason = reason
+        tell_offline(partition_log)
 
 
-def tell_offline(storage: Log) -> None:
+def tell_offline(partition_log: Log) -> None:
     log.error(
         "partition_offline",
-        partition=repr(storage),
-        reason=storage.offline_reason,
+        partition=repr(partition_log),
+        reason=partition_log.offline_reason,
         hint="mend the files, then start the broker again",
     )
 
@@ -66,11 +66,11 @@ class Partition:
 
     __slots__ = ("_disk", "_env", "_on_written", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
 
-    def __init__(self, env: Env, storage: Log, gate: Gate, disk: DiskHealth) -> None:
+    def __init__(self, env: Env, partition_log: Log, gate: Gate, disk: DiskHealth) -> None:
         self._env = env
         self._on_written = gate.on_written
         self._disk = disk
-        self.log = storage
+        self.log = partition_log
         self.appended_bytes = 0
         self.bytes_in = 0
         self.messages_in = 0
@@ -134,11 +134,11 @@ class Partition:
         except OSError as error:
             raise self.unreadable(error) from error
 
-    def look_up(self, look: Callable[[Log], T]) -> T:
-        """What ``look`` finds in the log. Raises KAFKA_STORAGE_ERROR."""
+    def look_up(self, query: Callable[[Log], T]) -> T:
+        """What ``query`` finds in the log. Raises KAFKA_STORAGE_ERROR."""
         self.log.check_online()
         try:
-            return look(self.log)
+            return query(self.log)
         except OSError as error:
             raise self.unreadable(error) from error
 
@@ -162,9 +162,9 @@ class Partitions:
         self.open_missing: Callable[[str, int], Partition | None] = lambda topic, index: None
         """Puts a partition into service that a topic has and that is not in service yet."""
 
-    def add(self, storage: Log) -> Partition:
-        partition = Partition(self._env, storage, self._gate, self._disk)
-        self._by_name[storage.topic, storage.partition] = partition
+    def add(self, partition_log: Log) -> Partition:
+        partition = Partition(self._env, partition_log, self._gate, self._disk)
+        self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition
 
     def remove(self, topic: str, indexes: range) -> Steps[None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ottla.broker.partitions import Partitions
 from ottla.coordinator.cluster import TRANSACTION_TOPIC
 from ottla.coordinator.transaction.metadata import TopicPartition
-from ottla.operations.audit import Audit, PartitionView, TornTransaction
+from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
 from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
 from ottla.storage.log import Log
@@ -36,7 +36,7 @@ def find_torn_transactions(
             history = TransactionHistory(log.producers, 0, is_contiguous=True)
         if log.topic != TRANSACTION_TOPIC and not log.is_offline:
             views[where] = PartitionView(history, born_ms.get(log.topic))
-    audit = Audit(views.get, forgotten_ms)
+    audit = DecisionAudit(views.get, forgotten_ms)
     is_known = True
     for partition in partitions:
         if partition.log.topic == TRANSACTION_TOPIC:

@@ -164,13 +164,13 @@ class Runtime:
         Raises `KafkaError` for a log that is offline, or goes offline by it: nobody may be told that it holds nothing.
         """
 
-        def replayed(storage: Log) -> int:
+        def replayed(partition_log: Log) -> int:
             if start_over is not None:
                 try:
-                    return self._load(latest_batches(storage, replaced), on_marker, is_strict=True)
+                    return self._load(latest_batches(partition_log, replaced), on_marker, is_strict=True)
                 except (DecodeError, KafkaError):
                     start_over()
-            return self._load(all_batches(storage), on_marker, is_strict=False)
+            return self._load(all_batches(partition_log), on_marker, is_strict=False)
 
         try:
             return self.partition.look_up(replayed)

@@ -215,10 +215,10 @@ class ClusterState:
 
     def topic(self, name: str) -> Topic:
         """Raises UNKNOWN_TOPIC_OR_PARTITION."""
-        found = self.topics.get(name)
-        if found is None:
+        topic = self.topics.get(name)
+        if topic is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
-        return found
+        return topic
 
     @property
     def transaction_version(self) -> int:

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from ottla.demo.audit import Findings, audit
-from ottla.demo.shop import FENCED_EXIT, INVOICES, PARTITIONS, PURCHASES, SHIPMENTS, Plan
+from ottla.demo.shop import FENCED_EXIT, INVOICES, PARTITIONS, PURCHASES, SHIPMENTS, ShopPlan
 from ottla.handle import Broker, BrokerFailed
 
 TRANSACTIONAL_ID = "shop-worker"
@@ -47,7 +47,7 @@ class Shop:
     def _tell(self, text: str) -> None:
         self._progress.update(self._task, completed=min(self.done, self._purchases), description=text)
 
-    def worker(self, plan: Plan) -> subprocess.Popen[str]:
+    def worker(self, plan: ShopPlan) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "ottla.demo.shop", self._broker.bootstrap, TRANSACTIONAL_ID, plan.text()]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
@@ -68,7 +68,7 @@ class Shop:
 
     def run_and_kill(self) -> None:
         """A worker that is killed with half a transaction written."""
-        worker = self.worker(Plan(abort_every=7, die_at=4))
+        worker = self.worker(ShopPlan(abort_every=7, die_at=4))
         if self.follow(worker, lambda event: event == "in_the_middle"):
             worker.send_signal(signal.SIGKILL)
             self.killed += 1
@@ -77,14 +77,14 @@ class Shop:
 
     def run_zombie(self) -> None:
         """A worker that stops for too long; another takes over, and the first is fenced when it wakes."""
-        zombie = self.worker(Plan(sleep_at=3))
+        zombie = self.worker(ShopPlan(sleep_at=3))
         if not self.follow(zombie, lambda event: event == "in_the_middle"):
             _end(zombie)
             return
         # Stopped for real: its heartbeats stop too, and the group gives its partitions to another.
         zombie.send_signal(signal.SIGSTOP)
         self._tell("worker paused, another takes over")
-        heir = self.worker(Plan(abort_every=5, die_at=6))
+        heir = self.worker(ShopPlan(abort_every=5, die_at=6))
         self.follow(heir, lambda event: event in ("committed", "done"))
         zombie.send_signal(signal.SIGCONT)
         assert zombie.stdin is not None
@@ -102,7 +102,7 @@ class Shop:
 
     def run_through_restart(self) -> None:
         """The broker itself is killed while a worker has a transaction open."""
-        worker = self.worker(Plan(sleep_at=2))
+        worker = self.worker(ShopPlan(sleep_at=2))
         if self.follow(worker, lambda event: event == "in_the_middle"):
             self._tell("broker killed and started again")
             self._broker.restart(kill=True)
@@ -119,7 +119,7 @@ class Shop:
         while not self.is_done:
             if time.monotonic() > deadline:
                 raise DemoFailed(f"the shop did not finish: {self.done} of {self._purchases} purchases")
-            worker = self.worker(Plan(abort_every=9))
+            worker = self.worker(ShopPlan(abort_every=9))
             self.follow(worker, lambda event: event == "done")
             _end(worker)
         self._tell("all purchases processed")

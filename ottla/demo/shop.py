@@ -25,7 +25,7 @@ COMMON = {"metadata.recovery.strategy": "none", "reconnect.backoff.ms": 20, "rec
 
 
 @dataclass(slots=True, frozen=True)
-class Plan:
+class ShopPlan:
     """What goes wrong, and when: the number of a transaction, -1 for never.
 
     ``abort_at`` aborts and does it again; ``die_at`` waits in mid-transaction to be killed; ``sleep_at`` waits there
@@ -37,7 +37,7 @@ class Plan:
     sleep_at: int = -1
 
     @classmethod
-    def parse(cls, text: str) -> Plan:
+    def parse(cls, text: str) -> ShopPlan:
         return cls(**json.loads(text))
 
     def text(self) -> str:
@@ -51,7 +51,7 @@ def say(event: str, count: int = 0) -> None:
 class Worker:
     """One consumer and one transactional producer."""
 
-    def __init__(self, bootstrap: str, transactional_id: str, plan: Plan) -> None:
+    def __init__(self, bootstrap: str, transactional_id: str, plan: ShopPlan) -> None:
         self._plan = plan
         self._consumer = Consumer(
             {
@@ -116,7 +116,7 @@ class Worker:
 def main() -> int:
     bootstrap, transactional_id, plan = sys.argv[1:4]
     try:
-        Worker(bootstrap, transactional_id, Plan.parse(plan)).run()
+        Worker(bootstrap, transactional_id, ShopPlan.parse(plan)).run()
     except KafkaException as error:
         if "fenced" in str(error).lower() or "epoch" in str(error).lower():
             say("fenced")

@@ -171,7 +171,7 @@ class _Missing(msgspec.Struct):
     is_contradicted: bool = False
 
 
-class Audit:
+class DecisionAudit:
     """Reads the coordinators' partitions one after the other with `read`. Then `torn_transactions` gives what is torn."""
 
     def __init__(self, view_of: Callable[[TopicPartition], PartitionView | None], forgotten_ms: int = -1) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ottla.coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC, ClusterState
 from ottla.coordinator.transaction.metadata import TopicPartition
-from ottla.operations.audit import Audit, PartitionView, TornTransaction
+from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
 from ottla.operations.metadata_log import METADATA_DIRECTORY, replay_batch, topics_born
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.primitives import Buffer
@@ -108,7 +108,7 @@ def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> Director
             # A partition without a directory has lost all that it held, or never held anything.
             if topic != TRANSACTION_TOPIC and (topic, index) not in views:
                 views[topic, index] = PartitionView(TransactionHistory(ProducerState(), 0, is_contiguous=True), born_ms)
-    audit = Audit(views.get)
+    audit = DecisionAudit(views.get)
     for where in sorted(reader.logs):
         if where[0] == TRANSACTION_TOPIC:
             audit.read(reader.batches(where))

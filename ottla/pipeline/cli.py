@@ -142,11 +142,11 @@ def _stream(options: argparse.Namespace) -> int:
     from ottla.pipeline.jobs import shop, totals
     from ottla.pipeline.stream import Progress as BatchProgress
     from ottla.pipeline.stream import Running, StreamOptions, cause_of
-    from ottla.pipeline.wire import Cluster
+    from ottla.pipeline.wire import ClusterClient
 
     job = {"shop": shop.JOB, "totals": totals.JOB}[options.job]
     run = options.run_id or uuid.uuid4().hex[:12]
-    cluster = Cluster(options.bootstrap)
+    cluster = ClusterClient(options.bootstrap)
     total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
     cluster.close()
     settings = StreamOptions(
@@ -164,7 +164,7 @@ def _stream(options: argparse.Namespace) -> int:
     with Progress(console=console, disable=options.forever) as progress:
         task = progress.add_task(job.source, total=total)
 
-        def tell(done: BatchProgress) -> None:
+        def show_progress(done: BatchProgress) -> None:
             report = done.report
             how = "was committed before" if report.is_replay else f"{report.records:,} written, commit {report.commit_ms:.1f} ms"
             console.print(f"batch {report.batch}: {done.rows:,} rows, {done.rows_per_second:,.0f}/s, {done.behind:,} behind; {how}")
@@ -173,7 +173,7 @@ def _stream(options: argparse.Namespace) -> int:
         def retry(batch: int, error: BaseException) -> None:
             console.print(f"batch {batch}: aborted and begun again ({cause_of(str(error))})")
 
-        Running(spark, job, settings, retry).finish(tell)
+        Running(spark, job, settings, retry).finish(show_progress)
         progress.update(task, completed=total)
     console.print(f"{job.name}, run {run}: everything that was there is done")
     return 0
@@ -187,10 +187,10 @@ def _export(options: argparse.Namespace) -> int:
     with Progress(console=console) as progress:
         task = progress.add_task("parts", total=None)
 
-        def tell(done: int, parts: int, records: int) -> None:
+        def show_progress(done: int, parts: int, records: int) -> None:
             progress.update(task, completed=done, total=parts)
 
-        total = export(spark, settings, tell)
+        total = export(spark, settings, show_progress)
         progress.update(task, total=1, completed=1)
     console.print(f"export of {options.topic}: {total:,} records written to {options.to}")
     return 0
@@ -200,18 +200,18 @@ def _audit(options: argparse.Namespace) -> int:
     from ottla.pipeline.jobs.audit import AuditOptions, audit
 
     settings = AuditOptions(options.bootstrap, options.totals, options.export, options.exported_topic, FORMATS[options.format])
-    found = audit(_session(options, "audit"), settings)
+    audit_result = audit(_session(options, "audit"), settings)
     topics = Table(title="What lies at the offsets", title_justify="left")
     columns = ("offsets", "committed", "aborted", "open", "markers", "unexplained")
     for column in ("topic", *columns):
         topics.add_column(column, justify="left" if column == "topic" else "right")
-    for row in found.topics:
+    for row in audit_result.topics:
         topics.add_row(row.topic, *(f"{getattr(row, column):,}" for column in columns))
     rules = Table(title="Findings", title_justify="left")
     for column in ("rule", "broken by", "such as"):
         rules.add_column(column, justify="right" if column == "broken by" else "left")
-    for finding in found.findings:
+    for finding in audit_result.findings:
         colour = "green" if finding.count == 0 else "red"
         rules.add_row(finding.rule, f"[{colour}]{finding.count:,}", ", ".join(finding.examples))
     tables.print(topics, rules)
-    return 0 if found.is_sound else UNSOUND_EXIT
+    return 0 if audit_result.is_sound else UNSOUND_EXIT

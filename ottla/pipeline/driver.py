@@ -52,8 +52,8 @@ class DriverTransaction:
 
     def begin(self) -> Mark | None:
         self._do("taking the transactional id", lambda: self._producer.init_transactions(TIMEOUT_S))
-        (found,) = self._do("reading the last committed batch", lambda: self._consumer.committed([self._mark], TIMEOUT_S))
-        return None if found.offset < 0 else parse_mark(found.metadata or "", group_of(self._id))
+        (committed,) = self._do("reading the last committed batch", lambda: self._consumer.committed([self._mark], TIMEOUT_S))
+        return None if committed.offset < 0 else parse_mark(committed.metadata or "", group_of(self._id))
 
     def write(self, rows: Iterable[Row]) -> list[Written]:
         """Everything in one transaction, begun here. Raises `PipelineError`, and RuntimeError where another try may help."""

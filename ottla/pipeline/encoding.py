@@ -31,7 +31,7 @@ class Encoded(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Identity(msgspec.Struct, frozen=True):
+class ProducerIdentity(msgspec.Struct, frozen=True):
     """Whose batches they are."""
 
     producer_id: int
@@ -39,7 +39,7 @@ class Identity(msgspec.Struct, frozen=True):
     compression: int
 
 
-def encode(rows: pa.RecordBatch, who: Identity, sequence: int, timestamp_ms: int, batch_bytes: int) -> Iterator[Encoded]:
+def encode(rows: pa.RecordBatch, who: ProducerIdentity, sequence: int, timestamp_ms: int, batch_bytes: int) -> Iterator[Encoded]:
     """Batches of about ``batch_bytes`` before compression. ``rows`` has key, value and headers, see `segments.reading.COLUMNS`."""
     keys, values = (rows.column(name).cast(pa.binary()) for name in ("key", "value"))
     headers = _headers(rows.column("headers"))
@@ -101,8 +101,8 @@ def varints(values: Ints) -> pa.BinaryArray:
 
 
 def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
-    found: npt.NDArray[np.int32] = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-    return found
+    offsets: npt.NDArray[np.int32] = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    return offsets
 
 
 def _lengths(column: pa.Array) -> Ints:

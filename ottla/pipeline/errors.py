@@ -24,15 +24,15 @@ class Fenced(PipelineError):
         return Fenced, (self.transactional_id,)
 
 
-class Refused(PipelineError):
+class BrokerRefused(PipelineError):
     """The broker answered with an error that no waiting will mend."""
 
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
         super().__init__(f"{what}: the broker answered {Code(code).name}" + (f" ({message})" if message else ""))
         self.arguments = (what, code, message)
 
-    def __reduce__(self) -> tuple[type[Refused], tuple[str, int, str | None]]:
-        return Refused, self.arguments
+    def __reduce__(self) -> tuple[type[BrokerRefused], tuple[str, int, str | None]]:
+        return BrokerRefused, self.arguments
 
 
 FENCED = frozenset(

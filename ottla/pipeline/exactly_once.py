@@ -32,7 +32,7 @@ class BatchTransaction(Protocol[P_co]):
     def end(self, *, commit: bool) -> None: ...
 
 
-class Report(msgspec.Struct, frozen=True):
+class BatchReport(msgspec.Struct, frozen=True):
     """How a batch went. ``is_replay``: it had been committed before, and nothing was written."""
 
     batch: int
@@ -54,7 +54,7 @@ class ExactlyOnce(Generic[P]):
         self._last = self._transaction.begin()
         return self._last
 
-    def write(self, query: str, batch: int, tasks: Tasks[P]) -> Report:
+    def write(self, query: str, batch: int, tasks: Tasks[P]) -> BatchReport:
         """Write a batch in a transaction of its own, all of it or nothing. Raises what the tasks raise, once it is aborted.
 
         ``query`` is the id that the stream keeps over restarts: batches are counted in it.
@@ -66,7 +66,7 @@ class ExactlyOnce(Generic[P]):
                 " go on with that one, or begin anew with a --transactional-id of its own"
             )
         if last is not None and batch <= last.batch:
-            return Report(batch, is_replay=True)
+            return BatchReport(batch, is_replay=True)
         mark = Mark(query, batch, self._run)
         try:
             written = tasks(self._transaction.producer)
@@ -79,4 +79,4 @@ class ExactlyOnce(Generic[P]):
             raise
         self._transaction.end(commit=True)
         self._last = mark
-        return Report(batch, sum(w.records for w in written), (time.perf_counter() - began) * 1000)
+        return BatchReport(batch, sum(w.records for w in written), (time.perf_counter() - began) * 1000)

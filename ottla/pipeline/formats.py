@@ -76,7 +76,7 @@ class Avro:
 
 
 JSON, AVRO = Json(), Avro()
-FORMATS: dict[str, Format] = {found.name: found for found in (JSON, AVRO)}
+FORMATS: dict[str, Format] = {value_format.name: value_format for value_format in (JSON, AVRO)}
 
 
 def avro_schema(schema: str) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import msgspec
 
 from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.wire import Cluster
+from ottla.pipeline.wire import ClusterClient
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.records import BatchHeader, batches, read_marker
 
 FETCH_BYTES = 8 << 20
 
 
-class Entry(msgspec.Struct):
+class LedgerEntry(msgspec.Struct):
     """What one transaction wrote to a partition. ``outcome`` is "" as long as it is open."""
 
     producer_id: int
@@ -34,7 +34,7 @@ class Ledger(msgspec.Struct):
     plain: int = 0
     markers: int = 0
     unexplained: int = 0
-    entries: list[Entry] = []
+    entries: list[LedgerEntry] = []
 
     def records(self, outcome: str) -> int:
         return sum(entry.records for entry in self.entries if entry.outcome == outcome)
@@ -46,26 +46,26 @@ class Ledger(msgspec.Struct):
 
 def ledger(bootstrap: str, topic: str, partition: int) -> Ledger:
     """Fetch everything, aborted and open as well. Raises `PipelineError`."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterClient(bootstrap)
     try:
         start, end = cluster.ranges(topic)[partition]
-        found = Ledger(topic, partition, start, end)
-        is_open: dict[int, Entry] = {}
+        partition_ledger = Ledger(topic, partition, start, end)
+        is_open: dict[int, LedgerEntry] = {}
         at = start
         for header, raw in _batches(cluster, topic, partition, start, end):
-            found.unexplained += max(0, header.base_offset - at)
+            partition_ledger.unexplained += max(0, header.base_offset - at)
             at = header.next_offset
-            found.unexplained += header.last_offset_delta + 1 - header.record_count
-            _note(found, is_open, header, raw)
-        found.unexplained += max(0, end - at)
-        return found
+            partition_ledger.unexplained += header.last_offset_delta + 1 - header.record_count
+            _note(partition_ledger, is_open, header, raw)
+        partition_ledger.unexplained += max(0, end - at)
+        return partition_ledger
     finally:
         cluster.close()
 
 
-def _note(found: Ledger, is_open: dict[int, Entry], header: BatchHeader, raw: memoryview) -> None:
+def _note(partition_ledger: Ledger, is_open: dict[int, LedgerEntry], header: BatchHeader, raw: memoryview) -> None:
     if header.is_control:
-        found.markers += header.record_count
+        partition_ledger.markers += header.record_count
         marker = read_marker(raw, header)
         entry = is_open.pop(header.producer_id, None)
         if marker is not None and entry is not None:
@@ -73,14 +73,14 @@ def _note(found: Ledger, is_open: dict[int, Entry], header: BatchHeader, raw: me
     elif header.is_transactional:
         entry = is_open.get(header.producer_id)
         if entry is None:
-            entry = is_open[header.producer_id] = Entry(header.producer_id, header.producer_epoch, header.base_offset)
-            found.entries.append(entry)
+            entry = is_open[header.producer_id] = LedgerEntry(header.producer_id, header.producer_epoch, header.base_offset)
+            partition_ledger.entries.append(entry)
         entry.records += header.record_count
     else:
-        found.plain += header.record_count
+        partition_ledger.plain += header.record_count
 
 
-def _batches(cluster: Cluster, topic: str, partition: int, at: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+def _batches(cluster: ClusterClient, topic: str, partition: int, at: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
     while at < end:
         wanted = FetchPartition(partition, fetch_offset=at, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=FETCH_BYTES, topics=[FetchTopic(topic, partitions=[wanted])])
@@ -107,9 +107,9 @@ def torn(ledgers: list[Ledger]) -> list[str]:
     """
     outcomes: dict[tuple[int, int], set[str]] = {}
     repeated: set[tuple[int, int]] = set()
-    for found in ledgers:
+    for partition_ledger in ledgers:
         seen: set[tuple[int, int]] = set()
-        for entry in found.entries:
+        for entry in partition_ledger.entries:
             key = (entry.producer_id, entry.epoch)
             if key in seen:
                 repeated.add(key)
@@ -117,6 +117,6 @@ def torn(ledgers: list[Ledger]) -> list[str]:
             outcomes.setdefault(key, set()).add(entry.outcome)
     return [
         f"producer {pid} epoch {epoch}"
-        for (pid, epoch), found in outcomes.items()
-        if len(found) > 1 and (pid, epoch) not in repeated
+        for (pid, epoch), transaction_outcomes in outcomes.items()
+        if len(transaction_outcomes) > 1 and (pid, epoch) not in repeated
     ]

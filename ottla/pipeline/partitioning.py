@@ -51,8 +51,8 @@ def _of_one_length(table: npt.NDArray[np.uint8]) -> Int:
 def partitions_for(keys: Sequence[bytes | None], partitions: int, start: int = 0) -> list[int]:
     """The partition of each record; those without a key are dealt out in turn, beginning with ``start``."""
     hashes = murmur2([b"" if key is None else key for key in keys])
-    found = ((hashes & np.uint32(_POSITIVE)) % np.uint32(partitions)).tolist()
+    partition_indexes = ((hashes & np.uint32(_POSITIVE)) % np.uint32(partitions)).tolist()
     for at, key in enumerate(keys):
         if key is None:
-            found[at] = (start + at) % partitions
-    return [int(p) for p in found]
+            partition_indexes[at] = (start + at) % partitions
+    return [int(p) for p in partition_indexes]

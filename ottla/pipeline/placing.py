@@ -35,9 +35,9 @@ def _choose(batches: Iterator[tuple[pd.Series, pd.Series]]) -> Iterator[pd.Serie
 def _chosen(keys: pd.Series, counts: pd.Series) -> pd.Series:
     by_count = {count: np.array(partitions_for(keys.tolist(), int(count))) for count in counts.unique()}
     if len(by_count) == 1:
-        (found,) = by_count.values()
+        (partitions,) = by_count.values()
     else:
-        found = np.empty(len(keys), np.int64)
+        partitions = np.empty(len(keys), np.int64)
         for count, chosen in by_count.items():
-            found[counts == count] = chosen[counts == count]
-    return pd.Series(found.astype(np.int32))
+            partitions[counts == count] = chosen[counts == count]
+    return pd.Series(partitions.astype(np.int32))

@@ -10,10 +10,10 @@ import msgspec
 
 from ottla.pipeline.driver import DriverTransaction
 from ottla.pipeline.errors import Fenced, PipelineError
-from ottla.pipeline.exactly_once import ExactlyOnce, Report
+from ottla.pipeline.exactly_once import BatchReport, ExactlyOnce
 from ottla.pipeline.schemas import OUTPUT
 from ottla.pipeline.transaction import Mark, Producer, Transaction
-from ottla.pipeline.wire import Cluster
+from ottla.pipeline.wire import ClusterClient
 from ottla.pipeline.worker import prepare
 from ottla.pipeline.writer import TaskWriter, Written
 
@@ -49,11 +49,11 @@ class ExactlyOnceSink:
     def __init__(
         self,
         options: SinkOptions,
-        on_report: Callable[[Report], None],
+        on_report: Callable[[BatchReport], None],
         on_retry: Callable[[int, BaseException], None],
     ) -> None:
         self._options = options
-        self._cluster = Cluster(options.bootstrap)
+        self._cluster = ClusterClient(options.bootstrap)
         self._stream: ExactlyOnce[Any]
         where = (options.transactional_id, options.topics[0], options.timeout_ms)
         if options.by_driver:
@@ -120,8 +120,8 @@ def check_schema(frame: DataFrame) -> None:
     given = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     for name, kind in OUTPUT.items():
         if given.get(name) != kind:
-            found = f"is {given[name]}" if name in given else "is not there"
-            raise PipelineError(f"the sink takes rows of {', '.join(OUTPUT)}, and column {name!r} of the job {found}, not {kind}")
+            actual = f"is {given[name]}" if name in given else "is not there"
+            raise PipelineError(f"the sink takes rows of {', '.join(OUTPUT)}, and column {name!r} of the job {actual}, not {kind}")
 
 
 def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
@@ -154,5 +154,5 @@ def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable
     return write
 
 
-def _bytes(found: bytearray | None) -> bytes | None:
-    return None if found is None else bytes(found)
+def _bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)

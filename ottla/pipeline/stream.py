@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.exactly_once import Report
+from ottla.pipeline.exactly_once import BatchReport
 from ottla.pipeline.formats import JSON, Format
 from ottla.pipeline.sink import ExactlyOnceSink, SinkOptions
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_EVERY_S = 0.2
-_OUR_ERRORS = ("Fenced", "Refused", "PipelineError")
+_OUR_ERRORS = ("Fenced", "BrokerRefused", "PipelineError")
 _LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "could not be found", "may have been lost")
 
 
@@ -50,7 +50,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
 class Progress(msgspec.Struct, frozen=True):
     """A batch as a person is told of it. ``behind`` are offsets of the source that wait still."""
 
-    report: Report
+    report: BatchReport
     rows: int
     rows_per_second: float
     behind: int
@@ -83,7 +83,7 @@ class Running:
     def __init__(
         self, spark: SparkSession, job: Job, options: StreamOptions, on_retry: Callable[[int, BaseException], None]
     ) -> None:
-        self._reports: dict[int, Report] = {}
+        self._reports: dict[int, BatchReport] = {}
         self._seen = -1
         settings = SinkOptions(
             options.bootstrap,
@@ -105,29 +105,29 @@ class Running:
             writer = writer.trigger(processingTime=f"{options.interval_ms} milliseconds")
         self._query: StreamingQuery = writer.start()
 
-    def _keep(self, report: Report) -> None:
+    def _keep(self, report: BatchReport) -> None:
         self._reports[report.batch] = report
 
-    def finish(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> list[Report]:
+    def finish(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> list[BatchReport]:
         """Wait for the end; every batch's report. Raises `PipelineError` with the cause, in one line."""
         from pyspark.errors import StreamingQueryException
 
         try:
             while not self._query.awaitTermination(LOOK_EVERY_S):
-                self._tell(on_progress)
+                self._report_progress(on_progress)
         except StreamingQueryException as error:
             raise PipelineError(cause_of(str(error))) from error
         finally:
-            self._tell(on_progress)
+            self._report_progress(on_progress)
         return list(self._reports.values())
 
-    def _tell(self, on_progress: Callable[[Progress], None]) -> None:
+    def _report_progress(self, on_progress: Callable[[Progress], None]) -> None:
         for progress in self._query.recentProgress:
-            found = json.loads(progress.json)
-            report = self._reports.get(found["batchId"])
+            fields = json.loads(progress.json)
+            report = self._reports.get(fields["batchId"])
             if report is not None and report.batch > self._seen:
                 self._seen = report.batch
-                on_progress(Progress(report, found["numInputRows"], found.get("processedRowsPerSecond", 0.0), _behind(found)))
+                on_progress(Progress(report, fields["numInputRows"], fields.get("processedRowsPerSecond", 0.0), _behind(fields)))
 
 
 def _behind(progress: Any) -> int:
@@ -145,9 +145,9 @@ def cause_of(text: str) -> str:
     lines = text.strip().splitlines()
     for line in reversed(lines):
         for name in _OUR_ERRORS:
-            found = f"pipeline.errors.{name}: "
-            if found in line:
-                return line.partition(found)[2].strip()
+            error_label = f"pipeline.errors.{name}: "
+            if error_label in line:
+                return line.partition(error_label)[2].strip()
     if any(word in text for word in _LOST):
         return (
             "retention has removed records that were not read yet: nothing is written past the loss;"

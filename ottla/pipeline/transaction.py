@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ottla.pipeline.errors import FENCED, Fenced, PipelineError, Refused
-from ottla.pipeline.wire import GROUP, TRANSACTION, Cluster
+from ottla.pipeline.errors import FENCED, BrokerRefused, Fenced, PipelineError
+from ottla.pipeline.wire import GROUP, TRANSACTION, ClusterClient
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -57,7 +57,7 @@ def parse_mark(text: str, group: str) -> Mark:
 class Transaction:
     """One transactional id. Raises `Fenced` from any call once another pipeline has taken it over."""
 
-    def __init__(self, cluster: Cluster, transactional_id: str, mark_topic: str, timeout_ms: int = 900_000) -> None:
+    def __init__(self, cluster: ClusterClient, transactional_id: str, mark_topic: str, timeout_ms: int = 900_000) -> None:
         self._cluster = cluster
         self._id = transactional_id
         self._mark_topic = mark_topic
@@ -93,10 +93,10 @@ class Transaction:
         answer = self._cluster.ask(
             lambda: self._cluster.coordinator(GROUP, self.group), request, code_of, "reading the last committed batch"
         )
-        found = answer.groups[0].topics[0].partitions[0]
-        if found.committed_offset < 0:
+        partition = answer.groups[0].topics[0].partitions[0]
+        if partition.committed_offset < 0:
             return None
-        return parse_mark(found.metadata or "", self.group)
+        return parse_mark(partition.metadata or "", self.group)
 
     def mark(self, mark: Mark) -> None:
         """Note the batch as part of the transaction."""
@@ -120,7 +120,7 @@ class Transaction:
     def _ask(self, kind: int, key: str, request: Any, what: str, code_of: Any = lambda a: a.error_code) -> Any:
         try:
             return self._cluster.ask(lambda: self._cluster.coordinator(kind, key), request, code_of, what)
-        except Refused as refused:
+        except BrokerRefused as refused:
             if refused.arguments[1] in FENCED:
                 raise Fenced(self._id) from None
             if refused.arguments[1] == Code.INVALID_TRANSACTION_TIMEOUT:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from ottla.pipeline.errors import PASSING, PipelineError, Refused
+from ottla.pipeline.errors import PASSING, BrokerRefused, PipelineError
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
@@ -47,7 +47,7 @@ _KEYS = {entry.name: key for key, entry in APIS.items()}
 Address = tuple[str, int]
 
 
-class Connection:
+class BrokerConnection:
     """One socket. Raises OSError when it breaks; then it is of no use any more."""
 
     def __init__(self, address: Address, timeout_s: float = TIMEOUT_S) -> None:
@@ -74,10 +74,10 @@ class Connection:
         return self.receive(self.send(request))
 
     def _read(self, size: int) -> bytes:
-        found = self._in.read(size)
-        if len(found) < size:
+        data = self._in.read(size)
+        if len(data) < size:
             raise ConnectionError("the broker closed the connection")
-        return found
+        return data
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -87,41 +87,41 @@ class Connection:
 
 def addresses(bootstrap: str) -> list[Address]:
     """Raises `PipelineError` for what is no list of host:port."""
-    found = []
+    bootstrap_addresses = []
     for part in bootstrap.split(","):
         host, _, port = part.strip().rpartition(":")
         if not host or not port.isdigit():
             raise PipelineError(f"--bootstrap {bootstrap!r}: {part.strip()!r} is not host:port")
-        found.append((host, int(port)))
-    return found
+        bootstrap_addresses.append((host, int(port)))
+    return bootstrap_addresses
 
 
-class Cluster:
+class ClusterClient:
     """Finds leaders and coordinators, and keeps a connection to each address."""
 
     def __init__(self, bootstrap: str, timeout_s: float = TIMEOUT_S) -> None:
         self._bootstrap = addresses(bootstrap)
         self._text = bootstrap
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
         self.timeout_s = timeout_s
 
-    def connection(self, address: Address) -> Connection:
-        found = self._connections.get(address)
-        if found is None:
-            found = self._connections[address] = Connection(address, self.timeout_s)
-        return found
+    def connection(self, address: Address) -> BrokerConnection:
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = self._connections[address] = BrokerConnection(address, self.timeout_s)
+        return connection
 
     def drop(self, address: Address) -> None:
-        found = self._connections.pop(address, None)
-        if found is not None:
-            found.close()
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
 
     def close(self) -> None:
         for address in list(self._connections):
             self.drop(address)
 
     def ask(self, where: Callable[[], Address], request: Any, code_of: Callable[[Any], int], what: str) -> Any:
-        """Send until the answer is final. Raises `Refused`, and `PipelineError` where no broker answers in time.
+        """Send until the answer is final. Raises `BrokerRefused`, and `PipelineError` where no broker answers in time.
 
         ``where`` is asked anew for each attempt: leaders and coordinators move.
         """
@@ -139,7 +139,7 @@ class Cluster:
                 if code == Code.NONE:
                     return answer
                 if code not in PASSING or time.monotonic() > deadline:
-                    raise Refused(what, code)
+                    raise BrokerRefused(what, code)
             time.sleep(PAUSE_S)
 
     def anyone(self) -> Address:
@@ -165,12 +165,12 @@ class Cluster:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
 
         def code_of(answer: Any) -> int:
-            found = answer.topics[0]
-            return int(found.error_code) or next((p.error_code for p in found.partitions if p.error_code), 0)
+            topic_metadata = answer.topics[0]
+            return int(topic_metadata.error_code) or next((p.error_code for p in topic_metadata.partitions if p.error_code), 0)
 
         try:
             answer = self.ask(self.anyone, request, code_of, f"looking for topic {topic!r}")
-        except Refused as refused:
+        except BrokerRefused as refused:
             if refused.arguments[1] == Code.UNKNOWN_TOPIC_OR_PARTITION:
                 raise PipelineError(f"topic {topic!r} does not exist at {self._text}; create it first") from None
             raise
@@ -200,9 +200,9 @@ class Cluster:
     def coordinator(self, kind: int, key: str) -> Address:
         """The coordinator of a group or of a transactional id. Raises OSError while there is none."""
         answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]))
-        found = answer.coordinators[0]
-        if found.error_code in PASSING:
-            raise ConnectionError(f"no coordinator yet: {Code(found.error_code).name}")
-        if found.error_code:
-            raise Refused(f"looking for the coordinator of {key!r}", found.error_code)
-        return found.host, found.port
+        coordinator = answer.coordinators[0]
+        if coordinator.error_code in PASSING:
+            raise ConnectionError(f"no coordinator yet: {Code(coordinator.error_code).name}")
+        if coordinator.error_code:
+            raise BrokerRefused(f"looking for the coordinator of {key!r}", coordinator.error_code)
+        return coordinator.host, coordinator.port

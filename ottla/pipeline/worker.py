@@ -44,9 +44,9 @@ def _hold_nothing_back() -> None:
         return
     for fd in range(3, HIGHEST_FD):
         with suppress(OSError):
-            found = socket.socket(fileno=fd)
+            connection = socket.socket(fileno=fd)
             try:
-                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             finally:
-                found.detach()
+                connection.detach()

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from ottla.pipeline.encoding import Encoded, Identity, encode
-from ottla.pipeline.errors import FENCED, PASSING, Fenced, PipelineError, Refused
+from ottla.pipeline.encoding import Encoded, ProducerIdentity, encode
+from ottla.pipeline.errors import FENCED, PASSING, BrokerRefused, Fenced, PipelineError
 from ottla.pipeline.transaction import Producer
-from ottla.pipeline.wire import PAUSE_S, Address, Cluster
+from ottla.pipeline.wire import PAUSE_S, Address, ClusterClient
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -37,17 +37,17 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class PartitionWriter:
-    """Sends records in batches. Raises `Fenced`, `Refused`, `PipelineError`."""
+    """Sends records in batches. Raises `Fenced`, `BrokerRefused`, `PipelineError`."""
 
     def __init__(
-        self, cluster: Cluster, leader: Address, topic: str, partition: int, producer: Producer, codec: str = "lz4"
+        self, cluster: ClusterClient, leader: Address, topic: str, partition: int, producer: Producer, codec: str = "lz4"
     ) -> None:
         self._cluster = cluster
         self._leader = leader
         self._topic = topic
         self._partition = partition
         self._producer = producer
-        self._identity = Identity(producer.producer_id, producer.epoch, CODECS[codec])
+        self._identity = ProducerIdentity(producer.producer_id, producer.epoch, CODECS[codec])
         self._sequence = 0
         self._unanswered: deque[Encoded] = deque()
         self._sent: deque[tuple[int, int]] = deque()
@@ -100,7 +100,7 @@ class PartitionWriter:
             raise Fenced(self._producer.transactional_id)
         else:
             what = f"writing to {self._topic}-{self._partition}"
-            raise Refused(what, code, answer.responses[0].partition_responses[0].error_message)
+            raise BrokerRefused(what, code, answer.responses[0].partition_responses[0].error_message)
 
     def _again(self) -> None:
         """The connection or the leader is gone: find it, and send what is in doubt once more, in order."""
@@ -126,23 +126,23 @@ class TaskWriter:
 
     def __init__(self, bootstrap: str, producer: Producer, codec: str = "lz4") -> None:
         self._bootstrap = bootstrap
-        self._cluster = Cluster(bootstrap)
+        self._cluster = ClusterClient(bootstrap)
         self._producer = producer
         self._codec = codec
         self._leaders: dict[str, dict[int, Address]] = {}
         self._writers: dict[tuple[str, int], PartitionWriter] = {}
 
     def partition(self, topic: str, partition: int) -> PartitionWriter:
-        found = self._writers.get((topic, partition))
-        if found is None:
+        writer = self._writers.get((topic, partition))
+        if writer is None:
             if topic not in self._leaders:
                 self._leaders[topic] = self._cluster.leaders(topic)
             leader = self._leaders[topic].get(partition)
             if leader is None:
                 raise PipelineError(f"topic {topic!r} has no partition {partition}")
-            found = PartitionWriter(Cluster(self._bootstrap), leader, topic, partition, self._producer, self._codec)
-            self._writers[topic, partition] = found
-        return found
+            writer = PartitionWriter(ClusterClient(self._bootstrap), leader, topic, partition, self._producer, self._codec)
+            self._writers[topic, partition] = writer
+        return writer
 
     def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
         """Columns topic, partition, key, value and headers, in any order of partitions; a partition's records keep theirs."""

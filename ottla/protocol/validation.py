@@ -92,7 +92,7 @@ class _Check:
         self.checked = 0
         self.max_timestamp_ms = NO_TIMESTAMP
 
-    def look(self, plain_batch: bytes, count: int) -> None:
+    def inspect(self, plain_batch: bytes, count: int) -> None:
         """Raises INVALID_RECORD where they do not follow one another."""
         highest = _sound(plain_batch, self._header, self._rules, self.checked, count)
         if highest is None:
@@ -186,7 +186,7 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
         allowance.left_bytes = left_bytes
         return None
     check = _Check(header, rules)
-    check.look(plain_batch, count)
+    check.inspect(plain_batch, count)
     return check.end()
 
 
@@ -206,7 +206,7 @@ def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: 
             if records_left < 0 or left_bytes < 0:
                 records_left, left_bytes = SMALL_RECORDS - count, SMALL_BYTES - len(records)
                 yield None
-            check.look(plain(header, records, count), count)
+            check.inspect(plain(header, records, count), count)
     except TooLarge:
         if allowance.left_bytes >= 0:
             raise
@@ -246,9 +246,9 @@ def _small(payload: memoryview, compression: int) -> Buffer | None:
         except (cramjam.DecompressionError, ValueError):
             # Too large, or no such thing: piece by piece tells.
             return None
-    found = bytearray()
+    inflated = bytearray()
     for piece in pieces(payload, compression):
-        found += piece
-        if len(found) > SMALL_BYTES:
+        inflated += piece
+        if len(inflated) > SMALL_BYTES:
             return None
-    return found
+    return inflated

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from ottla.simulation.network import Listening, Network, P
+from ottla.simulation.network import Network, P, SimulatedListening
 from ottla.simulation.scheduler import ScheduledCall, Scheduler
 from ottla.storage.filesystem import Filesystem
 
@@ -53,7 +53,7 @@ class SimulatedEnv:
             failure = None
         self.call_soon(lambda: done(failure))
 
-    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> SimulatedListening:
         return self.network.listen(host, port or FREE_PORT, factory)
 
     async def connect(self, host: str, port: int, factory: Callable[[], P]) -> P:

@@ -92,9 +92,9 @@ class Network:
     def __init__(self) -> None:
         self._listening: dict[tuple[str, int], Callable[[], asyncio.BufferedProtocol]] = {}
 
-    def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
+    def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> SimulatedListening:
         self._listening[host, port] = factory
-        return Listening(port, lambda: self._listening.pop((host, port), None))
+        return SimulatedListening(port, lambda: self._listening.pop((host, port), None))
 
     def connect(self, host: str, port: int, factory: Callable[[], P], call_soon: Callable[[Callable[[], None]], None]) -> P:
         """Raises ConnectionRefusedError where nobody listens."""
@@ -108,8 +108,8 @@ class Network:
         return protocol
 
 
-class Listening:
-    """`broker.env.Listening`."""
+class SimulatedListening:
+    """`broker.env.SimulatedListening`."""
 
     def __init__(self, port: int, on_close: Callable[[], object]) -> None:
         self.port = port

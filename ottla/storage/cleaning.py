@@ -49,7 +49,7 @@ class Cleaned(msgspec.Struct):
     bytes_after: int = 0
 
 
-def look_at(log: Log, now_ms: int) -> Dirty | None:
+def dirtiness(log: Log, now_ms: int) -> Dirty | None:
     """How dirty a log is; None where it is not compacted or has nothing that may be cleaned."""
     if not log.config.is_compacted or log.is_failed or log.is_offline or log.owes_renames or len(log.segments) < 2:
         return None
@@ -91,11 +91,11 @@ def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
     for log in logs:
         if pace.is_over(LOOK_WORK):
             yield None
-        found = look_at(log, now_ms)
-        if found is None or not found.dirty_bytes:
+        dirty = dirtiness(log, now_ms)
+        if dirty is None or not dirty.dirty_bytes:
             continue
-        if (found.is_overdue or found.ratio > log.config.min_cleanable_dirty_ratio) and (best is None or found.ratio > best.ratio):
-            best = found
+        if (dirty.is_overdue or dirty.ratio > log.config.min_cleanable_dirty_ratio) and (best is None or dirty.ratio > best.ratio):
+            best = dirty
     return best
 
 

@@ -34,8 +34,8 @@ def read_identity(fs: Filesystem, path: str) -> Identity | None:
         return None
     try:
         lines = [line for line in raw.decode().splitlines() if "=" in line and not line.startswith("#")]
-        found = dict(line.split("=", 1) for line in lines)
-        return Identity(found["cluster.id"], int(found["node.id"]), found.get("directory.id", ""))
+        properties = dict(line.split("=", 1) for line in lines)
+        return Identity(properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id", ""))
     except UnicodeDecodeError:
         reason = "it is no text"
     except (KeyError, ValueError) as error:

@@ -15,7 +15,7 @@ from ottla.storage.filesystem import Filesystem, described
 from ottla.storage.identity import META_FILE, NOT_OURS, DirectoryError
 from ottla.storage.log import Log
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, TopicPartition, parse_directory_name
-from ottla.storage.recovery import Report, open_log
+from ottla.storage.recovery import RecoveryReport, open_log
 from ottla.storage.settling import settle
 from ottla.storage.steps import Pace, Steps, run
 
@@ -100,7 +100,9 @@ class LogDirectory:
     def directory_of(self, topic: str, partition: int) -> str:
         return f"{self.path}/{topic}-{partition}"
 
-    def open(self, topic: str, partition: int, config: LogConfig, now_ms: int, topic_id: bytes = NO_UUID) -> tuple[Log, Report]:
+    def open(
+        self, topic: str, partition: int, config: LogConfig, now_ms: int, topic_id: bytes = NO_UUID
+    ) -> tuple[Log, RecoveryReport]:
         """Open a log that is on disk, or make one that will be at its first append.
 
         One that cannot be opened is offline: it says why, and all others are served.
@@ -113,12 +115,12 @@ class LogDirectory:
             log.abandon()
             log = Log(self.fs, log.directory, topic, partition, config, topic_id)
             log.offline_reason = described(error)
-            report = Report()
+            report = RecoveryReport()
         log.first_dirty_offset = self._first_dirty.get(key, 0)
         self.logs[key] = log
         return log, report
 
-    def _load(self, log: Log, now_ms: int) -> Report:
+    def _load(self, log: Log, now_ms: int) -> RecoveryReport:
         """Raises OSError, and whatever reading a log may raise that is none."""
         key = (log.topic, log.partition)
         log.check_directory()
@@ -212,7 +214,7 @@ class LogDirectory:
         left: list[str] = []
         if not due:
             return left
-        self._trash = [one for one in self._trash if one[0] > now_ms]
+        self._trash = [entry for entry in self._trash if entry[0] > now_ms]
 
         def remove() -> None:
             for path, is_dir in due:

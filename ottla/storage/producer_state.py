@@ -74,13 +74,13 @@ class ProducerEntry(msgspec.Struct, gc=False):
 
     @property
     def last_timestamp_ms(self) -> int:
-        found: int = _SEEN.unpack_from(self.packed)[0]
-        return found
+        timestamp_ms: int = _SEEN.unpack_from(self.packed)[0]
+        return timestamp_ms
 
     @property
     def coordinator_epoch(self) -> int:
-        found: int = _SEEN.unpack_from(self.packed)[1]
-        return found
+        epoch: int = _SEEN.unpack_from(self.packed)[1]
+        return epoch
 
     @property
     def batches(self) -> list[BatchMetadata]:
@@ -98,8 +98,8 @@ class ProducerEntry(msgspec.Struct, gc=False):
         packed = self.packed
         if len(packed) == _SEEN.size:
             return NO_SEQUENCE
-        found: int = _BATCH.unpack_from(packed, len(packed) - _BATCH.size)[0]
-        return found
+        sequence: int = _BATCH.unpack_from(packed, len(packed) - _BATCH.size)[0]
+        return sequence
 
     @property
     def last_offset(self) -> int:

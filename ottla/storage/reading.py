@@ -48,9 +48,9 @@ def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_on
     if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {fetch_offset} outside [{log.log_start_offset}, {log.log_end_offset}]")
     bound = lso if committed else log.high_watermark
-    found = Slice(EMPTY, log.high_watermark, lso, log.log_start_offset, [] if committed else None)
+    fetched = Slice(EMPTY, log.high_watermark, lso, log.log_start_offset, [] if committed else None)
     if fetch_offset >= bound:
-        return found
+        return fetched
     at = log.segment_at(fetch_offset)
     while at < len(log.segments):
         segment = log.segments[at]
@@ -65,12 +65,12 @@ def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_on
                 if not min_one_batch:
                     break
                 size = header.size_bytes
-            found.data = segment.log.read(size, position)
+            fetched.data = segment.log.read(size, position)
             if committed:
-                found.aborted = _aborted(log, at, fetch_offset, position + size, bound)
+                fetched.aborted = _aborted(log, at, fetch_offset, position + size, bound)
             break
         at += 1
-    return found
+    return fetched
 
 
 def _end_position(log: Log, at: int, bound: int) -> int:
@@ -78,8 +78,8 @@ def _end_position(log: Log, at: int, bound: int) -> int:
     segment = log.segments[at]
     if bound >= log.log_end_offset or (at + 1 < len(log.segments) and log.segments[at + 1].base_offset <= bound):
         return segment.size_bytes
-    found = segment.position_of(bound)
-    return found[0] if found is not None else segment.size_bytes
+    end = segment.position_of(bound)
+    return end[0] if end is not None else segment.size_bytes
 
 
 def _aborted(log: Log, at: int, fetch_offset: int, end_position: int, bound: int) -> list[AbortedTxn]:
@@ -197,8 +197,8 @@ def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | N
             best = segment
     if best is None or best.max_timestamp_ms < 0:
         return None
-    found = yield from offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
-    return found if found is not None and found.offset < bound else None
+    timestamped_offset = yield from offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
+    return timestamped_offset if timestamped_offset is not None and timestamped_offset.offset < bound else None
 
 
 def all_batches(log: Log) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -228,16 +228,16 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
                 if stream.large_bytes > MAX_RECORD_BYTES:
                     raise KafkaError(Code.CORRUPT_MESSAGE, f"a record of {stream.large_bytes} bytes")
                 records, count = run(_whole(stream)), 1
-            found = [Record(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(plain(header, records, count))]
+            decoded = [Record(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(plain(header, records, count))]
         except Exception as error:  # the C codec raises many kinds
             raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
-        if not found:
+        if not decoded:
             return
-        yield from found
+        yield from decoded
 
 
 def _whole(stream: RecordStream) -> Steps[bytes]:
-    found = bytearray()
-    while len(found) < stream.large_bytes:
-        found += yield from stream.take(stream.large_bytes - len(found))
-    return bytes(found)
+    record = bytearray()
+    while len(record) < stream.large_bytes:
+        record += yield from stream.take(stream.large_bytes - len(record))
+    return bytes(record)

@@ -27,7 +27,7 @@ _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
 @dataclass(slots=True)
-class Report:
+class RecoveryReport:
     """What opening a log found: segments checked, what was cut or removed, in words, and the transactions that were read."""
 
     segments_recovered: int = 0
@@ -35,9 +35,9 @@ class Report:
     history: TransactionHistory | None = None
 
 
-def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log_start_offset: int | None = None) -> Report:
+def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log_start_offset: int | None = None) -> RecoveryReport:
     """Fill a fresh `Log` from its directory. Raises OSError: `Damaged` where files are not what they should be."""
-    report = Report()
+    report = RecoveryReport()
     _finish_swaps(log.fs, log.directory, now_ms)
     names = _tidy(log.fs, log.directory)
     bases = [base for base in (parse_file_name(name, LOG_SUFFIX) for name in names) if base is not None]
@@ -64,7 +64,7 @@ def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log
     return report
 
 
-def _check_end(log: Log, report: Report, recovery_point: int) -> None:
+def _check_end(log: Log, report: RecoveryReport, recovery_point: int) -> None:
     """A clean stop writes all up to the log end, and the recovery point says where that was."""
     if log.log_end_offset < recovery_point:
         reason = f"{log.directory} ends at offset {log.log_end_offset}, and ended at {recovery_point} when it was closed"
@@ -116,7 +116,7 @@ def _tidy(fs: Filesystem, directory: str) -> list[str]:
     return kept
 
 
-def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int) -> list[int]:
+def _load_segments(log: Log, report: RecoveryReport, *, clean: bool, recovery_point: int) -> list[int]:
     """Load or recover each segment; those, by number, whose transaction index must be made again."""
     recovered: list[int] = []
     for at, segment in enumerate(log.segments):
@@ -139,7 +139,7 @@ def _load_segments(log: Log, report: Report, *, clean: bool, recovery_point: int
     return recovered
 
 
-def _cut_after(log: Log, at: int, next_offset: int, size_bytes: int, reason: str, report: Report) -> None:
+def _cut_after(log: Log, at: int, next_offset: int, size_bytes: int, reason: str, report: RecoveryReport) -> None:
     """Nothing behind a bad batch can be trusted: later segments go (UnifiedLog.deleteProducerSnapshots, LogLoader.recoverLog).
 
     The bad batch itself goes last. Wherever this is interrupted, the next start finds it, cuts again and tells of it.

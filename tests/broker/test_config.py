@@ -69,10 +69,10 @@ def test_a_misspelt_variable_gets_the_suggestion(misspelt: str, meant: str | Non
 
 
 def test_environment_by_the_rule_of_the_image() -> None:
-    found, ignored = from_environment(
+    settings, ignored = from_environment(
         {"KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1", "KAFKA_HEAP_OPTS": "-Xmx1G", "KAFKA_NO_SUCH_THING": "1", "PATH": "/bin"}
     )
-    assert found == {"transaction.state.log.min.isr": "1"}
+    assert settings == {"transaction.state.log.min.isr": "1"}
     assert ignored == ["KAFKA_NO_SUCH_THING"]
 
 

@@ -140,14 +140,14 @@ READS: list[Callable[[SimulatedClient], int]] = [
 ]
 
 
-@pytest.mark.parametrize("look", READS, ids=["fetch", "fetch the end", "timestamp", "largest timestamp"])
+@pytest.mark.parametrize("read", READS, ids=["fetch", "fetch the end", "timestamp", "largest timestamp"])
 @pytest.mark.parametrize("harm", [cut, empty])
 def test_a_reader_meets_a_shorter_file(
-    broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None], look: Callable[[SimulatedClient], int]
+    broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None], read: Callable[[SimulatedClient], int]
 ) -> None:
     harm(tmp_path / "bad-0" / FIRST)
     with broker.connect() as client, capture_logs() as lines:
-        assert look(client) == OFFLINE
+        assert read(client) == OFFLINE
     assert [line["event"] for line in lines] == ["partition_offline"]
     assert "cut" in lines[0]["reason"] or "bytes" in lines[0]["reason"]
     check_only_bad_is_offline(broker)
@@ -514,14 +514,14 @@ def test_a_compacted_log_that_cannot_be_read_is_left_alone(broker: SimulatedBrok
 
 
 def test_health_and_the_metrics_tell_of_one_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
-    def told() -> tuple[int, float]:
+    def reported() -> tuple[int, float]:
         with broker.connect() as client:
             (directory,) = client.call(DescribeLogDirsRequest([]), 4).results
         metrics = {m.name: m.samples[0].value for m in collect(broker.broker) if m.samples}
         return directory.error_code, metrics["kafka_log_logmanager_logdirectoryoffline"]
 
-    assert told() == (0, 0.0)
+    assert reported() == (0, 0.0)
     cut(tmp_path / "bad-0" / FIRST)
     with broker.connect() as client:
         assert fetched(client, "bad", 20)[0] == OFFLINE
-    assert told() == (OFFLINE, 1.0)
+    assert reported() == (OFFLINE, 1.0)

@@ -54,9 +54,9 @@ def fs() -> Slow:
 @pytest.fixture
 def world(fs: Slow) -> Iterator[World]:
     broker = SimulatedBroker({"ottla.durability": "power"}, fs=fs).start()
-    found = World(broker, "ottla", "")
-    yield found
-    found.close()
+    world = World(broker, "ottla", "")
+    yield world
+    world.close()
     broker.abandon()
 
 

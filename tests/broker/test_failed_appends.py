@@ -17,7 +17,7 @@ from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentit
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
-from tests.fuzz.state import METADATA, State, difference, durable, live, moving, told
+from tests.fuzz.state import METADATA, State, diff_text, difference, durable, live, moving
 from tests.scenarios.play import perform
 from tests.scenarios.world import World, name_of
 
@@ -154,18 +154,18 @@ class Play:
     def answer(self, command: str) -> str:
         """What a client is told in the end. Where the command's only append was refused, nothing may have changed."""
         before, appends, was_refused = live(self.broker.broker), self.appends, self.was_refused
-        told_first = self.perform(command)
+        first_answer = self.perform(command)
         if was_refused or not self.was_refused:
-            return told_first
+            return first_answer
         verb = command.rpartition(" = ")[2].partition(" ")[0]
-        if verb in REFUSALS and told_first not in REFUSALS[verb]:
+        if verb in REFUSALS and first_answer not in REFUSALS[verb]:
             # Refused was a marker, a completion or what time brought about: this is made up for without the client.
-            assert told_first == "" or told_first.startswith("NONE") or self.appends > appends + 1, (command, told_first)
-            return told_first
+            assert first_answer == "" or first_answer.startswith("NONE") or self.appends > appends + 1, (command, first_answer)
+            return first_answer
         if self.appends == appends + 1:
             after = live(self.broker.broker)
             changed = difference(before, after) - AN_ID_MAY_BE_LOST
-            assert not changed, f"{command} was refused ({told_first}) and has changed\n" + told(changed, before, after)
+            assert not changed, f"{command} was refused ({first_answer}) and has changed\n" + diff_text(changed, before, after)
         return self.perform(command)
 
     def end(self) -> State:
@@ -177,7 +177,7 @@ class Play:
         self.broker.restart(kill=True)
         after = durable(self.broker.broker)
         lost = {key for key in difference(before, after) if key[0] not in ("log",)}
-        assert not lost, told(lost, before, after)
+        assert not lost, diff_text(lost, before, after)
         self.world.close()
         self.broker.close()
         assert self.broker.bugs == 0
@@ -192,7 +192,7 @@ def test_every_append_of_a_broker(seed: int) -> None:
     smooth.end()
     for refused in range(smooth.appends):
         play = Play(refused)
-        told_then = [play.answer(command) for command in history(seed)]
+        play_answers = [play.answer(command) for command in history(seed)]
         play.end()
         assert play.was_refused, refused
-        assert told_then == answers, refused
+        assert play_answers == answers, refused

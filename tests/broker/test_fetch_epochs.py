@@ -36,12 +36,12 @@ def write(client: SimulatedClient, count: int) -> None:
 def client() -> Iterator[SimulatedClient]:
     """On a partition with records of two leader epochs, as a directory of Apache Kafka's has them."""
     broker = SimulatedBroker().start()
-    with broker.connect() as found:
-        create(found, "t", 2)  # type: ignore[arg-type]
-        write(found, ENDS[0])
+    with broker.connect() as client:
+        create(client, "t", 2)  # type: ignore[arg-type]
+        write(client, ENDS[0])
         broker.broker.partitions.get("t", 0).log.leader_epoch = 1
-        write(found, ENDS[1] - ENDS[0])
-        yield found
+        write(client, ENDS[1] - ENDS[0])
+        yield client
     broker.close()
     assert broker.bugs == 0
 

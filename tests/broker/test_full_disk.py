@@ -39,8 +39,8 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
 
 
 def directory_code(world: World) -> int:
-    (told,) = world.client.call(DescribeLogDirsRequest([]), 4).results
-    return told.error_code  # type: ignore[no-any-return]
+    (directory,) = world.client.call(DescribeLogDirsRequest([]), 4).results
+    return directory.error_code  # type: ignore[no-any-return]
 
 
 @pytest.mark.entry("RDC-08", "MRK-06")

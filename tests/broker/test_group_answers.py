@@ -49,11 +49,11 @@ SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
 @pytest.fixture
 def client() -> Iterator[SimulatedClient]:
     broker = SimulatedBroker().start().with_coordinators()
-    with broker.connect() as found:
-        found.call(
+    with broker.connect() as client:
+        client.call(
             CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=1)], timeout_ms=1_000), 7
         )
-        yield found
+        yield client
     broker.close()
     assert broker.bugs == 0
 
@@ -99,9 +99,9 @@ def sync(client: SimulatedClient, group: str, member: str, kind: str = "consumer
 
 
 def describe(client: SimulatedClient, group: str) -> DescribedGroup:
-    (found,) = client.call(DescribeGroupsRequest([group]), 6).groups
-    assert isinstance(found, DescribedGroup)
-    return found
+    (group_description,) = client.call(DescribeGroupsRequest([group]), 6).groups
+    assert isinstance(group_description, DescribedGroup)
+    return group_description
 
 
 def delete_offsets(client: SimulatedClient, group: str) -> tuple[int, list[int]]:
@@ -221,19 +221,19 @@ def test_who_has_to_come_twice_is_told_of_no_protocol(client: SimulatedClient, v
 
 
 def test_a_coordinator_is_told_with_a_message(client: SimulatedClient) -> None:
-    def told(version: int, key_type: int) -> tuple[int, str | None]:
+    def coordinator_answer(version: int, key_type: int) -> tuple[int, str | None]:
         answer = client.call(FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"]), version)
         one = answer if version < 4 else answer.coordinators[0]
         return one.error_code, one.error_message
 
     malformed = "This most likely occurs because of a request being malformed by the client library"
-    assert told(1, 0) == told(3, 1) == (0, "NONE")
-    assert told(4, 0) == told(6, 1) == (0, "")
+    assert coordinator_answer(1, 0) == coordinator_answer(3, 1) == (0, "NONE")
+    assert coordinator_answer(4, 0) == coordinator_answer(6, 1) == (0, "")
     for version in (3, 4, 6):
-        code, message = told(version, 7)
+        code, message = coordinator_answer(version, 7)
         assert code == 42
         assert (message or "").startswith(malformed)
-    assert told(6, 2) == (42, "")
+    assert coordinator_answer(6, 2) == (42, "")
 
 
 def test_without_coordinators_topics_nobody_is_the_coordinator() -> None:
@@ -311,11 +311,11 @@ def test_refused_partitions_are_answered_first(client: SimulatedClient) -> None:
     answer = client.call(
         OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", group_instance_id=None, topics=topics), 8
     )
-    told = [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics]
-    assert told == [("u", [(9, 3), (0, 0)]), ("none", [(0, 3)]), ("other", []), ("t", [(0, 0)])]
+    codes = [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics]
+    assert codes == [("u", [(9, 3), (0, 0)]), ("none", [(0, 3)]), ("other", []), ("t", [(0, 0)])]
     deleted = [OffsetDeleteRequestTopic(name=n, partitions=[OffsetDeleteRequestPartition(i) for i in parts]) for n, parts in asked]
     answer = client.call(OffsetDeleteRequest(group_id="g", topics=deleted), 0)
-    assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == told
+    assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == codes
 
 
 def test_a_group_without_configs_is_no_config_resource(client: SimulatedClient) -> None:

@@ -239,9 +239,9 @@ def test_a_stop_says_what_it_could_not_write(broker: SimulatedBroker, fs: Stubbo
     fs.refuses = (what,)
     with capture_logs() as lines:
         broker.stop()
-    told = [line["reason"] for line in lines if line["event"] == "not_written"]
-    assert told, lines
-    assert all("Read-only file system" in reason for reason in told)
+    reasons = [line["reason"] for line in lines if line["event"] == "not_written"]
+    assert reasons, lines
+    assert all("Read-only file system" in reason for reason in reasons)
     assert lines[-1]["event"] == "broker_stopped"
     assert f"{DATA_DIR}/{CLEAN_FILE}" not in fs.files
     fs.refuses = ()

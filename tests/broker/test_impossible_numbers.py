@@ -50,8 +50,8 @@ def pages(
     answer = client.call(
         DescribeTopicPartitionsRequest(topics=[TopicRequest(name) for name in topics], response_partition_limit=limit, cursor=after)
     )
-    told = [(t.error_code, t.name, [p.partition_index for p in t.partitions]) for t in answer.topics]
-    return told, None if answer.next_cursor is None else (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
+    answered = [(t.error_code, t.name, [p.partition_index for p in t.partitions]) for t in answer.topics]
+    return answered, None if answer.next_cursor is None else (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
 
 
 @pytest.mark.parametrize("cursor", [("a", -1), ("a", LOWEST), ("b", -3), ("", -1)])
@@ -102,8 +102,8 @@ def test_a_marker_of_no_producer_is_not_written(client: SimulatedClient, produce
     )
 
 
-@pytest.mark.parametrize(("epoch", "told"), [(-1, (-1, -1)), (-2, (-2, 0)), (0, (0, 1)), (5, (-1, -1))])
-def test_where_a_leader_epoch_ends(client: SimulatedClient, epoch: int, told: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("epoch", "expected"), [(-1, (-1, -1)), (-2, (-2, 0)), (0, (0, 1)), (5, (-1, -1))])
+def test_where_a_leader_epoch_ends(client: SimulatedClient, epoch: int, expected: tuple[int, int]) -> None:
     batch = bytes(build_batch([(None, b"v")], START_MS))
     client.call(
         ProduceRequest(
@@ -120,4 +120,4 @@ def test_where_a_leader_epoch_ends(client: SimulatedClient, epoch: int, told: tu
         )
     ]
     (answer,) = client.call(OffsetForLeaderEpochRequest(replica_id=-1, topics=asked)).topics[0].partitions
-    assert (answer.leader_epoch, answer.end_offset) == told
+    assert (answer.leader_epoch, answer.end_offset) == expected

@@ -69,8 +69,8 @@ def answers(simulated: SimulatedBroker, *timestamps_ms: int) -> list[tuple[int, 
     """One request for each question."""
     answered = []
     for at_ms in timestamps_ms:
-        found = handled(simulated, asked(at_ms))
-        response: ListOffsetsResponse = run(found) if isinstance(found, Iterator) else found
+        response_or_steps = handled(simulated, asked(at_ms))
+        response: ListOffsetsResponse = run(response_or_steps) if isinstance(response_or_steps, Iterator) else response_or_steps
         answered += [(p.error_code, p.offset, p.timestamp) for p in response.topics[0].partitions]
     return answered
 

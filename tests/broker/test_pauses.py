@@ -46,10 +46,10 @@ def best(attempt: Callable[[int], Steps[object]]) -> float:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[LogDirectory]:
-    found = LogDirectory(RealFilesystem(), str(tmp_path))
-    found.acquire()
-    yield found
-    found.abandon()
+    directory = LogDirectory(RealFilesystem(), str(tmp_path))
+    directory.acquire()
+    yield directory
+    directory.abandon()
 
 
 def batch(keys: list[bytes], value: bytes = b"v" * 80) -> bytearray:

@@ -61,8 +61,8 @@ def handled(simulated: SimulatedBroker, asked: ProduceRequest, version: int = 12
 
 
 def send(simulated: SimulatedBroker, topic: str, raw: bytes) -> PartitionProduceResponse:
-    found = handled(simulated, request(topic, {0: raw}))
-    response = run(found) if isinstance(found, Iterator) else found
+    response_or_steps = handled(simulated, request(topic, {0: raw}))
+    response = run(response_or_steps) if isinstance(response_or_steps, Iterator) else response_or_steps
     answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
     return answer
 
@@ -106,9 +106,9 @@ def test_size_is_looked_at_before_anything_is_inflated(simulated: SimulatedBroke
     raw = batch(compress(record(value=bytes(20 * MIB)), ZSTD), attributes=ZSTD)
     assert len(raw) > 400
     before = time.thread_time()
-    found = handled(simulated, request("t", {0: raw}))
+    response = handled(simulated, request("t", {0: raw}))
     assert time.thread_time() - before < 0.005
-    assert found.responses[0].partition_responses[0].error_code == Code.MESSAGE_TOO_LARGE
+    assert response.responses[0].partition_responses[0].error_code == Code.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("max_bytes", [100_000_000, 1_000])

@@ -26,8 +26,8 @@ def client() -> Iterator[SimulatedClient]:
 
 
 def topic_id(client: SimulatedClient) -> bytes:
-    found: bytes = client.call(MetadataRequest([MetadataRequestTopic(name="t")])).topics[0].topic_id
-    return found
+    topic_id: bytes = client.call(MetadataRequest([MetadataRequestTopic(name="t")])).topics[0].topic_id
+    return topic_id
 
 
 def asked(client: SimulatedClient, *topics: tuple[bytes, str | None], version: int = 13) -> list[tuple[int, str | None, bytes]]:

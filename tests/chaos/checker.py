@@ -193,10 +193,10 @@ def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]
         for where in inputs:
             upto = seen.offsets.get(group, {}).get(where, 0)
             wanted = Counter((*where, offset) for offset, _ in seen.committed.get(where, []) if offset < upto)
-            found = Counter({source: count for source, count in made[group].items() if source[:2] == where})
-            for source in wanted - found:
+            processed = Counter({source: count for source, count in made[group].items() if source[:2] == where})
+            for source in wanted - processed:
                 yield f"offsets without output: {group} has committed {upto} for {where}, and made nothing of {source}"
-            for source, count in (found - wanted).items():
+            for source, count in (processed - wanted).items():
                 reason = f"{count + wanted[source]} times" if wanted[source] else f"beyond its committed offset {upto}"
                 yield f"output without offsets: {group} made {source} {reason}"
 
@@ -204,21 +204,21 @@ def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]
 def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
     """A committed offset, once told, is never told lower; and each that is told was sent by somebody."""
     sent = defaultdict(set)
-    told: dict[tuple[str, TopicPartition], list[tuple[float, int, Attempt]]] = defaultdict(list)
+    commits_by_partition: dict[tuple[str, TopicPartition], list[tuple[float, int, Attempt]]] = defaultdict(list)
     for attempt in history.attempts:
         for where, offset in attempt.offsets.items():
             sent[str(attempt.group), where].add(offset)
             if attempt.outcome == COMMITTED and attempt.ended_s is not None:
-                told[str(attempt.group), where].append((attempt.ended_s, offset, attempt))
+                commits_by_partition[str(attempt.group), where].append((attempt.ended_s, offset, attempt))
     for answer in history.offsets_read:
-        for (group, where), commits in told.items():
+        for (group, where), commits in commits_by_partition.items():
             floor = max((offset for ended_s, offset, _ in commits if ended_s < answer.asked_s), default=0)
             if group == answer.group and where in answer.offsets and answer.offsets[where] < floor:
                 yield f"offset gone back: {group} {where} was told {answer.offsets[where]} after {floor} was committed"
         for where, offset in answer.offsets.items():
             if offset not in sent[answer.group, where]:
                 yield f"offset unheard of: {answer.group} {where} is told {offset}, which nobody sent"
-    for (group, where), commits in told.items():
+    for (group, where), commits in commits_by_partition.items():
         highest = max(offset for _, offset, _ in commits)
         if seen.offsets.get(group, {}).get(where, 0) < highest:
             yield f"offset lost: {group} {where} ends at {seen.offsets.get(group, {}).get(where)}, and {highest} was committed"
@@ -262,14 +262,14 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
 def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
     """The outcome of each transactional batch, by its place; open ones have none."""
     opened: dict[int, list[int]] = defaultdict(list)
-    found: dict[int, bool] = {}
+    outcomes: dict[int, bool] = {}
     for number, batch in enumerate(batches):
         if batch.commit is not None:
             for member in opened.pop(batch.producer_id, []):
-                found[member] = batch.commit
+                outcomes[member] = batch.commit
         elif batch.is_transactional:
             opened[batch.producer_id].append(number)
-    return found
+    return outcomes
 
 
 def committed_from_the_first(history: History, seen: Observation) -> Iterator[str]:

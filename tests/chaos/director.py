@@ -232,16 +232,16 @@ class Round:
 
     def _end(self, kills: int) -> None:
         """Kill what still runs; ``kills`` is what that counts. What has struck and what the broker has logged is taken."""
-        found = strikes(self._strikes_path)[self._strikes_seen :]
-        self._strikes_seen += len(found)
-        if self.broker.is_running and not any(strike.do == TERM for strike in found):
+        new_strikes = strikes(self._strikes_path)[self._strikes_seen :]
+        self._strikes_seen += len(new_strikes)
+        if self.broker.is_running and not any(strike.do == TERM for strike in new_strikes):
             self._report.kills["anywhere", "from outside"] += kills
-        if any(strike.do == TERM for strike in found):
+        if any(strike.do == TERM for strike in new_strikes):
             self._terminate()
         self.broker.kill()
-        for strike in found:
+        for strike in new_strikes:
             self._report.struck(strike)
-        was_full = any(strike.do == FULL for strike in found)
+        was_full = any(strike.do == FULL for strike in new_strikes)
         self._complaints += observe.complaints(self.broker.logs[self._log_begin :], disk_was_full=was_full)
 
     # the end

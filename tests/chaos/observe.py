@@ -42,21 +42,21 @@ def shown(bootstrap: str, partitions: Iterable[TopicPartition], *, committed: bo
             "log_level": 0,
         }
     )
-    found: Shown = {where: [] for where in partitions}
-    consumer.assign([CTopicPartition(*where, OFFSET_BEGINNING) for where in found])
-    unread = set(found)
+    shown_records: Shown = {where: [] for where in partitions}
+    consumer.assign([CTopicPartition(*where, OFFSET_BEGINNING) for where in shown_records])
+    unread = set(shown_records)
     deadline = time.monotonic() + TIMEOUT_S
     while unread:
         assert time.monotonic() < deadline, f"no end of {sorted(unread)}"
         for message in consumer.consume(1_000, 0.2):
             where = (message.topic(), message.partition())
             if message.error() is None:
-                found[where].append((message.offset(), message.value().decode().rstrip(".")))
+                shown_records[where].append((message.offset(), message.value().decode().rstrip(".")))
                 unread.add(where)
             elif message.error().code() == KafkaError._PARTITION_EOF:
                 unread.discard(where)
     consumer.close()
-    return found
+    return shown_records
 
 
 def ends(bootstrap: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
@@ -76,9 +76,9 @@ def settled(bootstrap: str, partitions: Iterable[TopicPartition], timeout_s: flo
     """The ends, as soon as no transaction is open, or when the time is over."""
     deadline = time.monotonic() + timeout_s
     while True:
-        found = ends(bootstrap, partitions)
-        if all(stable == high for stable, high in found.values()) or time.monotonic() > deadline:
-            return found
+        end_offsets = ends(bootstrap, partitions)
+        if all(stable == high for stable, high in end_offsets.values()) or time.monotonic() > deadline:
+            return end_offsets
         time.sleep(0.2)
 
 
@@ -86,39 +86,39 @@ def unsettled(bootstrap: str, upto: dict[TopicPartition, int], timeout_s: float)
     """Partitions whose last stable offset has not passed these offsets when the time is over, a line each."""
     deadline = time.monotonic() + timeout_s
     while True:
-        found = ends(bootstrap, upto)
-        late = [where for where, (stable, _) in found.items() if stable < upto[where]]
+        end_offsets = ends(bootstrap, upto)
+        late = [where for where, (stable, _) in end_offsets.items() if stable < upto[where]]
         if not late or time.monotonic() > deadline:
-            return [f"stuck: the last stable offset of {w} is {found[w][0]}, and {upto[w]} was its end" for w in late]
+            return [f"stuck: the last stable offset of {w} is {end_offsets[w][0]}, and {upto[w]} was its end" for w in late]
         time.sleep(0.2)
 
 
 def shown_to(name: str, bootstrap: str, topics: list[str], expected: Shown) -> Shown:
     """What a committed consumer of another client library reads: at least as much as is expected, or what there is in time."""
     consumer = client_named(name).consumer(bootstrap, topics, group=f"observer-{name}")
-    found: dict[TopicPartition, list[tuple[int, str]]] = {where: [] for where in expected}
+    shown_records: dict[TopicPartition, list[tuple[int, str]]] = {where: [] for where in expected}
     count, wanted = 0, sum(len(records) for records in expected.values())
     deadline = time.monotonic() + TIMEOUT_S
     while count < wanted and time.monotonic() < deadline:
         for m in consumer.poll(0.5):
-            found[m.topic, m.partition].append((m.offset, (m.value or b"").decode().rstrip(".")))
+            shown_records[m.topic, m.partition].append((m.offset, (m.value or b"").decode().rstrip(".")))
             count += 1
     for m in consumer.poll(0.5):
-        found[m.topic, m.partition].append((m.offset, (m.value or b"").decode().rstrip(".")))
+        shown_records[m.topic, m.partition].append((m.offset, (m.value or b"").decode().rstrip(".")))
     consumer.close()
-    return found
+    return shown_records
 
 
 def committed_offsets(bootstrap: str, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
-    found = consumer.committed([CTopicPartition(*where) for where in partitions], TIMEOUT_S)
+    offsets = consumer.committed([CTopicPartition(*where) for where in partitions], TIMEOUT_S)
     consumer.close()
-    return {(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+    return {(p.topic, p.partition): p.offset for p in offsets if p.offset >= 0}
 
 
 def stored(directory: Path) -> dict[TopicPartition, list[Stored]]:
     """Every batch of every partition but the coordinator's and the cluster's own. Raises AssertionError for a bad one."""
-    found: dict[TopicPartition, list[Stored]] = defaultdict(list)
+    stored_batches: dict[TopicPartition, list[Stored]] = defaultdict(list)
     for path in _logs(directory):
         where = parse_directory_name(path.parent.name)
         if where is None or (where[0].startswith("__") and where[0] != OFFSETS_TOPIC):
@@ -132,7 +132,7 @@ def stored(directory: Path) -> dict[TopicPartition, list[Stored]]:
             values = []
             if marker is None and where[0] != OFFSETS_TOPIC:
                 values = [(record.value or b"").decode().rstrip(".") for record in read_records(batch)]
-            found[where].append(
+            stored_batches[where].append(
                 Stored(
                     base_offset=header.base_offset,
                     next_offset=header.next_offset,
@@ -144,7 +144,7 @@ def stored(directory: Path) -> dict[TopicPartition, list[Stored]]:
             )
             end = at + header.size_bytes
         assert end == len(raw), f"{path}: {len(raw) - end} bytes behind the last whole batch"
-    return dict(found)
+    return dict(stored_batches)
 
 
 def unfinished(directory: Path) -> list[str]:
@@ -177,16 +177,16 @@ def audit(directory: Path) -> list[str]:
 
 def complaints(lines: Iterable[str], *, disk_was_full: bool) -> list[str]:
     """Lines of a broker's log that tell of a bug: errors, whatever has a trace, and losses, which no kill may bring about."""
-    found = []
+    bad_lines = []
     for line in lines:
         try:
             entry = json.loads(line)
         except ValueError:
             if not (disk_was_full and line.startswith("ottla: cannot start: No space left")):
-                found.append(line)
+                bad_lines.append(line)
             continue
         expected = disk_was_full and "exception" not in entry
         is_error = entry.get("level") in ("error", "critical") or "exception" in entry
         if (is_error and not expected) or entry.get("event") in TORN_EVENTS:
-            found.append(line)
-    return found
+            bad_lines.append(line)
+    return bad_lines

@@ -23,7 +23,7 @@ def table(report: Report) -> str:
     )
     if report.others:
         lines.append("also: " + ", ".join(f"{count} x {what}" for what, count in sorted(report.others.items())))
-    told = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(report.transactions.items()))
-    lines.append(f"{report.transactions.total():,} transactions: {told}; {report.fenced} times a producer was fenced")
+    outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(report.transactions.items()))
+    lines.append(f"{report.transactions.total():,} transactions: {outcomes}; {report.fenced} times a producer was fenced")
     lines += [f"FOUND {finding}" for finding in report.findings]
     return "\n".join(lines)

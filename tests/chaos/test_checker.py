@@ -274,8 +274,8 @@ FAULTS: list[tuple[Plant, str, str]] = [
 def test_a_planted_fault_is_named(history: History, seen: Observation, plant: Plant, rule: str, finding: str) -> None:
     plant(history, seen)
     (judge,) = [one for one in RULES if one.__name__ == rule]
-    assert [found for found in judge(history, seen) if found.startswith(finding)]
-    assert [found for found in check(history, seen) if found.startswith(finding)]
+    assert [reported for reported in judge(history, seen) if reported.startswith(finding)]
+    assert [reported for reported in check(history, seen) if reported.startswith(finding)]
 
 
 def test_each_rule_has_a_planted_fault() -> None:

@@ -31,15 +31,15 @@ def end_of_a_transaction(commands: list[str]) -> list[tuple[str, bool | None, tu
     begun = len(fs.trace)
     perform(world, commands[-1])
     classifier = Classifier()
-    found = []
+    writes = []
     for op in fs.trace[begun:]:
         if op.kind == "append":
             write = classifier.name(op.path, op.data)
-            found.append((write.kind, write.commit, classifier.progress(write)))
+            writes.append((write.kind, write.commit, classifier.progress(write)))
             classifier.wrote(write)
     world.close()
     broker.abandon()
-    return found
+    return writes
 
 
 def test_a_commit_is_seen_step_by_step() -> None:

@@ -84,10 +84,10 @@ class Actor:
         stopping.wait(WAIT_S)
 
     def _close(self) -> None:
-        for thing in (self._producer, self._consumer):
+        for client in (self._producer, self._consumer):
             with contextlib.suppress(Exception):
-                if thing is not None:
-                    thing.close()
+                if client is not None:
+                    client.close()
         self._scribe.close()
 
     def _initialised(self) -> WireProducer:
@@ -182,9 +182,9 @@ class Actor:
             raise Retired
         if self._consumer is None:
             self._consumer = self._client.consumer(self._bootstrap, sorted(self._topics), group=self.actor)
-        found = [(m.topic, m.partition, m.offset, (m.value or b"").decode().rstrip(".")) for m in self._consumer.poll(0.3)]
-        if found:
-            self._scribe.note("read", records=found)
+        records = [(m.topic, m.partition, m.offset, (m.value or b"").decode().rstrip(".")) for m in self._consumer.poll(0.3)]
+        if records:
+            self._scribe.note("read", records=records)
 
     def _record(self, topic: str, at: int, source: tuple[str, int, int] | None) -> tuple[str, int, str, Any]:
         partition = self._rng.randrange(self._topics[topic])

@@ -68,9 +68,9 @@ def test_a_leader_gives_out_assignments_and_those_who_wait_are_answered_last() -
 
     world.run(sync(follower, {}))
     result = sync(leader, given)
-    begin, *told = result.effects
+    begin, *later_effects = result.effects
     assert begin == BeginGeneration(GROUP, (follower.member_id, leader.member_id), world.now_ms)
-    assert [e.answer.assignment for e in told if isinstance(e, AnswerMember)] == [b"f", b"l"]
+    assert [e.answer.assignment for e in later_effects if isinstance(e, AnswerMember)] == [b"f", b"l"]
     assert not answers
     assert world.state is GroupState.COMPLETING_REBALANCE
 

@@ -156,7 +156,7 @@ class GroupWorld:
                 lambda: membership.sync(group.group_id, group.generation, member_id, None, None, None, given, take, self.now_ms)
             )
         self.most_waiting = max(self.most_waiting, len(answers) - 1)
-        assert {m: [(a.code, a.assignment) for a in told] for m, told in answers.items()} == {
+        assert {m: [(a.code, a.assignment) for a in member_answers] for m, member_answers in answers.items()} == {
             m: [(Code.NONE, assigned)] for m, assigned in given.items()
         }
 

@@ -130,8 +130,8 @@ class World:
         return self.run(result, producer_id)[partition]  # type: ignore[no-any-return]
 
     def fetched(self, *, stable: bool = False) -> int | None:
-        found = self.shard.fetch(GROUP, require_stable=stable).get(*T0)
-        return None if found is None else found.offset
+        committed = self.shard.fetch(GROUP, require_stable=stable).get(*T0)
+        return None if committed is None else committed.offset
 
     @property
     def state(self) -> GroupState:

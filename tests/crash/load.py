@@ -23,14 +23,14 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Transaction:
-    """What one transaction wrote. ``told`` is the length of the trace when its end was acknowledged, 0 before."""
+    """What one transaction wrote. ``acknowledged_at`` is the length of the trace when its end was acknowledged, 0 before."""
 
     name: str
     values: dict[str, list[str]] = field(default_factory=dict)
     offset: int | None = None
     commit: bool = False
     asked: bool = False
-    told: int = 0
+    acknowledged_at: int = 0
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Story:
     acknowledged: list[tuple[int, str, int, str]] = field(default_factory=list)
 
 
-def tell(durability: str, transactions: int, seed: int) -> Story:
+def run_load(durability: str, transactions: int, seed: int) -> Story:
     """Run the load; every request is answered before the next, so the trace's length says what was known when."""
     rng = random.Random(seed)
     fs = TracingFilesystem()
@@ -84,7 +84,7 @@ def _step(world: World, rng: random.Random, story: Story, open_by: dict[str, Tra
         current.commit, current.asked = rng.random() < 0.7, True
         answer = perform(world, f"{'commit' if current.commit else 'abort'} {actor}")
         assert answer.startswith("NONE"), answer
-        current.told = len(story.trace)
+        current.acknowledged_at = len(story.trace)
         del open_by[name]
         return
     if rng.random() < 0.2:

@@ -26,8 +26,8 @@ AGAIN = 0.2
 def directory_on(fs: TracingFilesystem | MemoryFilesystem) -> tuple[LogDirectory, Log]:
     directory = LogDirectory(fs, "/data")
     directory.acquire()
-    found = list(directory.partitions_on_disk())
-    if found:
+    partitions = list(directory.partitions_on_disk())
+    if partitions:
         return directory, directory.open("t", 0, COMPACTED, NOW_MS)[0]
     return directory, directory.create("t", 0, COMPACTED, bytes(16))
 

@@ -18,7 +18,7 @@ from ottla.simulation.torn_disk import TornDisk
 from ottla.storage.log import Log
 from ottla.storage.reading import read
 from ottla.storage.recovery import open_log
-from tests.crash.load import IDS, SETTINGS, TIMEOUT_MS, TOPICS, Story, Transaction, tell
+from tests.crash.load import IDS, SETTINGS, TIMEOUT_MS, TOPICS, Story, Transaction, run_load
 from tests.scenarios.play import perform
 from tests.scenarios.views import visible
 from tests.scenarios.world import World
@@ -54,13 +54,13 @@ def check_derived(log: Log) -> None:
     assert at == log.log_end_offset or not log.segments
     stable = min(opened.values(), default=log.log_end_offset)
     assert log.last_stable_offset == stable
-    told: set[tuple[int, int]] = set()
+    listed: set[tuple[int, int]] = set()
     position = log.log_start_offset
     while position < stable:
         piece = read(log, position, 1 << 20, committed=True)
-        told |= {(a.first_offset, a.producer_id) for a in piece.aborted or ()}
+        listed |= {(a.first_offset, a.producer_id) for a in piece.aborted or ()}
         position = [h for _, h in batches(piece.data)][-1].next_offset
-    assert told == {a for a in aborted if a[0] < stable}
+    assert listed == {a for a in aborted if a[0] < stable}
     fs = log.fs
     assert isinstance(fs, MemoryFilesystem)
     bare = MemoryFilesystem({p: d for p, d in fs.files.items() if p.startswith(f"{log.directory}/") and p.endswith(".log")})
@@ -84,8 +84,8 @@ def check(story: Story, count: int, name: str, image: dict[str, bytes], durabili
         if partition.log.segments:
             check_derived(partition.log)
     again = started({p: bytes(d) for p, d in broker.fs.files.items()}, durability, story)  # type: ignore[attr-defined]
-    seen = looks(broker)
-    assert looks(again) == seen, "a crash during recovery changes nothing"
+    seen = values_by_partition(broker)
+    assert values_by_partition(again) == seen, "a crash during recovery changes nothing"
     again.abandon()
     if promised:
         assert name != "kept" or not broker.broker.torn, "a kill tears nothing"
@@ -98,17 +98,17 @@ def check(story: Story, count: int, name: str, image: dict[str, bytes], durabili
     broker.abandon()
 
 
-def looks(broker: SimulatedBroker) -> dict[str, list[str]]:
+def values_by_partition(broker: SimulatedBroker) -> dict[str, list[str]]:
     """Every value in every partition."""
     world = World(broker, "ottla", "")
-    found = {}
+    by_partition = {}
     for where in TOPICS:
         topic, index = world.partition(where)
         log = broker.broker.partitions.get(topic, index).log
         values = [r.value for h, raw in stored(log) if not h.is_control for r in read_records(raw)]
-        found[where] = [(v or b"").decode().rstrip(".") for v in values]
+        by_partition[where] = [(v or b"").decode().rstrip(".") for v in values]
     world.close()
-    return found
+    return by_partition
 
 
 def check_prefixes(story: Story, seen: dict[str, list[str]]) -> None:
@@ -147,17 +147,17 @@ def check_audit(story: Story, broker: SimulatedBroker, accountable: set[str]) ->
     committed = {where: set(visible(world, world.partition(where), committed=True)) for where in TOPICS}
     for transaction in story.transactions:
         shown = {where: [v in committed[where] for v in values] for where, values in transaction.values.items()}
-        flags = [one for found in shown.values() for one in found]
+        flags = [one for partition_flags in shown.values() for one in partition_flags]
         if any(flags) and not all(flags) and transaction.name in accountable:
-            lacking = {world.partition(where) for where, found in shown.items() if not all(found)}
+            lacking = {world.partition(where) for where, partition_flags in shown.items() if not all(partition_flags)}
             assert transaction.name in named or lacking & places, f"{transaction} is torn, and nobody says so"
     world.close()
 
 
 def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict[str, list[str]]) -> None:
     """Acknowledged records are there; ends that were told stand; no transaction is torn."""
-    for told, where, _, value in story.acknowledged:
-        if told <= count:
+    for acknowledged_at, where, _, value in story.acknowledged:
+        if acknowledged_at <= count:
             assert value in seen[where]
     # Whoever was open is timed out now.
     broker.sleep(TIMEOUT_MS + 2_000)
@@ -172,7 +172,7 @@ def check_promises(story: Story, count: int, broker: SimulatedBroker, seen: dict
 
 def check_whole(transaction: Transaction, count: int, committed: dict[str, set[str]], seen: dict[str, list[str]]) -> None:
     shown = [value in committed[where] for where, values in transaction.values.items() for value in values]
-    if transaction.told and transaction.told <= count:
+    if transaction.acknowledged_at and transaction.acknowledged_at <= count:
         assert all(s is transaction.commit for s in shown), "what was told stands"
         return
     stored = [value in seen[where] for where, values in transaction.values.items() for value in values]
@@ -184,7 +184,7 @@ def check_whole(transaction: Transaction, count: int, committed: dict[str, set[s
 
 def run(durability: str, states: int, seed: int) -> int:
     """Check some ``states`` crash states, a fifth of them around renames and unlinks; how many there were."""
-    story = tell(durability, TRANSACTIONS, seed)
+    story = run_load(durability, TRANSACTIONS, seed)
     rng = random.Random(seed)
     moves = [n for n, op in enumerate(story.trace, 1) if op.kind in ("rename", "unlink")]
     wanted = states // STATES_A_BOUNDARY

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.simulation.torn_disk import TornDisk
-from tests.crash.load import tell
+from tests.crash.load import run_load
 from tests.crash.test_compaction_states import compacted_trace, directory_on
 from tests.crash.test_crash_states import started
 from tools import kafka
@@ -28,7 +28,7 @@ COMPLAINTS = ("exception", "mismatches", "isvalid: false", "out of order")
 def after_crashes() -> Iterator[MemoryFilesystem]:
     """What is on the disk when a broker has started on a crash state, and has stopped."""
     for durability in ("process", "power"):
-        story, rng, disk = tell(durability, 60, 5), random.Random(5), TornDisk()
+        story, rng, disk = run_load(durability, 60, 5), random.Random(5), TornDisk()
         chosen = set(rng.sample(range(len(story.trace) // 2, len(story.trace)), STATES // 12))
         for count, op in enumerate(story.trace):
             disk.apply(op)
@@ -56,10 +56,10 @@ def after_compactions() -> Iterator[MemoryFilesystem]:
         yield fs
 
 
-def written(found: Iterator[MemoryFilesystem], root: Path) -> tuple[int, list[str]]:
+def written(filesystems: Iterator[MemoryFilesystem], root: Path) -> tuple[int, list[str]]:
     """Put the files on a real disk, under names as short as may be; how many states there were."""
     paths, states = [], 0
-    for fs in found:
+    for fs in filesystems:
         states += 1
         for path, data in fs.files.items():
             folder, _, name = path.rpartition("/")
@@ -72,10 +72,10 @@ def written(found: Iterator[MemoryFilesystem], root: Path) -> tuple[int, list[st
     return states, paths
 
 
-@pytest.mark.parametrize(("found", "at_least"), [(after_crashes, 50), (after_compactions, 10)])
-def test_dump_log_segments_accepts_every_file(found: object, at_least: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("filesystems", "at_least"), [(after_crashes, 50), (after_compactions, 10)])
+def test_dump_log_segments_accepts_every_file(filesystems: object, at_least: int, tmp_path: Path) -> None:
     kafka.jars("all")
-    states, paths = written(found(), tmp_path)  # type: ignore[operator]
+    states, paths = written(filesystems(), tmp_path)  # type: ignore[operator]
     assert states >= at_least
     assert {Path(p).suffix for p in paths} >= {".log", ".index", ".timeindex", ".snapshot"}
     for start in range(0, len(paths), FILES_AT_ONCE):
@@ -84,5 +84,5 @@ def test_dump_log_segments_accepts_every_file(found: object, at_least: int, tmp_
         bad = [line for line in said.splitlines() if any(word in line.lower() for word in COMPLAINTS)]
         assert not bad, bad[:10]
         # The tool takes -1 for the offset before each file; gaps between others are compaction's.
-        assert found is after_compactions or not re.search(r"^\s+\d+ is followed by", said, re.MULTILINE)
+        assert filesystems is after_compactions or not re.search(r"^\s+\d+ is followed by", said, re.MULTILINE)
         assert said.count("Dumping ") == len(paths[start : start + FILES_AT_ONCE])

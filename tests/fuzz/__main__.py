@@ -48,7 +48,7 @@ def host_of(options: argparse.Namespace) -> type[Host | SocketHost]:
     return SocketHost if options.sockets else Host
 
 
-def tell(one: Run, failure: Failure, options: argparse.Namespace) -> None:
+def report_failure(one: Run, failure: Failure, options: argparse.Namespace) -> None:
     trace = Trace(one.seed, one.given, one.host.trace)
     if options.reduce:
         trace = reduced(trace, str(failure), host_of(options))
@@ -81,7 +81,7 @@ def main() -> int:
         one, failure = run(seed, options.inputs, host_of(options))
         if failure is not None:
             failed += 1
-            tell(one, failure, options)
+            report_failure(one, failure, options)
             if not options.keep_going:
                 return 1
         inputs += one.host.inputs

@@ -260,7 +260,7 @@ class Host(Trace):
         wrong = state.difference(before, after) - moving - again
         if wrong:
             raise Failure(
-                f"a {'kill' if kill else 'stop'} and a start brought back another state:\n{state.told(wrong, before, after)}"
+                f"a {'kill' if kill else 'stop'} and a start brought back another state:\n{state.diff_text(wrong, before, after)}"
             )
 
     # checks
@@ -285,7 +285,7 @@ class Host(Trace):
         wrong = set() if exchange.request is None else parts.broken(exchange, before, after)
         if wrong:
             said = f"{exchange} has changed what it refused to: {str(exchange.request)[:500]}"
-            raise Failure(f"{said}\n{state.told(wrong, before, after)}")
+            raise Failure(f"{said}\n{state.diff_text(wrong, before, after)}")
         if not reasons and exchange.key not in refusals.LOOKS:
             return
         allowed = refusals.excused(exchange.key, exchange.request, reasons, before, after)
@@ -294,7 +294,7 @@ class Host(Trace):
     def _check_unchanged(self, before: state.State, after: state.State, allowed: set[state.Key], what: str) -> None:
         wrong = state.difference(before, after) - allowed
         if wrong:
-            raise Failure(f"{what} has changed something:\n{state.told(wrong, before, after)}")
+            raise Failure(f"{what} has changed something:\n{state.diff_text(wrong, before, after)}")
 
     def check_bystander(self) -> None:
         """Another connection is answered."""

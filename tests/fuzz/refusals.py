@@ -25,28 +25,28 @@ COORDINATED = frozenset({8, 11, 12, 13, 14, 22, 24, 25, 26, 28, 42, 47})
 
 def codes(message: Any) -> list[tuple[int, int]]:
     """Depth and value of every error code in a response."""
-    found: list[tuple[int, int]] = []
-    _collect(message, 0, found)
-    return found
+    depths_and_codes: list[tuple[int, int]] = []
+    _collect(message, 0, depths_and_codes)
+    return depths_and_codes
 
 
-def _collect(value: Any, depth: int, found: list[tuple[int, int]]) -> None:
+def _collect(value: Any, depth: int, depths_and_codes: list[tuple[int, int]]) -> None:
     for name in value.__struct_fields__:
         inner = getattr(value, name)
         if name.endswith("error_code"):
-            found.append((depth, inner))
+            depths_and_codes.append((depth, inner))
         elif isinstance(inner, list):
             for item in inner:
                 if isinstance(item, msgspec.Struct):
-                    _collect(item, depth + 1, found)
+                    _collect(item, depth + 1, depths_and_codes)
         elif isinstance(inner, msgspec.Struct):
-            _collect(inner, depth + 1, found)
+            _collect(inner, depth + 1, depths_and_codes)
 
 
-def refused(found: list[tuple[int, int]]) -> set[int]:
+def refused(depths_and_codes: list[tuple[int, int]]) -> set[int]:
     """The codes of an answer that refuses the whole request; empty for any other answer."""
-    top = [code for depth, code in found if depth == 0]
-    nested = [code for depth, code in found if depth > 0]
+    top = [code for depth, code in depths_and_codes if depth == 0]
+    nested = [code for depth, code in depths_and_codes if depth > 0]
     if any(top):
         return set(top) - {0}
     return set(nested) if nested and all(nested) else set()

@@ -79,6 +79,6 @@ def keep(directory: Path, trace: Trace, said: str) -> Path:
     """Write a trace to a file that `replay` plays."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"seed-{trace.seed}.txt"
-    told = [f"# {line}" for line in said.splitlines()[:20]]
-    path.write_text("\n".join([*told, f"seed {trace.seed}", *settings.written(trace.given), *trace.actions]) + "\n")
+    comments = [f"# {line}" for line in said.splitlines()[:20]]
+    path.write_text("\n".join([*comments, f"seed {trace.seed}", *settings.written(trace.given), *trace.actions]) + "\n")
     return path

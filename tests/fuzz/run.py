@@ -68,7 +68,7 @@ class Run:
         self._client = rng.randrange(CLIENTS)
         draw = rng.random()
         if draw < 0.40:
-            self._tell()
+            self._continue_story()
         elif draw < 0.68:
             self._one()
         elif draw < 0.78 and self._kept:
@@ -87,7 +87,7 @@ class Run:
             self.host.perform(rng.choice(("kill", "restart")))
             self._stories.clear()
 
-    def _tell(self) -> None:
+    def _continue_story(self) -> None:
         """The next step of one of the stories that go on."""
         rng = self.rng
         if len(self._stories) < 3:
@@ -180,8 +180,8 @@ class Run:
         answers = self.host.send(self._client, sent)
         self._answered(answers)
         mine = next((a for a in answers if a.correlation_id == number), None)
-        found = ("none",) if mine is None else tuple(sorted({code for _, code in refusals.codes(mine.response)}))
-        seen = (key, found)
+        codes = ("none",) if mine is None else tuple(sorted({code for _, code in refusals.codes(mine.response)}))
+        seen = (key, codes)
         if seen not in self.seen:
             self.seen.add(seen)
             self._kept = [*self._kept[-KEPT:], (key, version, tree)]

@@ -50,7 +50,7 @@ class _Line:
 
     def answers(self) -> list[Exchange]:
         """What has come by now."""
-        found: list[Exchange] = []
+        exchanges: list[Exchange] = []
         while self._socket is not None:
             try:
                 self._socket.settimeout(0)
@@ -64,11 +64,11 @@ class _Line:
                 size = int.from_bytes(self._received[:4], "big")
                 if len(self._received) < 4 + size:
                     break
-                found.append(self.talk.received(bytes(self._received[4 : 4 + size])))
+                exchanges.append(self.talk.received(bytes(self._received[4 : 4 + size])))
                 del self._received[: 4 + size]
             if not piece:
                 self.cut()
-        return found
+        return exchanges
 
     def cut(self) -> None:
         if self._socket is not None:
@@ -84,7 +84,7 @@ class SocketHost(Trace):
     def __init__(self, seed: int, given: Given) -> None:
         super().__init__()
         self._broker = Broker(settings=given.settings, features=given.features).start()
-        self._told = 0
+        self._lines_checked = 0
         self._begin()
 
     @property
@@ -112,11 +112,11 @@ class SocketHost(Trace):
         return []
 
     def _answers(self) -> list[Exchange]:
-        found = [exchange for line in self._lines for exchange in line.answers()]
-        for exchange in found:
+        exchanges = [exchange for line in self._lines for exchange in line.answers()]
+        for exchange in exchanges:
             if is_unknown_error(exchange) and exchange.key not in refusals.COORDINATED | refusals.MARKERS:
                 raise Failure(f"{exchange}: UNKNOWN_SERVER_ERROR to {str(exchange.request)[:500]}")
-        return found
+        return exchanges
 
     def _restart(self, *, kill: bool) -> None:
         for line in self._lines:
@@ -158,14 +158,14 @@ class SocketHost(Trace):
 
     def _check_log(self) -> None:
         lines = self._broker.logs
-        for line in lines[self._told :]:
+        for line in lines[self._lines_checked :]:
             try:
                 event = json.loads(line)
             except ValueError:
                 raise Failure(f"the broker said: {line}") from None
             if event["level"] in ("error", "critical") and event["event"] not in EXPECTED_LINES:
                 raise Failure(f"the broker logged an error:\n{line[:3000]}")
-        self._told = len(lines)
+        self._lines_checked = len(lines)
 
     def end(self) -> None:
         """The last checks: memory, the log, and a clean exit."""

@@ -85,8 +85,8 @@ def _cluster(cluster: ClusterState) -> State:
 
 def _assigned(group: Any, member: Any) -> bytes:
     """The assignment of a member, which its group holds."""
-    found: bytes = group.assignments.get(member.member_id, b"")
-    return found
+    assignment: bytes = group.assignments.get(member.member_id, b"")
+    return assignment
 
 
 def durable(broker: Broker) -> State:
@@ -137,22 +137,22 @@ def moving(broker: Broker) -> set[Key]:
     Groups whose log has the state before, transactions that a start takes up again, and such as have lost records to
     DeleteRecords: they count from the log's start, and after a crash from their first record that is left, as in Kafka.
     """
-    found: set[Key] = set()
+    keys: set[Key] = set()
     for log in logs(broker):
         where = (log.topic, log.partition)
         cut = [p for p, first in log.producers.open_txns.items() if first == log.log_start_offset > 0]
         if cut:
-            found |= {("stable", *where), ("open", *where), *(("producer", *where, p) for p in cut)}
+            keys |= {("stable", *where), ("open", *where), *(("producer", *where, p) for p in cut)}
     for shard in broker.groups.shards():
-        found |= {("group", g.group_id) for g in shard.groups.values() if g.state not in AT_REST}
+        keys |= {("group", g.group_id) for g in shard.groups.values() if g.state not in AT_REST}
     for transactions in broker.transactions.shards():
         for transactional_id, metadata in transactions.ids.items():
             if metadata.state not in PREPARED:
                 continue
-            found |= {("transaction", transactional_id)}
-            found |= {(word, TRANSACTION_TOPIC, transactions.partition) for word in ("log", "stable")}
+            keys |= {("transaction", transactional_id)}
+            keys |= {(word, TRANSACTION_TOPIC, transactions.partition) for word in ("log", "stable")}
             for partition in metadata.partitions:
-                found |= {
+                keys |= {
                     ("log", *partition),
                     ("stable", *partition),
                     ("open", *partition),
@@ -160,8 +160,8 @@ def moving(broker: Broker) -> set[Key]:
                 }
             for shard in broker.groups.shards():
                 key = ("pending", shard.partition, metadata.producer_id)
-                found |= {key, *(("offsets", group_id) for group_id, _, _ in shard.offsets.pending.get(metadata.producer_id, {}))}
-    return found
+                keys |= {key, *(("offsets", group_id) for group_id, _, _ in shard.offsets.pending.get(metadata.producer_id, {}))}
+    return keys
 
 
 def difference(before: State, after: State) -> set[Key]:
@@ -171,7 +171,7 @@ def difference(before: State, after: State) -> set[Key]:
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
-def told(keys: set[Key], before: State, after: State, most: int = 6) -> str:
+def diff_text(keys: set[Key], before: State, after: State, most: int = 6) -> str:
     """A difference for a person."""
     lines = [f"  {key}: {str(before.get(key))[:300]} -> {str(after.get(key))[:300]}" for key in sorted(keys, key=str)[:most]]
     return "\n".join(lines + ([f"  and {len(keys) - most} more"] if len(keys) > most else []))

@@ -48,8 +48,8 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture
 def host() -> Iterator[Host]:
-    with Host(1, Given(dict(FIXED))) as found:
-        yield found
+    with Host(1, Given(dict(FIXED))) as host:
+        yield host
 
 
 @pytest.mark.parametrize("key", sorted(encoding.requests()))

@@ -57,8 +57,8 @@ MUTANTS = [
         "the aborted list is dropped",
         file="ottla/storage/reading.py",
         function="read",
-        old="found.aborted = _aborted(log, at, fetch_offset, position + size, bound)",
-        new="found.aborted = []",
+        old="fetched.aborted = _aborted(log, at, fetch_offset, position + size, bound)",
+        new="fetched.aborted = []",
         caught_by="RDC-04 or RDC-12",
     ),
     Mutant(
@@ -173,8 +173,8 @@ MUTANTS = [
         "the time-out counts from the last change",
         file=SHARD,
         function="TransactionShard.is_timed_out",
-        old="found.start_ms + found.timeout_ms < now_ms",
-        new="found.update_ms + 100 * found.timeout_ms < now_ms",
+        old="metadata.start_ms + metadata.timeout_ms < now_ms",
+        new="metadata.update_ms + 100 * metadata.timeout_ms < now_ms",
         caught_by="CRD-06 or CRD-07",
     ),
     Mutant(

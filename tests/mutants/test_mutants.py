@@ -23,11 +23,11 @@ SOME_FAILED = 1
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project that may be broken."""
-    found = tmp_path_factory.mktemp("mutants")
+    tree = tmp_path_factory.mktemp("mutants")
     for folder in FOLDERS:
-        shutil.copytree(ROOT / folder, found / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", found)
-    return found
+        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    return tree
 
 
 def play(tree: Path, selection: str) -> subprocess.CompletedProcess[str]:

@@ -248,15 +248,15 @@ class Oracle:
         self.read_by_all = self.required - self._unread
 
     def _what_is_left(self, fs: MemoryFilesystem, where: Where) -> Left:
-        found = Left(set(), 0, True, None)
+        left = Left(set(), 0, True, None)
         for header, raw in stored(fs, where):
-            if header.base_offset > found.next_offset or header.record_count <= header.last_offset_delta:
-                found.is_whole, found.oldest_marker = False, None
-            found.next_offset = header.next_offset
-            found.offsets |= set(range(header.base_offset, header.next_offset))
-            if header.is_control and read_marker(raw, header) is not None and found.oldest_marker is None:
-                found.oldest_marker = self._history.order[where, header.base_offset]
-        return found
+            if header.base_offset > left.next_offset or header.record_count <= header.last_offset_delta:
+                left.is_whole, left.oldest_marker = False, None
+            left.next_offset = header.next_offset
+            left.offsets |= set(range(header.base_offset, header.next_offset))
+            if header.is_control and read_marker(raw, header) is not None and left.oldest_marker is None:
+                left.oldest_marker = self._history.order[where, header.base_offset]
+        return left
 
     def _coordinators(self, fs: MemoryFilesystem) -> tuple[set[tuple[int, Where]], dict[str, int]]:
         """What the coordinators still know: open transactions by producer id and partition, and the producer ids of all ids."""
@@ -337,13 +337,13 @@ _KINDS = {"it was": "unmarked", "it commits": "unwritten", "the partition has": 
 
 def named(torn: list[TornTransaction]) -> set[tuple[str, int, int, Where]]:
     """As the oracle puts it."""
-    found = set()
+    losses = set()
     for lost in torn:
         kind = next(kind for start, kind in _KINDS.items() if lost.reason.startswith(start))
         # A partition that knows more than the coordinator is named once, for its newest epoch.
         epoch = re.search(r"epoch (\d+)", lost.reason) if kind in ("unmarked", "unwritten") else None
-        found.add((kind, lost.producer_id, -1 if epoch is None else int(epoch[1]), (lost.topic, lost.partition)))
-    return found
+        losses.add((kind, lost.producer_id, -1 if epoch is None else int(epoch[1]), (lost.topic, lost.partition)))
+    return losses
 
 
 __all__ = ["OFFSETS_TOPIC", "PARTITIONS", "History", "Oracle", "active", "cut", "named"]

@@ -59,9 +59,9 @@ def play(history: History, step: Step) -> None:
 
 def named_at_a_start(fs: MemoryFilesystem, options: dict[str, str]) -> set[tuple[str, int, int, tuple[str, int]]]:
     broker = SimulatedBroker({**SETTINGS, **options}, fs=fs, now_ms=1_700_000_900_000).start()
-    found = named(broker.broker.torn)
+    torn = named(broker.broker.torn)
     broker.abandon()
-    return found
+    return torn
 
 
 histories = given(st.sampled_from(sorted(SET_UPS)), st.lists(steps, min_size=10, max_size=50), st.data())
@@ -101,10 +101,10 @@ def check(set_up: str, commands: list[Step], data: st.DataObject) -> None:
             lost[where] = data.draw(st.sampled_from(offsets))
             cut(fs, where, lost[where])
     oracle = Oracle(history, fs)
-    found = named(audit_directory(fs, DATA_DIR, lambda _: None).torn)
-    assert found <= oracle.allowed, lost
+    named_by_audit = named(audit_directory(fs, DATA_DIR, lambda _: None).torn)
+    assert named_by_audit <= oracle.allowed, lost
     # Within one millisecond a marker may be another transaction's.
-    assert not pause_ms or oracle.required <= found, lost
-    found = named_at_a_start(fs, options)
-    assert found <= oracle.allowed, lost
-    assert not pause_ms or oracle.read_by_all <= found, lost
+    assert not pause_ms or oracle.required <= named_by_audit, lost
+    named_at_start = named_at_a_start(fs, options)
+    assert named_at_start <= oracle.allowed, lost
+    assert not pause_ms or oracle.read_by_all <= named_at_start, lost

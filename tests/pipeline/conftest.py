@@ -24,6 +24,6 @@ def spark() -> Iterator[Any]:
     os.environ.setdefault("JAVA_HOME", java_home())
     # pyspark.testing brings pandas-on-Spark along, which warns without it.
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
-    found = session("ottla-tests", master="local[2]", ivy_home=kafka.cache_dir() / "ivy")
-    yield found
-    found.stop()
+    spark = session("ottla-tests", master="local[2]", ivy_home=kafka.cache_dir() / "ivy")
+    yield spark
+    spark.stop()

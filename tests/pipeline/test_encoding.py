@@ -11,7 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.pipeline.encoding import Encoded, Identity, encode, varints
+from ottla.pipeline.encoding import Encoded, ProducerIdentity, encode, varints
 from ottla.pipeline.segments.columns import HEADERS
 from ottla.protocol.primitives import uvarint
 from ottla.protocol.records import crc_is_valid, read_header
@@ -22,7 +22,7 @@ row = st.tuples(blob, blob, st.none() | st.lists(st.tuples(st.text(max_size=5), 
 
 
 def columns(rows: list[Any]) -> pa.RecordBatch:
-    headers = [None if found is None else [{"key": k, "value": v} for k, v in found] for _, _, found in rows]
+    headers = [None if pairs is None else [{"key": k, "value": v} for k, v in pairs] for _, _, pairs in rows]
     arrays = [pa.array([r[0] for r in rows], pa.binary()), pa.array([r[1] for r in rows], pa.binary()), pa.array(headers, HEADERS)]
     return pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
 
@@ -38,7 +38,7 @@ def test_what_is_written_is_read(rows: list[Any], codec: int, batch_bytes: int, 
     whole = columns(rows)
     start = data.draw(st.integers(0, len(rows) - 1))
     # A slice has offsets of its own into the same buffers.
-    batches = list(encode(whole.slice(start), Identity(7, 3, codec), 40, TIMESTAMP_MS, batch_bytes))
+    batches = list(encode(whole.slice(start), ProducerIdentity(7, 3, codec), 40, TIMESTAMP_MS, batch_bytes))
     assert decoded(batches) == [(key, value, headers or []) for key, value, headers in rows[start:]]
     sequence = 40
     for batch in batches:
@@ -53,10 +53,10 @@ def test_what_is_written_is_read(rows: list[Any], codec: int, batch_bytes: int, 
 @pytest.mark.parametrize("size", [90, 300])
 def test_batches_are_as_large_as_they_may_be(size: int) -> None:
     rows = [(b"k", b"v" * size, [])] * 100
-    batches = list(encode(columns(rows), Identity(1, 0, 0), 0, 1, 1_000))
+    batches = list(encode(columns(rows), ProducerIdentity(1, 0, 0), 0, 1, 1_000))
     assert {batch.records for batch in batches[:-1]} == {1_000 // (size + 27)}
     assert max(len(batch.data) for batch in batches) <= 1_061
-    alone = list(encode(columns([(b"k", b"v" * 5_000, [])] * 3), Identity(1, 0, 0), 0, 1, 1_000))
+    alone = list(encode(columns([(b"k", b"v" * 5_000, [])] * 3), ProducerIdentity(1, 0, 0), 0, 1, 1_000))
     assert [batch.records for batch in alone] == [1, 1, 1]
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from ottla import Broker
 from ottla.pipeline.driver import DriverTransaction, Row
-from ottla.pipeline.errors import Fenced, PipelineError, Refused
+from ottla.pipeline.errors import BrokerRefused, Fenced, PipelineError
 from ottla.pipeline.exactly_once import ExactlyOnce, Tasks
 from ottla.pipeline.segments.reading import COLUMNS
 from ottla.pipeline.transaction import Mark, Producer, Transaction
-from ottla.pipeline.wire import Cluster
+from ottla.pipeline.wire import ClusterClient
 from ottla.pipeline.writer import TaskWriter, Written
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
@@ -29,21 +29,21 @@ PARTITIONS = 3
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(data_dir=tmp_path) as found:
-        yield found
+    with Broker(data_dir=tmp_path) as broker:
+        yield broker
 
 
 @pytest.fixture
 def world(broker: Broker) -> Iterator[World]:
-    found = World(Wire(broker), "ottla", "")
+    world = World(Wire(broker), "ottla", "")
     for topic in ("out", "log"):
-        perform(found, f"topic {topic} partitions={PARTITIONS}")
-    yield found
-    found.close()
+        perform(world, f"topic {topic} partitions={PARTITIONS}")
+    yield world
+    world.close()
 
 
 def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[Producer]:
-    return ExactlyOnce(Transaction(Cluster(broker.bootstrap), transactional_id, "out"), "run")
+    return ExactlyOnce(Transaction(ClusterClient(broker.bootstrap), transactional_id, "out"), "run")
 
 
 def columns(placed: list[tuple[str, int, bytes, bytes]]) -> pa.RecordBatch:
@@ -72,18 +72,18 @@ def tasks_of(
 
     def tasks(producer: Producer) -> list[Written]:
         with ThreadPoolExecutor(PARTITIONS) as pool:
-            return [w for found in pool.map(lambda p: task(producer, p), range(PARTITIONS)) for w in found]
+            return [w for written_by_task in pool.map(lambda p: task(producer, p), range(PARTITIONS)) for w in written_by_task]
 
     return tasks
 
 
 def count(world: World, topic: str) -> list[int]:
     """Committed records a partition."""
-    found = []
+    counts = []
     for partition in range(PARTITIONS):
         said = perform(world, f"read {topic}/{partition}")
-        found.append(0 if said == "nothing" else len(said.split()))
-    return found
+        counts.append(0 if said == "nothing" else len(said.split()))
+    return counts
 
 
 def test_a_batch_is_there_as_a_whole_and_once(broker: Broker, world: World) -> None:
@@ -168,8 +168,8 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
         kill("before the mark")
         return written
 
-    def marked(self: Transaction, found: Mark) -> None:
-        mark(self, found)
+    def marked(self: Transaction, batch_mark: Mark) -> None:
+        mark(self, batch_mark)
         kill("before the end")
 
     def ended(self: Transaction, *, commit: bool) -> None:
@@ -197,12 +197,12 @@ def test_what_a_person_is_told(broker: Broker, world: World) -> None:
     with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
         TaskWriter(broker.bootstrap, Producer("x", 1, 0)).partition("nowhere", 0)
     with pytest.raises(PipelineError, match="'here' is not host:port"):
-        Cluster("here")
-    quick = Cluster("127.0.0.1:1", timeout_s=0.2)
+        ClusterClient("here")
+    quick = ClusterClient("127.0.0.1:1", timeout_s=0.2)
     with pytest.raises(PipelineError, match=r"no broker answers at 127\.0\.0\.1:1"):
         Transaction(quick, "x", "out").begin()
     with pytest.raises(PipelineError, match=r"transaction\.max\.timeout\.ms"):
-        Transaction(Cluster(broker.bootstrap), "x", "out", timeout_ms=1 << 30).begin()
+        Transaction(ClusterClient(broker.bootstrap), "x", "out", timeout_ms=1 << 30).begin()
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0, rows=10))
@@ -218,7 +218,7 @@ def test_what_a_person_is_told(broker: Broker, world: World) -> None:
         writer.write(columns([("out", 0, b"k", b"v" * 2_000_000)]), 1)
         return writer.finish()
 
-    with pytest.raises(Refused, match="writing to out-0: the broker answered MESSAGE_TOO_LARGE"):
+    with pytest.raises(BrokerRefused, match="writing to out-0: the broker answered MESSAGE_TOO_LARGE"):
         big.write("q", 0, too_large)
     perform(world, "feature transaction.version=1 kind=2")
     with pytest.raises(PipelineError, match="--sink driver"):

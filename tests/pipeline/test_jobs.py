@@ -17,7 +17,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from ottla import Broker
 from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.exactly_once import Report
+from ottla.pipeline.exactly_once import BatchReport
 from ottla.pipeline.formats import AVRO
 from ottla.pipeline.generate import Shape, purchases
 from ottla.pipeline.jobs import audit, shop, totals
@@ -35,24 +35,24 @@ BATCH_RECORDS = 900
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(data_dir=tmp_path / "data") as found:
-        create(found.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), 3)
-        fill(found.bootstrap, PURCHASES, purchases(SHAPE))
-        yield found
+    with Broker(data_dir=tmp_path / "data") as broker:
+        create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), 3)
+        fill(broker.bootstrap, PURCHASES, purchases(SHAPE))
+        yield broker
 
 
 def run(
     spark: Any, broker: Broker, job: Job, checkpoint: Path, *, by_driver: bool = False, transactional_id: str = "", **more: Any
-) -> list[Report]:
+) -> list[BatchReport]:
     options = StreamOptions(
         broker.bootstrap, transactional_id or job.name, str(checkpoint), "run-1", BATCH_RECORDS, by_driver=by_driver, **more
     )
     retries: list[BaseException] = []
-    told: list[Progress] = []
-    reports = Running(spark, job, options, lambda _, error: retries.append(error)).finish(told.append)
+    progress_events: list[Progress] = []
+    reports = Running(spark, job, options, lambda _, error: retries.append(error)).finish(progress_events.append)
     assert not retries
-    assert [progress.report for progress in told] == reports
-    assert told[-1].behind == 0
+    assert [progress.report for progress in progress_events] == reports
+    assert progress_events[-1].behind == 0
     return reports
 
 
@@ -74,9 +74,9 @@ def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: B
     die_before_sparks_commit(tmp_path / "shop", reports[-1].batch)
     (again,) = run(spark, broker, shop.JOB, tmp_path / "shop", by_driver=by_driver)
     assert (again.batch, again.is_replay) == (reports[-1].batch, True)
-    found = audit.audit(spark, audit.AuditOptions(broker.bootstrap))
-    assert found.is_sound, found.findings
-    by_topic = {figures.topic: figures for figures in found.topics}
+    audit_report = audit.audit(spark, audit.AuditOptions(broker.bootstrap))
+    assert audit_report.is_sound, audit_report.findings
+    by_topic = {figures.topic: figures for figures in audit_report.topics}
     assert by_topic[INVOICES].committed == by_topic[SHIPMENTS].committed == sound()
     assert by_topic[DEAD_LETTERS].committed == SHAPE.rows - sound()
     assert by_topic[INVOICES].offsets == sound() + by_topic[INVOICES].markers
@@ -155,9 +155,9 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
     assert export(spark, by_broker, lambda *numbers: None) == 0
     run(spark, broker, totals.JOB, tmp_path / "totals")
     run(spark, broker, shop.JOB, tmp_path / "shop")
-    found = audit.audit(spark, audit.AuditOptions(broker.bootstrap, with_totals=True, export=to))
+    audit_report = audit.audit(spark, audit.AuditOptions(broker.bootstrap, with_totals=True, export=to))
     # The second seed begins its purchases anew: the shop cannot know that, the totals and the export do not mind.
-    assert {f.rule for f in found.findings if f.count} <= {"invoices twice", "shipments twice", "invoices of a wrong amount"}
+    assert {f.rule for f in audit_report.findings if f.count} <= {"invoices twice", "shipments twice", "invoices of a wrong amount"}
     assert len(fed) >= 2
     with pytest.raises(PipelineError, match=f"holds an export of topic '{PURCHASES}'"):
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)

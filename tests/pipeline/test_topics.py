@@ -11,7 +11,7 @@ from ottla import Broker
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.generate import Shape, purchases
 from ottla.pipeline.topics import create, fill
-from ottla.pipeline.wire import Cluster
+from ottla.pipeline.wire import ClusterClient
 
 pytestmark = pytest.mark.wire
 
@@ -24,9 +24,9 @@ def test_purchases_of_another_year_are_not_too_old(tmp_path: Path) -> None:
         assert create(broker.bootstrap, ("purchases",), 2) == []
         fill(broker.bootstrap, "purchases", purchases(Shape(100)))
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-        (found,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, "purchases")]).values()
-        assert found.result(10)["retention.ms"].value == "-1"
-        assert sum(end - start for start, end in Cluster(broker.bootstrap).ranges("purchases").values()) == 100
+        (description,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, "purchases")]).values()
+        assert description.result(10)["retention.ms"].value == "-1"
+        assert sum(end - start for start, end in ClusterClient(broker.bootstrap).ranges("purchases").values()) == 100
 
 
 def test_a_broker_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

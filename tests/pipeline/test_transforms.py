@@ -63,10 +63,10 @@ def test_what_is_no_purchase_goes_to_the_dead_letters_as_it_came(spark: Any) -> 
         json.dumps(SOUND | {"price_cents": -1}).encode(),
         json.dumps(SOUND | {"id": None}).encode(),
     ]
-    found = shop.transform(records(spark, *spoilt), "r").select("topic", "key", "value").collect()
-    assert {row.topic for row in found} == {DEAD_LETTERS}
-    assert [row.value for row in found] == spoilt
-    assert {bytes(row.key) for row in found} == {b"k"}
+    rows = shop.transform(records(spark, *spoilt), "r").select("topic", "key", "value").collect()
+    assert {row.topic for row in rows} == {DEAD_LETTERS}
+    assert [row.value for row in rows] == spoilt
+    assert {bytes(row.key) for row in rows} == {b"k"}
 
 
 def test_avro_comes_in_and_goes_out_as_json_does(spark: Any) -> None:
@@ -113,9 +113,9 @@ def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
     keys = [f"key-{n}".encode() for n in range(50)]
     rows = [(("a", "b")[n % 2], key, b"v", None) for n, key in enumerate(keys)]
     frame = spark.createDataFrame(rows, "topic STRING, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>")
-    found = placed(frame, {"a": 3, "b": 5}).collect()
+    placed_rows = placed(frame, {"a": 3, "b": 5}).collect()
     by_three, by_five = partitions_for(keys, 3), partitions_for(keys, 5)
-    assert [row.partition for row in found] == [(by_three, by_five)[n % 2][n] for n in range(50)]
+    assert [row.partition for row in placed_rows] == [(by_three, by_five)[n % 2][n] for n in range(50)]
     with pytest.raises(Exception, match="the job writes to topic 'b', and the sink was given a"):
         placed(frame, {"a": 3}).collect()
 

@@ -48,16 +48,16 @@ def test_garbage_of_tasks_is_collected_and_what_was_imported_is_left_alone() -> 
         in_a_worker("""
 import gc, weakref
 from ottla.pipeline.worker import prepare
-class Thing: pass
+class Cycle: pass
 def task():
     prepare()
-    thing = Thing()
-    thing.itself = thing
-    return weakref.ref(thing)
-found = [task() for _ in range(3)]
+    cycle = Cycle()
+    cycle.itself = cycle
+    return weakref.ref(cycle)
+references = [task() for _ in range(3)]
 frozen = gc.get_freeze_count()
 gc.collect()
-print(frozen > 1000, [f() for f in found])
+print(frozen > 1000, [f() for f in references])
 """)
         == "True [None, None, None]"
     )

@@ -73,10 +73,10 @@ def test_every_truncation_is_refused(schema: Schema, section: Section, version: 
 @cache
 def kio_entity(module: str, version: int, side: str, name: str) -> Any | None:
     try:
-        found = import_module(f"kio.schema.{module}.v{version}.{side}")
+        schema_module = import_module(f"kio.schema.{module}.v{version}.{side}")
     except ImportError:
         return None
-    return getattr(found, name, None)
+    return getattr(schema_module, name, None)
 
 
 KIO_CASES = [c for c in CASES if c.values[0].is_api]
@@ -107,13 +107,13 @@ def kafka_python_classes() -> dict[str, Any]:
         warnings.simplefilter("ignore")
         import kafka.protocol as root
 
-        found: dict[str, Any] = {}
+        classes: dict[str, Any] = {}
         for package in ("admin", "consumer", "metadata", "producer"):
             module = import_module(f"{root.__name__}.{package}")
             names = [n for _, n, _ in pkgutil.iter_modules(module.__path__)]
             for part in (module, *(import_module(f"{module.__name__}.{n}") for n in names)):
-                found |= {k: v for k, v in vars(part).items() if k.endswith(("Request", "Response")) and hasattr(v, "encode")}
-        return found
+                classes |= {k: v for k, v in vars(part).items() if k.endswith(("Request", "Response")) and hasattr(v, "encode")}
+        return classes
 
 
 @pytest.mark.parametrize(("schema", "section", "version"), KIO_CASES)
@@ -162,8 +162,8 @@ def test_a_string_is_at_most_what_every_version_can_tell(version: int, kind: str
         topic_id = bytes(16) if version >= 10 else b""
         return b"\2" + topic_id + uvarint(name_bytes + 1) + b"x" * name_bytes + b"\0" + bytes(3 if version < 11 else 2) + b"\0"
 
-    found = decode_body(codec.decode_request, metadata(0x7FFF), 0, version)
-    assert len(found.topics[0].name) == 0x7FFF
+    request = decode_body(codec.decode_request, metadata(0x7FFF), 0, version)
+    assert len(request.topics[0].name) == 0x7FFF
     with pytest.raises(DecodeError, match="32768"):
         decode_body(codec.decode_request, metadata(0x8000), 0, version)
 

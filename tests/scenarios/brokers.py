@@ -113,12 +113,12 @@ class Wire:
 
 def start(target: str, name: str, directory: Path) -> Target:
     """A running broker of this kind and set-up. Raises `Unavailable` where Apache Kafka cannot be had."""
-    found = SET_UPS[name]
-    settings = _COMMON | found.settings
+    set_up = SET_UPS[name]
+    settings = _COMMON | set_up.settings
     if target == "simulated":
-        return SimulatedBroker(settings, found.features).start()
+        return SimulatedBroker(settings, set_up.features).start()
     if target == "ottla":
-        return Wire(Broker(data_dir=directory, settings=settings, features=found.features).start())
-    levels = [part for key, level in found.features.items() for part in ("--feature", f"{key}={level}")]
+        return Wire(Broker(data_dir=directory, settings=settings, features=set_up.features).start())
+    levels = [part for key, level in set_up.features.items() for part in ("--feature", f"{key}={level}")]
     kafka = ApacheKafka(directory, settings=_QUICK_RESTART | settings, jvm=QUICK_JVM, format_arguments=("--standalone", *levels))
     return Wire(kafka.start())

@@ -151,7 +151,7 @@ def pending(setting: Setting, group: str, transactional_id: str, *, commit: bool
         )
 
 
-def found(setting: Setting, version: int) -> Questions:
+def finding(setting: Setting, version: int) -> Questions:
     for kind in (GROUP_KEY, TRANSACTION_KEY, SHARE_KEY, 3, -1):
         for key in ("k", "", "a:b:0"):
             yield f"key {key!r} of type {kind}", FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
@@ -435,7 +435,7 @@ def deleted_offsets(setting: Setting, version: int) -> Questions:
 
 
 GROUP_QUESTIONS: dict[str, Callable[[Setting, int], Questions]] = {
-    "FindCoordinator": found,
+    "FindCoordinator": finding,
     "JoinGroup": joining,
     "SyncGroup": syncing,
     "Heartbeat": beating,

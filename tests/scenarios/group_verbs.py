@@ -114,8 +114,8 @@ def offsets(world: World, words: Words) -> Ask:
     )
 
     def show(answer: Any) -> str:
-        found = {(t.name, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
-        names = [name_of(found[t, i]) for t, i, _ in wanted]
+        codes = {(t.name, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
+        names = [name_of(codes[t, i]) for t, i, _ in wanted]
         return names[0] if len(set(names)) == 1 else " | ".join(names)
 
     return Ask(request, words.version(5), show)
@@ -168,10 +168,10 @@ def committed(world: World, words: Words) -> Ask:
         whole = answer.groups[0] if version >= 8 else answer
         if whole.error_code:
             return name_of(whole.error_code)
-        found = {(t.name, p.partition_index): p for t in whole.topics for p in t.partitions}
+        partitions = {(t.name, p.partition_index): p for t in whole.topics for p in t.partitions}
         parts = []
-        for where in wanted or sorted(found):
-            p = found[where]
+        for where in wanted or sorted(partitions):
+            p = partitions[where]
             named = "" if wanted else f"{world.shown(where[0])}/{where[1]} "
             parts.append(named + (name_of(p.error_code) if p.error_code else str(p.committed_offset)))
         return " | ".join(parts) or "nothing"

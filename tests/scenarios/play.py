@@ -95,19 +95,19 @@ def _inner(words: Words, name: str = "") -> Words:
 
 
 def _run(world: World, words: Words) -> str:
-    found = verbs.VERBS[words.verb](world, words)
-    if isinstance(found, Ask):
-        return world.ask(found, set(words.plain) & MODES)
-    return found
+    ask_or_answer = verbs.VERBS[words.verb](world, words)
+    if isinstance(ask_or_answer, Ask):
+        return world.ask(ask_or_answer, set(words.plain) & MODES)
+    return ask_or_answer
 
 
 def _eventually(world: World, words: Words, step: Step, case: dict[str, str], target: str) -> str:
     wanted = None if step.expected is None else choose(step.expected, case, target)
     deadline_ms = world.broker.now_ms() + PATIENCE_MS
     while True:
-        found = _run(world, words)
-        if found == wanted or world.broker.now_ms() > deadline_ms:
-            return found
+        answer = _run(world, words)
+        if answer == wanted or world.broker.now_ms() > deadline_ms:
+            return answer
         world.broker.sleep(PAUSE_MS)
 
 

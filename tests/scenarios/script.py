@@ -54,23 +54,23 @@ class Scenario:
 
 def load(file: Path) -> list[Scenario]:
     """Raises `ScriptError`."""
-    found: list[Scenario] = []
+    scenarios: list[Scenario] = []
     for number, line in enumerate(file.read_text().splitlines()):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         head = _HEAD.match(line)
         if head:
-            found.append(Scenario(file, tuple(head[1].split()), head[2], _cases(head[3])))
+            scenarios.append(Scenario(file, tuple(head[1].split()), head[2], _cases(head[3])))
             continue
-        if not found or not line.startswith("  "):
+        if not scenarios or not line.startswith("  "):
             raise ScriptError(f"{file.name}:{number + 1}: neither a head nor a command")
         attribute = _ATTRIBUTE.match(line)
         if attribute:
-            setattr(found[-1], attribute[1], attribute[2])
+            setattr(scenarios[-1], attribute[1], attribute[2])
             continue
         command, arrow, expected = line.partition(ARROW)
-        found[-1].steps.append(Step(number, command.strip(), expected.strip() if arrow else None))
-    return found
+        scenarios[-1].steps.append(Step(number, command.strip(), expected.strip() if arrow else None))
+    return scenarios
 
 
 def _cases(text: str | None) -> list[dict[str, str]]:
@@ -122,7 +122,7 @@ def _merged(given: list[tuple[dict[str, str], str]]) -> str:
     names = _telling(list(given[0][0]), by_answer)
     boxes = {answer: _boxes(names, cases) for answer, cases in by_answer.items()}
     last = max(boxes, key=lambda answer: (len(boxes[answer]), len(by_answer[answer])))
-    labelled = [f"{_label(box)}: {answer}" for answer, found in boxes.items() if answer != last for box in found]
+    labelled = [f"{_label(box)}: {answer}" for answer, answer_boxes in boxes.items() if answer != last for box in answer_boxes]
     return OR.join([*labelled, last])
 
 
@@ -133,8 +133,8 @@ def _telling(names: list[str], by_answer: dict[str, list[dict[str, str]]]) -> li
     """The fewest parameters on which the answer depends. Raises `ScriptError` where none do."""
     for size in range(1, len(names) + 1):
         for subset in itertools.combinations(names, size):
-            found = [{tuple(c[n] for n in subset) for c in cases} for cases in by_answer.values()]
-            if sum(map(len, found)) == len(set().union(*found)):
+            value_sets = [{tuple(c[n] for n in subset) for c in cases} for cases in by_answer.values()]
+            if sum(map(len, value_sets)) == len(set().union(*value_sets)):
                 return list(subset)
     raise ScriptError(f"one case gave several answers: {by_answer}")
 

@@ -204,8 +204,8 @@ def test_a_large_frame_arrives_whole(raw: RawClient, topic: str) -> None:
             )
         ],
     )
-    found = raw.call(fetch, 11).responses[0].partitions[0].records
-    assert bytes(found)[21:] == batch[21:]
+    records = raw.call(fetch, 11).responses[0].partitions[0].records
+    assert bytes(records)[21:] == batch[21:]
 
 
 @pytest.mark.entry("NET-12")

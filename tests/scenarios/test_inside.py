@@ -31,17 +31,17 @@ NOISE = 5
 
 @pytest.fixture
 def broker() -> Iterator[SimulatedBroker]:
-    found = SimulatedBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}).start()
-    yield found
-    found.close()
-    assert found.bugs == 0
+    broker = SimulatedBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}).start()
+    yield broker
+    broker.close()
+    assert broker.bugs == 0
 
 
 @pytest.fixture
 def world(broker: SimulatedBroker) -> Iterator[World]:
-    found = World(broker, "ottla", "inside-")
-    yield found
-    found.close()
+    world = World(broker, "ottla", "inside-")
+    yield world
+    world.close()
 
 
 class Transport:
@@ -292,9 +292,9 @@ def test_a_fetch_over_many_aborted_transactions_is_quick(broker: SimulatedBroker
     spent = []
     for _ in range(NOISE):
         before = time.thread_time()
-        told = perform(world, "fetch t committed max=1048576")
+        answer = perform(world, "fetch t committed max=1048576")
         spent.append(time.thread_time() - before)
-    assert told.startswith("NONE")
+    assert answer.startswith("NONE")
     assert min(spent) < 0.2
 
 

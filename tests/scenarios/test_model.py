@@ -64,12 +64,12 @@ class Protocol(RuleBasedStateMachine):
         self.world.actors["A"] = Actor("A", self.world.real(name), *identity)
         return identity
 
-    def adopt(self, name: str, answer: str | Identity, told: str) -> None:
+    def adopt(self, name: str, answer: str | Identity, broker_answer: str) -> None:
         """Hold an answer that may carry an identity against the model's."""
         if isinstance(answer, str):
-            assert told == answer
+            assert broker_answer == answer
             return
-        assert told == f"NONE {self.world.pid(answer[0])} e{answer[1]}"
+        assert broker_answer == f"NONE {self.world.pid(answer[0])} e{answer[1]}"
         if answer not in self.given[name]:
             self.given[name].append(answer)
 
@@ -78,9 +78,9 @@ class Protocol(RuleBasedStateMachine):
     @rule(name=NAMES)
     def init(self, name: str) -> None:
         self.world.actors.pop("N", None)
-        told = self.ask(f"N = init {name} timeout={TIMEOUT_MS}")
+        answer = self.ask(f"N = init {name} timeout={TIMEOUT_MS}")
         new = self.world.actors["N"].pid if "N" in self.world.actors else -1
-        self.adopt(name, self.model.init(name, None, new, self.broker.now_ms()), told)
+        self.adopt(name, self.model.init(name, None, new, self.broker.now_ms()), answer)
 
     @precondition(lambda self: any(self.given.values()))
     @rule(name=NAMES, age=AGE)
@@ -88,8 +88,8 @@ class Protocol(RuleBasedStateMachine):
         if not self.given[name]:
             return
         identity = self.who(name, age)
-        told = self.ask(f"init {name} as=A timeout={TIMEOUT_MS}")
-        self.adopt(name, self.model.init(name, identity, -1, self.broker.now_ms()), told)
+        answer = self.ask(f"init {name} as=A timeout={TIMEOUT_MS}")
+        self.adopt(name, self.model.init(name, identity, -1, self.broker.now_ms()), answer)
 
     @rule(name=NAMES, where=WHERE, age=AGE)
     def add(self, name: str, where: str, age: int) -> None:
@@ -110,14 +110,14 @@ class Protocol(RuleBasedStateMachine):
         self.values += 1
         self.world.actors["A"].written = self.values - 1
         now_ms = self.broker.now_ms()
-        told = self.ask(f"produce A {where} seq={sequence} v={12 if newer else 11}")
-        assert told == self.model.produce(name, pid, epoch, where, sequence, f"a{self.values}", now_ms, newer=newer)
+        answer = self.ask(f"produce A {where} seq={sequence} v={12 if newer else 11}")
+        assert answer == self.model.produce(name, pid, epoch, where, sequence, f"a{self.values}", now_ms, newer=newer)
 
     @rule(name=NAMES, age=AGE, commit=st.booleans(), newer=st.booleans())
     def end(self, name: str, age: int, commit: bool, newer: bool) -> None:
         pid, epoch = self.who(name, age)
-        told = self.ask(f"{'commit' if commit else 'abort'} A v={5 if newer else 4} stay")
-        self.adopt(name, self.model.end(name, pid, epoch, commit=commit, newer=newer), told)
+        answer = self.ask(f"{'commit' if commit else 'abort'} A v={5 if newer else 4} stay")
+        self.adopt(name, self.model.end(name, pid, epoch, commit=commit, newer=newer), answer)
 
     @rule(name=NAMES, age=AGE)
     def add_offsets(self, name: str, age: int) -> None:
@@ -128,8 +128,8 @@ class Protocol(RuleBasedStateMachine):
     def commit_offset(self, name: str, age: int, offset: int, newer: bool) -> None:
         pid, epoch = self.who(name, age)
         now_ms = self.broker.now_ms()
-        told = self.ask(f"offsets A g t={offset} v={5 if newer else 3}")
-        assert told == self.model.commit_offset(name, pid, epoch, offset, now_ms, newer=newer)
+        answer = self.ask(f"offsets A g t={offset} v={5 if newer else 3}")
+        assert answer == self.model.commit_offset(name, pid, epoch, offset, now_ms, newer=newer)
 
     @precondition(lambda self: any(self.given.values()))
     @rule(name=NAMES, age=AGE, where=WHERE, commit=st.booleans())
@@ -137,8 +137,8 @@ class Protocol(RuleBasedStateMachine):
         if not self.given[name]:
             return
         pid, epoch = self.who(name, age)
-        told = self.ask(f"marker A {where} {'commit' if commit else 'abort'} coordinator=0")
-        assert told == self.model.admin_marker(pid, epoch, where, COMMITTED if commit else ABORTED)
+        answer = self.ask(f"marker A {where} {'commit' if commit else 'abort'} coordinator=0")
+        assert answer == self.model.admin_marker(pid, epoch, where, COMMITTED if commit else ABORTED)
 
     # looks
 
@@ -157,12 +157,12 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def describe(self, name: str) -> None:
-        told = self.ask(f"describe {name}")
+        answer = self.ask(f"describe {name}")
         known = self.model.ids.get(name)
         if known is None:
-            assert told == "TRANSACTIONAL_ID_NOT_FOUND"
+            assert answer == "TRANSACTIONAL_ID_NOT_FOUND"
         else:
-            assert told.startswith(f"{known.state} {self.world.pid(known.pid)} e{known.epoch}")
+            assert answer.startswith(f"{known.state} {self.world.pid(known.pid)} e{known.epoch}")
 
     # what befalls a broker; only time and crashes that cost nothing
 
@@ -190,31 +190,31 @@ def _same_after_reload(machine: Protocol) -> None:
             return
         live = broker.transactions.shard_of(real)
         again = TransactionShard(live.partition, live.config, live.transaction_version)
-        storage = broker.partitions.get(TRANSACTION_TOPIC, partition_for(real, PARTITIONS)).log
-        for _, _, raw in (found for segment in storage.segments for found in segment.scan()):
+        log = broker.partitions.get(TRANSACTION_TOPIC, partition_for(real, PARTITIONS)).log
+        for _, _, raw in (batch for segment in log.segments for batch in segment.scan()):
             for record in read_records(raw):
                 again.replay(LogRecord(record.key, record.value))
         assert {i: m.logged() for i, m in live.ids.items()} == again.ids
     for topic in ("t", "u"):
-        storage = broker.partitions.get(machine.world.real(topic), 0).log
-        copy = Log(simulated.fs, storage.directory, storage.topic, 0, storage.config)
+        log = broker.partitions.get(machine.world.real(topic), 0).log
+        copy = Log(simulated.fs, log.directory, log.topic, 0, log.config)
         open_log(copy, simulated.now_ms(), clean=False)
-        assert copy.last_stable_offset == storage.last_stable_offset
-        assert copy.log_end_offset == storage.log_end_offset
-        assert copy.producers.open_txns == storage.producers.open_txns
+        assert copy.last_stable_offset == log.last_stable_offset
+        assert copy.log_end_offset == log.log_end_offset
+        assert copy.producers.open_txns == log.producers.open_txns
         assert {p: (e.epoch, e.last_sequence) for p, e in copy.producers.entries.items()} == {
-            p: (e.epoch, e.last_sequence) for p, e in storage.producers.entries.items()
+            p: (e.epoch, e.last_sequence) for p, e in log.producers.entries.items()
         }
 
 
 def machine_for(target: str, broker: Target) -> type[Protocol]:
     simulated = broker if isinstance(broker, SimulatedBroker) else None
-    found = type("Protocol", (Protocol,), {"broker": broker, "target": target, "simulated": simulated})
+    machine = type("Protocol", (Protocol,), {"broker": broker, "target": target, "simulated": simulated})
     if simulated is not None:
         from hypothesis.stateful import invariant
 
-        found._same = invariant()(_same_after_reload)  # type: ignore[attr-defined]
-    return found
+        machine._same = invariant()(_same_after_reload)  # type: ignore[attr-defined]
+    return machine
 
 
 def run(target: str, broker: Target, examples: int, steps: int) -> None:

@@ -72,12 +72,12 @@ def plain(answer: Any, names: dict[bytes, str]) -> Any:
     """An answer as dictionaries and lists, without what is a broker's own."""
     if isinstance(answer, msgspec.Struct):
         fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
-        found = {name: plain(value, names) for name, value in fields.items() if name not in OWN}
-        for name in UNORDERED & found.keys():
-            found[name].sort(key=repr)
-        if found.get("session_id"):
-            found["session_id"] = "a session"
-        return found
+        kept_fields = {name: plain(value, names) for name, value in fields.items() if name not in OWN}
+        for name in UNORDERED & kept_fields.keys():
+            kept_fields[name].sort(key=repr)
+        if kept_fields.get("session_id"):
+            kept_fields["session_id"] = "a session"
+        return kept_fields
     if isinstance(answer, list):
         return [plain(one, names) for one in answer]
     if isinstance(answer, bytes) and len(answer) == len(NO_UUID):
@@ -104,7 +104,7 @@ class Witness:
         create(self.client, f"{PREFIX}-recent", message_timestamp_before_max_ms="3600000")
         self._fill(f"{PREFIX}-full")
         for key_type in (0, 1):
-            self._found(key_type)
+            self._find_coordinator(key_type)
         topics = self.client.call(MetadataRequest(topics=None, allow_auto_topic_creation=False)).topics
         self.ids = {topic.name: topic.topic_id for topic in topics}
         node_id = self.client.call(MetadataRequest(topics=[], allow_auto_topic_creation=False)).brokers[0].node_id
@@ -124,7 +124,7 @@ class Witness:
         )
         assert self.client.call(request, 9).responses[0].partition_responses[0].error_code == 0
 
-    def _found(self, key_type: int) -> None:
+    def _find_coordinator(self, key_type: int) -> None:
         request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["k"])
         retry(lambda: self.client.call(request), lambda answer: answer.coordinators[0].error_code == 0)
         # The coordinator is named before it has loaded, with Apache Kafka.

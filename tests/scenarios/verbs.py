@@ -72,13 +72,13 @@ def topic(world: World, words: Words) -> str:
     name = world.real(words.plain[0])
     configs = [CreatableTopicConfig(name=k, value=v) for k, v in words.options.items() if "." in k]
     count = words.number("partitions", 1)
-    found = world.call(
+    topic_result = world.call(
         CreateTopicsRequest(
             topics=[CreatableTopic(name=name, num_partitions=count, replication_factor=1, configs=configs)], timeout_ms=10_000
         )
     ).topics[0]
-    if found.error_code:
-        return name_of(found.error_code)
+    if topic_result.error_code:
+        return name_of(topic_result.error_code)
     world.until(
         lambda: world.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False), 9).topics[0],
         lambda t: t.error_code == 0 and len(t.partitions) == count and all(p.error_code == 0 for p in t.partitions),
@@ -243,12 +243,12 @@ def produce(world: World, words: Words) -> Ask:
     whose = transactional_id(world, words, actor) if transactional or "id" in words.options else None
 
     def show(answer: Any) -> str:
-        found: PartitionProduceResponse = answer.responses[0].partition_responses[0]
-        if found.error_code:
-            return name_of(found.error_code)
+        partition_response: PartitionProduceResponse = answer.responses[0].partition_responses[0]
+        if partition_response.error_code:
+            return name_of(partition_response.error_code)
         if "seq" not in words.options or "move" in words.plain:
             actor.sequences[where] = sequence + count
-        return f"NONE @{found.base_offset}" + (" stamped" if found.log_append_time_ms >= 0 else "")
+        return f"NONE @{partition_response.base_offset}" + (" stamped" if partition_response.log_append_time_ms >= 0 else "")
 
     data = [TopicProduceData(where[0], partition_data=[PartitionProduceData(index=where[1], records=bytes(batch))])]
     return Ask(ProduceRequest(transactional_id=whose, acks=acks, timeout_ms=1_500, topic_data=data), words.version(12), show)
@@ -285,8 +285,8 @@ def add(world: World, words: Words) -> Ask:
     def show(answer: Any) -> str:
         if version >= 4 and answer.error_code:
             return name_of(answer.error_code)
-        found = answer.results_by_topic_v3_and_below if version < 4 else answer.results_by_transaction[0].topic_results
-        codes = {(t.name, p.partition_index): p.partition_error_code for t in found for p in t.results_by_partition}
+        topic_results = answer.results_by_topic_v3_and_below if version < 4 else answer.results_by_transaction[0].topic_results
+        codes = {(t.name, p.partition_index): p.partition_error_code for t in topic_results for p in t.results_by_partition}
         names = [name_of(codes[p]) for p in parts]
         return names[0] if len(set(names)) == 1 else " | ".join(names)
 
@@ -350,11 +350,11 @@ def settle(world: World, real: str) -> str:
     """Wait until no decision of the id is under way; its state."""
 
     def state() -> str:
-        found = world.call(DescribeTransactionsRequest([real])).transaction_states[0]
-        return found.transaction_state or name_of(found.error_code)
+        described = world.call(DescribeTransactionsRequest([real])).transaction_states[0]
+        return described.transaction_state or name_of(described.error_code)
 
-    found: str = world.until(state, lambda s: not s.startswith(("Prepare", *NOT_READY)))
-    return found
+    final_state: str = world.until(state, lambda s: not s.startswith(("Prepare", *NOT_READY)))
+    return final_state
 
 
 @verb
@@ -379,8 +379,8 @@ def marker(world: World, words: Words) -> Ask:
     )
 
     def show(answer: Any) -> str:
-        found = {(t.name, p.partition_index): p.error_code for t in answer.markers[0].topics for p in t.partitions}
-        return " | ".join(name_of(found[p]) for p in parts)
+        codes = {(t.name, p.partition_index): p.error_code for t in answer.markers[0].topics for p in t.partitions}
+        return " | ".join(name_of(codes[p]) for p in parts)
 
     return Ask(WriteTxnMarkersRequest([one]), words.version(2), show)
 

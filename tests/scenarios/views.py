@@ -28,18 +28,18 @@ def fetch_once(
     part = FetchPartition(partition=where[1], current_leader_epoch=-1, fetch_offset=at, partition_max_bytes=max_bytes)
     topics = [FetchTopic(where[0], partitions=[part])]
     request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, isolation_level=int(committed), topics=topics)
-    found: PartitionData = world.until(
+    partition_data: PartitionData = world.until(
         lambda: world.call(request, 11).responses[0].partitions[0],
         lambda p: p.error_code not in (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION),
     )
-    return found
+    return partition_data
 
 
 def stored(
     world: World, where: tuple[str, int], *, committed: bool = False, aborted: set[tuple[int, int]] | None = None
 ) -> list[tuple[BatchHeader, bytes]]:
     """Every batch of a partition, read as far as the isolation level lets; ``aborted`` takes what the fetches list."""
-    found: list[tuple[BatchHeader, bytes]] = []
+    stored_batches: list[tuple[BatchHeader, bytes]] = []
     at = 0
     while True:
         part = fetch_once(world, where, max(at, 0), committed=committed)
@@ -51,19 +51,19 @@ def stored(
         data = bytes(part.records or b"")
         batch_list = [(h, data[p : p + h.size_bytes]) for p, h in batches(data) if h.next_offset > at]
         if not batch_list:
-            return found
-        found += batch_list
+            return stored_batches
+        stored_batches += batch_list
         at = batch_list[-1][0].next_offset
 
 
 def visible(world: World, where: tuple[str, int], *, committed: bool) -> list[str]:
     """What a consumer gives its application, the aborted list applied as the Java client does."""
     listed: set[tuple[int, int]] = set()
-    found = stored(world, where, committed=committed, aborted=listed)
+    stored_batches = stored(world, where, committed=committed, aborted=listed)
     aborted = sorted(listed)
     values: list[str] = []
     hidden: set[int] = set()
-    for header, raw in found:
+    for header, raw in stored_batches:
         while aborted and aborted[0][0] <= header.last_offset:
             hidden.add(aborted.pop(0)[1])
         if header.is_control:
@@ -88,8 +88,8 @@ def log(world: World, words: Words) -> str:
         where = f"{header.base_offset}" + (f"-{header.last_offset}" if header.last_offset_delta else "")
         who = f" {world.pid(header.producer_id)} e{header.producer_epoch}" if header.producer_id >= 0 else ""
         if header.is_control:
-            found = read_marker(raw, header)
-            kind = "control" if found is None else "commit" if found.commit else "abort"
+            marker = read_marker(raw, header)
+            kind = "control" if marker is None else "commit" if marker.commit else "abort"
         else:
             kind = "data" + (f" s{header.base_sequence}" if header.producer_id >= 0 else "")
             kind += " txn" if header.is_transactional else ""
@@ -133,9 +133,9 @@ def ends(world: World, words: Words) -> str:
     """ends t: log start offset, last stable offset, log end"""
     where = world.partition(words.plain[0])
     start, stable, end = (_offset(world, where, t, c) for t, c in ((-2, False), (-1, True), (-1, False)))
-    for found in (start, stable, end):
-        if found.error_code:
-            return name_of(found.error_code)
+    for partition_response in (start, stable, end):
+        if partition_response.error_code:
+            return name_of(partition_response.error_code)
     return f"start={start.offset} lso={stable.offset} end={end.offset}"
 
 
@@ -145,9 +145,9 @@ def list_offsets(world: World, words: Words) -> str:
     at = words.number("at", -1)
     if "ago" in words.options:
         at = world.broker.now_ms() - words.number("ago", 0)
-    found = _offset(world, world.partition(words.plain[0]), at, words.has("committed"))
-    stamp = "stamp" if found.timestamp >= 0 else "no stamp"
-    return name_of(found.error_code) if found.error_code else f"NONE @{found.offset} {stamp}"
+    partition_response = _offset(world, world.partition(words.plain[0]), at, words.has("committed"))
+    stamp = "stamp" if partition_response.timestamp >= 0 else "no stamp"
+    return name_of(partition_response.error_code) if partition_response.error_code else f"NONE @{partition_response.offset} {stamp}"
 
 
 @verb
@@ -171,9 +171,9 @@ def timed(world: World, words: Words) -> str:
     """timed fetch t wait=700: whether it waited"""
     words.plain.pop(0)
     began = world.broker.now_ms()
-    found = fetch(world, words)
+    answer = fetch(world, words)
     waited = world.broker.now_ms() - began >= words.number("wait", 0) * 0.8
-    return f"{found} {'waited' if waited else 'at once'}"
+    return f"{answer} {'waited' if waited else 'at once'}"
 
 
 @verb
@@ -208,11 +208,11 @@ def _fetched(world: World, part: PartitionData) -> str:
     if part.error_code:
         return name_of(part.error_code)
     ranges = [f"{h.base_offset}-{h.last_offset}" for _, h in batches(bytes(part.records or b""))]
-    found = f"NONE {','.join(ranges) or 'nothing'} lso={part.last_stable_offset} hw={part.high_watermark}"
+    text = f"NONE {','.join(ranges) or 'nothing'} lso={part.last_stable_offset} hw={part.high_watermark}"
     if part.aborted_transactions:
         pairs = sorted((a.first_offset, a.producer_id) for a in part.aborted_transactions)
-        found += " aborted " + " ".join(f"{world.pid(p)}@{o}" for o, p in pairs)
-    return found
+        text += " aborted " + " ".join(f"{world.pid(p)}@{o}" for o, p in pairs)
+    return text
 
 
 # transactions
@@ -263,20 +263,20 @@ def transactions(world: World, words: Words) -> Ask:
 
 def txn_records(world: World, name: str) -> list[TxnMetadata | None]:
     where = (TRANSACTION_TOPIC, partition_for(name, PARTITIONS))
-    found = []
+    records = []
     for _, raw in stored(world, where):
         for record in read_records(raw):
             transactional_id, metadata = from_record(LogRecord(record.key, record.value))
             if transactional_id == name:
-                found.append(metadata)
-    return found
+                records.append(metadata)
+    return records
 
 
 @verb
 def txn_log(world: World, words: Words) -> str:
     """txn_log x: the id's records in __transaction_state, as state:epoch"""
-    found = txn_records(world, world.real(words.plain[0]))
-    return " ".join("tombstone" if m is None else f"{m.state.label}:{m.producer_epoch}" for m in found) or "nothing"
+    records = txn_records(world, world.real(words.plain[0]))
+    return " ".join("tombstone" if m is None else f"{m.state.label}:{m.producer_epoch}" for m in records) or "nothing"
 
 
 @verb
@@ -298,14 +298,14 @@ def producers(world: World, words: Words) -> Ask:
     only = world.actors[words.options["of"]].pid if "of" in words.options else None
 
     def show(answer: Any) -> str:
-        found = answer.topics[0].partitions[0]
-        if found.error_code:
-            return name_of(found.error_code)
+        partition_response = answer.topics[0].partitions[0]
+        if partition_response.error_code:
+            return name_of(partition_response.error_code)
         opened = str if only is None else _open
         listed = [
             f"{world.pid(p.producer_id)} e{p.producer_epoch} last={p.last_sequence}"
             f" coordinator={'none' if p.coordinator_epoch < 0 else 'known'} txn={opened(p.current_txn_start_offset)}"
-            for p in sorted(found.active_producers, key=lambda p: p.producer_id)
+            for p in sorted(partition_response.active_producers, key=lambda p: p.producer_id)
             if only in (None, p.producer_id)
         ]
         return " | ".join(listed) or "nobody"
@@ -321,9 +321,9 @@ def coordinator(world: World, words: Words) -> str:
     real = world.real(name)
     request = FindCoordinatorRequest(key=real, key_type=int(not words.has("group")), coordinator_keys=[real])
 
-    def look() -> str:
+    def coordinator_answer() -> str:
         answer = world.call(request, version)
-        found = answer.coordinators[0] if version >= 4 else answer
-        return name_of(found.error_code) + f" node {found.node_id}"
+        named_coordinator = answer.coordinators[0] if version >= 4 else answer
+        return name_of(named_coordinator.error_code) + f" node {named_coordinator.node_id}"
 
-    return world.patiently(look) + (f" partition {partition_for(real, PARTITIONS)}" if name.startswith("=") else "")
+    return world.patiently(coordinator_answer) + (f" partition {partition_for(real, PARTITIONS)}" if name.startswith("=") else "")

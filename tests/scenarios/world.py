@@ -166,20 +166,20 @@ class World:
         settled: list[str] = self.until(answers, lambda both: not any(answer.startswith(NOT_READY) for answer in both))
         return " | ".join(settled)
 
-    def patiently(self, look: Callable[[], str], *, patient: bool = True) -> str:
+    def patiently(self, ask: Callable[[], str], *, patient: bool = True) -> str:
         deadline_ms = self.broker.now_ms() + PATIENCE_MS
         while True:
-            answer = look()
+            answer = ask()
             if not patient or not answer.startswith(NOT_READY) or self.broker.now_ms() > deadline_ms:
                 return answer
             self.broker.sleep(PAUSE_MS)
 
-    def until(self, look: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
+    def until(self, ask: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
         deadline_ms = self.broker.now_ms() + PATIENCE_MS
         while True:
-            found = look()
-            if good(found) or self.broker.now_ms() > deadline_ms:
-                return found
+            answer = ask()
+            if good(answer) or self.broker.now_ms() > deadline_ms:
+                return answer
             self.broker.sleep(PAUSE_MS)
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ print("digest", len(fs.trace), digest.hexdigest())
 """
 
 
-def told(seed: int, hash_seed: int) -> str:
+def digest(seed: int, hash_seed: int) -> str:
     environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
     done = subprocess.run(
         [sys.executable, "-c", STORY, str(seed)], env=environment, capture_output=True, text=True, timeout=120, check=True
@@ -50,8 +50,8 @@ def told(seed: int, hash_seed: int) -> str:
 
 @pytest.mark.heavy
 def test_a_seed_is_one_world_whatever_the_hashes_are() -> None:
-    assert told(1, 1) == told(1, 2)
-    assert told(1, 1) != told(2, 1)
+    assert digest(1, 1) == digest(1, 2)
+    assert digest(1, 1) != digest(2, 1)
 
 
 def test_calls_of_one_moment_come_in_the_order_in_which_they_were_asked_for() -> None:

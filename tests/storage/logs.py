@@ -9,7 +9,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.log import Appended, Log
 from ottla.storage.producer_state import DUPLICATE_WINDOW_BATCHES
-from ottla.storage.recovery import Report, open_log
+from ottla.storage.recovery import RecoveryReport, open_log
 
 NOW_MS = 1_700_000_000_000
 SMALL = LogConfig(segment_bytes=1_000, index_interval_bytes=100)
@@ -27,7 +27,7 @@ class Logs:
 
     def open(
         self, *, clean: bool, recovery_point: int = 0, start: int | None = None, config: LogConfig = SMALL
-    ) -> tuple[Log, Report]:
+    ) -> tuple[Log, RecoveryReport]:
         log = self.new(config)
         return log, open_log(log, NOW_MS, clean=clean, recovery_point=recovery_point, log_start_offset=start)
 
@@ -78,8 +78,8 @@ def state(log: Log, last_batches: int = DUPLICATE_WINDOW_BATCHES) -> tuple[objec
 
 def stored(log: Log) -> list[tuple[BatchHeader, bytes]]:
     """Every batch of a log as it lies in the files."""
-    found = []
+    stored_batches = []
     for segment in log.segments:
         data = segment.log.read(segment.size_bytes, 0)
-        found += [(h, data[p : p + h.size_bytes]) for p, h in batches(data)]
-    return found
+        stored_batches += [(h, data[p : p + h.size_bytes]) for p, h in batches(data)]
+    return stored_batches

@@ -12,7 +12,7 @@ from ottla.protocol.errors import KafkaError
 from ottla.protocol.records import batches, build_batch, check_produced, read_header, read_records
 from ottla.protocol.rewriting import delete_horizon_ms
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.cleaning import Interrupted, clean, filthiest, look_at
+from ottla.storage.cleaning import Interrupted, clean, dirtiness, filthiest
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Appended, Log
 from ottla.storage.reading import read
@@ -340,7 +340,7 @@ def test_lags_hold_cleaning_back_and_bring_it_about(logs: Logs) -> None:
     write(log, ("a", "1"))
     log.roll(NOW_MS)
     write(log, ("a", "2"), now_ms=NOW_MS + 500)
-    assert look_at(log, NOW_MS + 999) is None
+    assert dirtiness(log, NOW_MS + 999) is None
     assert run(filthiest([log], NOW_MS + 1_000)) is not None
     log.config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=5_000)
     assert run(filthiest([log], NOW_MS + 5_000)) is None

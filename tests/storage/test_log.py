@@ -24,9 +24,9 @@ def test_reads_begin_at_the_batch_that_holds_the_offset(logs: Logs) -> None:
         put(log, 3)
     assert len(log.segments) > 3
     for wanted in range(120):
-        found = offsets(read(log, wanted, 1 << 20, committed=False).data)
-        assert found[0] == wanted - wanted % 3
-        assert wanted in found
+        read_offsets = offsets(read(log, wanted, 1 << 20, committed=False).data)
+        assert read_offsets[0] == wanted - wanted % 3
+        assert wanted in read_offsets
 
 
 def test_a_reader_that_goes_on_sees_everything_once(logs: Logs) -> None:
@@ -83,10 +83,10 @@ def test_last_stable_offset_against_a_model(logs: Logs) -> None:
         assert log.last_stable_offset == lso
         start = rng.randrange(lso + 1)
         piece = read(log, start, 1 << 20, committed=True)
-        found = [o for o in offsets(piece.data) if o >= start]
-        assert all(o < lso for o in found)
+        read_offsets = [o for o in offsets(piece.data) if o >= start]
+        assert all(o < lso for o in read_offsets)
         hidden = {a.producer_id: a for a in piece.aborted or []}
-        assert all(a.first_offset <= (found[-1] if found else start) for a in hidden.values())
+        assert all(a.first_offset <= (read_offsets[-1] if read_offsets else start) for a in hidden.values())
 
 
 def visible(log: object, start: int = 0) -> list[int]:
@@ -149,9 +149,9 @@ def test_timestamps_are_found(logs: Logs) -> None:
     log = logs.new()
     for i in range(50):
         put(log, 2, now_ms=NOW_MS + 10 * i)
-    found = run(offset_for_timestamp(log, NOW_MS + 101, log.log_end_offset))
-    assert found is not None
-    assert (found.offset, found.timestamp_ms) == (22, NOW_MS + 110)
+    timestamped = run(offset_for_timestamp(log, NOW_MS + 101, log.log_end_offset))
+    assert timestamped is not None
+    assert (timestamped.offset, timestamped.timestamp_ms) == (22, NOW_MS + 110)
     assert run(offset_for_timestamp(log, NOW_MS + 500, log.log_end_offset)) is None
     largest = run(offset_of_max_timestamp(log, log.log_end_offset))
     assert largest is not None

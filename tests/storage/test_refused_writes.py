@@ -14,7 +14,7 @@ import pytest
 
 import ottla.storage.real_filesystem as real
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
-from ottla.storage.cleaning import clean, look_at
+from ottla.storage.cleaning import clean, dirtiness
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged, SyncFailed, sync_dir, sync_file
 from ottla.storage.log import Log
@@ -151,7 +151,7 @@ def test_the_exchange_of_cleaned_segments_is_finished_later() -> None:
         log.roll(NOW_MS)
         before = (log.last_stable_offset, log.log_end_offset)
         fs.refuse_the(nth)
-        dirty = look_at(log, NOW_MS)
+        dirty = dirtiness(log, NOW_MS)
         assert dirty is not None
         try:
             run(clean(dirty, NOW_MS, 1 << 20))
@@ -171,7 +171,7 @@ def test_the_exchange_of_cleaned_segments_is_finished_later() -> None:
         put(log)
         log.delete_old(NOW_MS, 100)
         assert not log.owes_renames
-        dirty = look_at(log, NOW_MS)
+        dirty = dirtiness(log, NOW_MS)
         if dirty is not None:
             run(clean(dirty, NOW_MS, 1 << 20))
         swapped = [p for p in fs.files if p.endswith((".swap", ".cleaned"))]

@@ -70,23 +70,23 @@ def closing() -> Iterator[Callable[[Any], Any]]:
     """Registers what must be closed at the end of a test; returns it."""
     opened: list[Any] = []
 
-    def register(thing: Any) -> Any:
-        opened.append(thing)
-        return thing
+    def register(closable: Any) -> Any:
+        opened.append(closable)
+        return closable
 
     yield register
-    for thing in reversed(opened):
-        thing.close()
+    for closable in reversed(opened):
+        closable.close()
 
 
 def read(consumer: WireConsumer, count: int, *, timeout_s: float = 30, settle_s: float = 0.3) -> list[Message]:
     """At least ``count`` messages within the time, and whatever else arrives right after them."""
     import time
 
-    found: list[Message] = []
+    messages: list[Message] = []
     deadline = time.monotonic() + timeout_s
-    while len(found) < count and time.monotonic() < deadline:
-        found += consumer.poll(0.2)
+    while len(messages) < count and time.monotonic() < deadline:
+        messages += consumer.poll(0.2)
     if settle_s:
-        found += consumer.poll(settle_s)
-    return found
+        messages += consumer.poll(settle_s)
+    return messages

@@ -180,8 +180,8 @@ def test_restart_in_mid_transaction(client: Client, unique: Unique, closing: Clo
         producer.flush()
         broker.restart(kill=kill)
         consumer = closing(client.consumer(broker.bootstrap, [topic], group="g"))
-        found = values(read(consumer, 1, settle_s=1.5))
-        assert found == [b"first"], "the open transaction stays open over a restart"
+        received = values(read(consumer, 1, settle_s=1.5))
+        assert received == [b"first"], "the open transaction stays open over a restart"
         producer.send(topic, b"after", partition=0)
         producer.commit()
         assert values(read(consumer, 2)) == [b"before", b"after"]

@@ -42,7 +42,7 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             perform(world, command)
         perform(world, "produce N t keys=a age=-12000")
         perform(world, "produce N t keys=g age=-18000")
-        said = world.until(lambda: perform(world, "log t keys"), lambda found: found.count(":a=") == 1)
+        said = world.until(lambda: perform(world, "log t keys"), lambda answer: answer.count(":a=") == 1)
         assert said.startswith("1 p4 e0 data s0 | 2-3 p1"), f"the producer's last batch stays, empty: {said}"
         yield broker.bootstrap
         world.close()
@@ -53,5 +53,5 @@ def test_a_consumer_gets_what_is_left(
 ) -> None:
     for committed in (True, False):
         consumer = closing(client.consumer(compacted, ["t"], group=unique("g"), committed=committed))
-        found = [m.value for m in read(consumer, 7)]
-        assert found == [b"n2", b"b1", None, b"n5", b"n6", b"n7", b"n8"]
+        received = [m.value for m in read(consumer, 7)]
+        assert received == [b"n2", b"b1", None, b"n5", b"n6", b"n7", b"n8"]

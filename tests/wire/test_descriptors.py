@@ -32,13 +32,13 @@ def process(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     serve = f"{sys.executable} -m ottla serve --log-format json --listen 127.0.0.1:{port} --data-dir {tmp_path}"
     command = ["/bin/sh", "-c", f"ulimit -n {LIMIT}; exec {serve}"]
     with (tmp_path.parent / f"{tmp_path.name}.log").open("w") as errors:
-        found = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-    assert found.stdout is not None
-    assert json.loads(found.stdout.readline())["event"] == "ready"
-    yield found, port
-    found.kill()
-    found.wait()
-    found.stdout.close()
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["event"] == "ready"
+    yield process, port
+    process.kill()
+    process.wait()
+    process.stdout.close()
 
 
 def produced(client: RawClient, index: int) -> int:

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.wire
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     with Broker(data_dir=tmp_path) as broker:
-        found = World(Wire(broker), "ottla", "")
-        yield found
-        found.close()
+        world = World(Wire(broker), "ottla", "")
+        yield world
+        world.close()
 
 
 def test_strays_are_set_aside(world: World, tmp_path: Path) -> None:

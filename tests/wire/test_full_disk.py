@@ -56,9 +56,9 @@ def test_a_full_disk_refuses_and_goes_on(tmp_path: Path, transactional: bool) ->
         assert perform(world, "read t").count("a") == 20
         world.close()
     raw = log.read_bytes()
-    found = list(batches(raw))
-    assert all(crc_is_valid(raw, header, at) for at, header in found)
-    assert [h.base_offset for _, h in found] == [0, 10, 20][: len(found)]
+    stored_batches = list(batches(raw))
+    assert all(crc_is_valid(raw, header, at) for at, header in stored_batches)
+    assert [h.base_offset for _, h in stored_batches] == [0, 10, 20][: len(stored_batches)]
 
 
 def test_a_stop_on_a_full_disk(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_an_abort_on_a_full_disk_is_finished_when_there_is_room(tmp_path: Path) 
         metrics = urllib.request.urlopen(broker.ready["metrics"]).read().decode()
         assert f'kafka_log_logmanager_logdirectoryoffline{{logdirectory="{disk}/d"}} 1.0' in metrics
         (disk / "filler").unlink()
-        world.until(lambda: perform(world, "describe x"), lambda found: found.startswith("CompleteAbort"))
+        world.until(lambda: perform(world, "describe x"), lambda answer: answer.startswith("CompleteAbort"))
         assert perform(world, "produce A t") == "NONE @2"
         assert perform(world, "commit A").startswith("NONE")
         assert perform(world, "read t") == "a2"

@@ -71,7 +71,7 @@ def live(directory: Path) -> tuple[World, dict[str, str]]:
         answer = perform(world, command)
         assert answer == "" or answer.startswith("NONE"), f"{command}: {answer}"
     world.until(lambda: perform(world, "log v keys"), lambda said: said.startswith("2 ") and "b= until" in said)
-    return world, {look: perform(world, look) for look in LOOKS}
+    return world, {command: perform(world, command) for command in LOOKS}
 
 
 def kafka_on(directory: Path, home: Path) -> ApacheKafka:
@@ -105,7 +105,7 @@ def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
     try:
         world.broker = Wire(kafka)
         world.target = "kafka"
-        assert {look: perform(world, look) for look in LOOKS} == seen
+        assert {command: perform(world, command) for command in LOOKS} == seen
         # The same id goes on with its next epoch, sequences go on, an open transaction can be ended.
         assert perform(world, "A = init done") == f"NONE {world.pid(world.actors['A'].pid)} e2"
         assert perform(world, "produce N t").startswith("NONE @")
@@ -117,23 +117,23 @@ def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
         assert world.actors["Z"].pid not in given
         perform(world, "D = init again timeout=60000")
         assert perform(world, "produce D t n=2").startswith("NONE")
-        looks = {look: perform(world, look) for look in LOOKS}
+        answers = {command: perform(world, command) for command in LOOKS}
         world.forget_connection()
         kafka.stop() if stop == "stopped" else kafka.kill()
         assert audit(str(source if in_place else target)) == 0, "Apache Kafka's own files can be looked through as well"
-        come_back(world, source if in_place else target, tmp_path / "back", looks)
+        come_back(world, source if in_place else target, tmp_path / "back", answers)
     finally:
         world.close()
         kafka.stop()
 
 
-def come_back(world: World, kafka_dir: Path, directory: Path, looks: dict[str, str]) -> None:
+def come_back(world: World, kafka_dir: Path, directory: Path, answers: dict[str, str]) -> None:
     """And from Apache Kafka to ottla again, with a transaction open."""
     assert adopt(str(kafka_dir), str(directory), []) == 0
     with Broker(data_dir=directory) as broker:
         world.broker, world.target = Wire(broker), "ottla"
         world.forget_connection()
-        assert {look: perform(world, look) for look in LOOKS} == looks
+        assert {command: perform(world, command) for command in LOOKS} == answers
         assert perform(world, "describe again").startswith("Ongoing")
         assert perform(world, "commit D").startswith("NONE")
         assert perform(world, "read t").endswith("d1 d2")
@@ -159,8 +159,8 @@ def test_one_partition_without_any_metadata(tmp_path: Path, capsys: pytest.Captu
     with Broker(data_dir=tmp_path / "second") as broker:
         world.broker = Wire(broker)
         world.forget_connection()
-        for look in ("ends t", "read t", "ends u", "read u"):
-            assert perform(world, look) == seen[look]
+        for command in ("ends t", "read t", "ends u", "read u"):
+            assert perform(world, command) == seen[command]
         world.close()
 
 
@@ -183,9 +183,9 @@ def test_what_cannot_be_handed_over_is_named(tmp_path: Path, capsys: pytest.Capt
     sound = damaged.read_bytes()
     damaged.write_bytes(sound[:1_000] + bytes([sound[1_000] ^ 1]) + sound[1_001:])
     assert graduate(str(source), str(target), dry_run=False, in_place=False) == 1
-    told = capsys.readouterr().err
-    assert damaged.name in told
-    assert "offset 0" in told
+    errors = capsys.readouterr().err
+    assert damaged.name in errors
+    assert "offset 0" in errors
     assert not target.exists()
     damaged.write_bytes(sound)
     target.mkdir()

@@ -25,18 +25,18 @@ Samples = dict[str, list[tuple[dict[str, str], float]]]
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(settings={"ottla.metrics.port": 0, "transaction.max.timeout.ms": 1_000}) as found:
-        yield found
+    with Broker(settings={"ottla.metrics.port": 0, "transaction.max.timeout.ms": 1_000}) as broker:
+        yield broker
 
 
 def scrape(broker: Broker) -> Samples:
     with urllib.request.urlopen(broker.ready["metrics"]) as answer:
         text = answer.read().decode()
-    found: Samples = {}
+    samples: Samples = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            found.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
-    return found
+            samples.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
+    return samples
 
 
 def value(samples: Samples, name: str, **labels: str) -> float:
@@ -77,8 +77,8 @@ def test_transactions_are_counted(broker: Broker) -> None:
 
 
 def test_no_port_no_metrics() -> None:
-    with Broker() as found:
-        assert "metrics" not in found.ready
+    with Broker() as broker:
+        assert "metrics" not in broker.ready
 
 
 def test_clients_that_ask_nothing_cost_a_few_descriptors_only(broker: Broker) -> None:

@@ -80,8 +80,8 @@ def test_each_purchase_has_one_invoice_and_one_shipment(
     assert lives == 2
     for topic, word in zip(topics[1:], (b"invoice", b"shipment"), strict=True):
         consumer = closing(client.consumer(bootstrap, [topic], group=unique("audit")))
-        found: list[Message] = read(consumer, PURCHASES)
-        assert Counter(m.value for m in found) == Counter(b"%s %d" % (word, i) for i in range(PURCHASES))
+        messages: list[Message] = read(consumer, PURCHASES)
+        assert Counter(m.value for m in messages) == Counter(b"%s %d" % (word, i) for i in range(PURCHASES))
 
 
 def test_the_worker_goes_on_when_the_broker_is_killed(
@@ -103,8 +103,8 @@ def test_the_worker_goes_on_when_the_broker_is_killed(
 
         left: list[Any] = []
         work(client, broker.bootstrap, topics, "shop", kill, left)
-        for thing in left:
-            thing.close()
+        for left_client in left:
+            left_client.close()
         assert killed
         for topic in topics[1:]:
             consumer = client.consumer(broker.bootstrap, [topic], group=f"audit-{topic}")

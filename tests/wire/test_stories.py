@@ -238,8 +238,8 @@ def test_kip_890_a_hanging_transaction_is_found_and_ended_by_kafkas_own_tool() -
         assert perform(world, "ends hanging") == "start=0 lso=0 end=1"
         time.sleep(1.5)
         arguments = ("find-hanging", "--max-transaction-timeout", "0", "--broker-id", "1")
-        found = tool("TransactionsCommand", broker, *arguments)
-        assert re.search(r"hanging\s+0\s+\d+\s+0", found), found
+        output = tool("TransactionsCommand", broker, *arguments)
+        assert re.search(r"hanging\s+0\s+\d+\s+0", output), output
         tool("TransactionsCommand", broker, "abort", "--topic", "hanging", "--partition", "0", "--start-offset", "0")
         assert perform(world, "ends hanging") == "start=0 lso=2 end=2"
         assert perform(world, "read hanging") == "nothing"

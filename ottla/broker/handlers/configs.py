@@ -29,7 +29,7 @@ class Ports(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Entry:
+class ConfigEntry:
     """One config in force. ``synonyms`` are all places that it could come from, the one in force first."""
 
     name: str
@@ -46,7 +46,7 @@ class Entry:
         return self.synonyms[0][2] if self.synonyms else DEFAULT
 
 
-def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None = None) -> list[Entry]:
+def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None = None) -> list[ConfigEntry]:
     own = ports.cluster.state.config_of(TOPIC_RESOURCE, topic) if overrides is None else overrides
     places = _places(ports)
     entries = []
@@ -59,7 +59,7 @@ def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None 
         if name in own:
             synonyms.insert(0, (name, value, DYNAMIC_TOPIC))
         entries.append(
-            Entry(
+            ConfigEntry(
                 name=name,
                 value=value,
                 type=_TYPES[definition.type],
@@ -72,7 +72,7 @@ def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None 
     return entries
 
 
-def broker_entries(ports: Ports) -> list[Entry]:
+def broker_entries(ports: Ports) -> list[ConfigEntry]:
     """All that is not internal, and whatever was set."""
     config, known = ports.live_config.current, broker_definitions()
     names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
@@ -81,7 +81,7 @@ def broker_entries(ports: Ports) -> list[Entry]:
     return [_broker_entry(places, name, config.dynamic.get(name, static.get(name))) for name in names]
 
 
-def cluster_entries(ports: Ports) -> list[Entry]:
+def cluster_entries(ports: Ports) -> list[ConfigEntry]:
     """What was set for all brokers while they ran."""
     own = ports.cluster.state.config_of(BROKER_RESOURCE, "")
     places = _places(ports)
@@ -91,13 +91,13 @@ def cluster_entries(ports: Ports) -> list[Entry]:
     return entries
 
 
-def _broker_entry(places: Places, name: str, text: str | None) -> Entry:
+def _broker_entry(places: Places, name: str, text: str | None) -> ConfigEntry:
     definition = broker_definition(name)
     if definition is not None:
         text = definition.default if text is None else text
     sensitive = _is_sensitive(definition)
     value = None if sensitive or text is None or definition is None else definition.canonical(text)
-    return Entry(
+    return ConfigEntry(
         name=name,
         value=value,
         type=UNKNOWN_TYPE if definition is None else _TYPES[definition.type],

@@ -13,7 +13,7 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import documentation
-from ottla.broker.handlers.configs import Entry, broker_entries, cluster_entries, topic_entries
+from ottla.broker.handlers.configs import ConfigEntry, broker_entries, cluster_entries, topic_entries
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
@@ -65,7 +65,7 @@ def _describe(
     return DescribeConfigsResult(error_code=0, error_message="", resource_type=kind, resource_name=name, configs=shown)
 
 
-def _entries(ports: Ports, kind: int, name: str) -> list[Entry]:
+def _entries(ports: Ports, kind: int, name: str) -> list[ConfigEntry]:
     """Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
     if kind == TOPIC_RESOURCE:
         check_topic_name(name)
@@ -83,7 +83,7 @@ def _entries(ports: Ports, kind: int, name: str) -> list[Entry]:
     return broker_entries(ports)
 
 
-def _shown(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,

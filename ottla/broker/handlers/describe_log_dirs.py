@@ -52,7 +52,7 @@ def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContex
     except OSError:
         is_sound = False
         total = usable = UNKNOWN_VOLUME_BYTES
-    found = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+    topic_sizes = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
     # Kafka answers so for a directory that is offline. One that refuses writes is as good as that while it does.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(
@@ -60,7 +60,7 @@ def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContex
         error_code=0,
         results=[
             DescribeLogDirsResult(
-                error_code=code, log_dir=ports.directory.absolute_path, topics=found, total_bytes=total, usable_bytes=usable
+                error_code=code, log_dir=ports.directory.absolute_path, topics=topic_sizes, total_bytes=total, usable_bytes=usable
             )
         ],
     )

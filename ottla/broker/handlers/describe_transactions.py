@@ -37,22 +37,22 @@ def _describe(ports: Ports, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(error_code=Code.INVALID_REQUEST, transactional_id=transactional_id)
     try:
-        found = ports.transactions.shard_of(transactional_id).ids.get(transactional_id)
+        metadata = ports.transactions.shard_of(transactional_id).ids.get(transactional_id)
     except KafkaError as error:
         return TransactionState(error_code=error.code, transactional_id=transactional_id)
-    if found is None:
+    if metadata is None:
         return TransactionState(error_code=Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id)
     topics: dict[str, list[int]] = {}
-    for topic, index in sorted(ports.transactions.owed_partitions(found)):
+    for topic, index in sorted(ports.transactions.owed_partitions(metadata)):
         topics.setdefault(topic, []).append(index)
     return TransactionState(
         error_code=0,
         transactional_id=transactional_id,
-        transaction_state=found.state.label,
-        transaction_timeout_ms=found.timeout_ms,
-        transaction_start_time_ms=found.start_ms,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
+        transaction_state=metadata.state.label,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_start_time_ms=metadata.start_ms,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
         topics=[TopicData(topic=name, partitions=indexes) for name, indexes in topics.items()],
     )
 

@@ -320,7 +320,7 @@ class Fetch:
             )
         except KafkaError as error:
             return None, refusal(index, error.code, is_there=True), True
-        # Kafka does not park this one, while it does between the two (rule RDC-15 of tests/scenarios/transcripts).
+        # Kafka does not park this one, while it does between the two (rule RDC-15).
         is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
         aborted = (
             None

@@ -47,7 +47,7 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
     return for_each(
         request.coordinator_keys,
         lambda key: Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message=""),
-        lambda found: FindCoordinatorResponse(coordinators=list(found)),
+        lambda coordinators: FindCoordinatorResponse(coordinators=list(coordinators)),
         work=1,
     )
 

@@ -41,16 +41,16 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResource
     wanted = {CLIENT_METRICS} if context.version == 0 else set(request.resource_types) or _SUPPORTED
     if not wanted <= _SUPPORTED:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
-    found: list[ConfigResource] = []
+    resources: list[ConfigResource] = []
     pace = Pace(begun=True)
     for name in list(ports.cluster.state.topics) if TOPIC_RESOURCE in wanted else ():
-        found.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
+        resources.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
         if pace.is_over(1):
             yield None
     for kind in (BROKER_RESOURCE, BROKER_LOGGER):
         if kind in wanted:
-            found.append(ConfigResource(resource_name=str(ports.live_config.settings.node_id), resource_type=kind))
-    return ListConfigResourcesResponse(throttle_time_ms=0, error_code=0, config_resources=found)
+            resources.append(ConfigResource(resource_name=str(ports.live_config.settings.node_id), resource_type=kind))
+    return ListConfigResourcesResponse(throttle_time_ms=0, error_code=0, config_resources=resources)
 
 
 def failed(request: ListConfigResourcesRequest, version: int, code: Code) -> ListConfigResourcesResponse:

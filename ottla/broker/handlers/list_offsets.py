@@ -75,17 +75,17 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
                     )
                 times[where] = 0
                 continue
-            found = yield from _answer(ports, context, topic.name, asked, committed=committed)
-            if isinstance(found, KafkaError):
-                answers.append(ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=found.code))
+            answer = yield from _answer(ports, context, topic.name, asked, committed=committed)
+            if isinstance(answer, KafkaError):
+                answers.append(ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=answer.code))
             else:
                 answers.append(
                     ListOffsetsPartitionResponse(
                         partition_index=asked.partition_index,
                         error_code=0,
-                        timestamp=found.timestamp_ms,
-                        offset=found.offset,
-                        leader_epoch=found.leader_epoch,
+                        timestamp=answer.timestamp_ms,
+                        offset=answer.offset,
+                        leader_epoch=answer.leader_epoch,
                     )
                 )
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))

@@ -67,7 +67,7 @@ def _in_steps(ports: Ports, request: ListTransactionsRequest) -> Steps[ListTrans
             return ListTransactionsResponse(throttle_time_ms=0, error_code=error.code)
     producers = yield from made(lambda: set(request.producer_id_filters), len(request.producer_id_filters))
     oldest_ms = ports.clock.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
-    found, pace = [], Pace(begun=True)
+    transaction_states, pace = [], Pace(begun=True)
     for shard in ports.transactions.shards():
         for m in list(shard.ids.values()):
             if pace.is_over(1 if pattern is None else 1 + len(m.transactional_id) // PATTERN_CHARACTERS):
@@ -78,10 +78,12 @@ def _in_steps(ports: Ports, request: ListTransactionsRequest) -> Steps[ListTrans
                 continue
             if pattern is not None and not pattern.fullmatch(m.transactional_id):
                 continue
-            found.append(
+            transaction_states.append(
                 TransactionState(transactional_id=m.transactional_id, producer_id=m.producer_id, transaction_state=m.state.label)
             )
-    return ListTransactionsResponse(throttle_time_ms=0, error_code=0, unknown_state_filters=unknown, transaction_states=found)
+    return ListTransactionsResponse(
+        throttle_time_ms=0, error_code=0, unknown_state_filters=unknown, transaction_states=transaction_states
+    )
 
 
 def failed(request: ListTransactionsRequest, version: int, code: Code) -> ListTransactionsResponse:

@@ -303,8 +303,7 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
 
 def verify(ports: Ports, context: RequestContext, transactional_id: str, partition: Partition, header: BatchHeader) -> None:
     """The partition must belong to the producer's transaction: added here (TV2) or by the client before (KIP-890)."""
-    # First of all: an id that has expired meanwhile must not turn a fenced producer into an unknown one (rule CRD-12
-    # of tests/scenarios/transcripts).
+    # First of all: an id that has expired meanwhile must not turn a fenced producer into an unknown one (rule CRD-12).
     partition.log.producers.check_epoch(header)
     state = partition.log.producers.entries.get(header.producer_id)
     if state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch:

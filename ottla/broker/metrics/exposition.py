@@ -77,9 +77,9 @@ def collect(ports: Ports) -> list[Metric]:
 
 
 def _family(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, text: str, samples: Iterable[Sample] | float) -> Metric:
-    found = [({}, samples)] if isinstance(samples, int | float) else list(samples)
-    family = kind(name, text, labels=list(found[0][0]) if found else [])
-    for labels, value in found:
+    labelled_samples = [({}, samples)] if isinstance(samples, int | float) else list(samples)
+    family = kind(name, text, labels=list(labelled_samples[0][0]) if labelled_samples else [])
+    for labels, value in labelled_samples:
         family.add_metric(list(labels.values()), value)
     return family
 

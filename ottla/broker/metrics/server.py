@@ -76,10 +76,10 @@ class MetricsServer:
         return []
 
     def collect(self) -> list[Metric]:
-        async def look() -> list[Metric]:
+        async def metrics() -> list[Metric]:
             return self._collect()
 
-        return asyncio.run_coroutine_threadsafe(look(), self._loop).result(COLLECT_TIMEOUT_S)
+        return asyncio.run_coroutine_threadsafe(metrics(), self._loop).result(COLLECT_TIMEOUT_S)
 
     def close(self) -> None:
         self._server.shutdown()

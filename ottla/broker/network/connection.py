@@ -16,7 +16,7 @@ import structlog
 from ottla.broker.budgets import SMALL_BYTES
 from ottla.broker.later import Later
 from ottla.broker.network.answers import Answers, Slot, merged
-from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, Refused, Route, UnsupportedApiVersions
+from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, RequestRefused, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.holds import Hold
 from ottla.broker.network.listener import Connections
@@ -228,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
         except TooManyElements:
             self._work(route, correlation_id, self._decode_and_handle(route, correlation_id, frame), len(frame))
             return
-        except Refused as error:
+        except RequestRefused as error:
             self.close(str(error))
             return
         except DECODE_FAILURES as error:

@@ -33,7 +33,7 @@ _HEADER = Struct(">hhi")
 log = structlog.get_logger("connection")
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that no answer is made for: the connection is closed, for the reason in the text."""
 
 
@@ -74,7 +74,7 @@ class Dispatcher:
     def route(self, frame: memoryview) -> tuple[Route, int]:
         """How to handle a frame, and its correlation id.
 
-        Raises `Refused`, `UnsupportedApiVersions` or one of `protocol.codec.DECODE_FAILURES`.
+        Raises `RequestRefused`, `UnsupportedApiVersions` or one of `protocol.codec.DECODE_FAILURES`.
         """
         key, version, correlation_id = _HEADER.unpack_from(frame)
         route = self._routes.get((key, version))
@@ -87,14 +87,14 @@ class Dispatcher:
 
     def _first_route(self, key: int, version: int, correlation_id: int, frame: memoryview) -> Route:
         if key not in SERVED:
-            raise Refused(f"unknown API key {key}")
+            raise RequestRefused(f"unknown API key {key}")
         api = declaration(key)
         newest = api.max_version(unstable=self._services.live_config.settings.unstable_api_versions_enable)
         if not api.min_version <= version <= newest:
             if key == API_VERSIONS_KEY:
                 answer = api.failed(None, 0, Code.UNSUPPORTED_VERSION)
                 raise UnsupportedApiVersions(response_parts(api.codec, 0, correlation_id, answer))
-            raise Refused(f"{api.name} version {version} is not served")
+            raise RequestRefused(f"{api.name} version {version} is not served")
         return self._fresh_route(api, version, frame)
 
     def _fresh_route(self, api: Declaration, version: int, frame: memoryview) -> Route:

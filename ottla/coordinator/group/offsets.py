@@ -138,7 +138,7 @@ class OffsetStore:
         self, group_id: str, now_ms: int, retention_ms: int, idle_since_ms: int | None, in_use: set[str]
     ) -> list[OffsetKey]:
         """Offsets of a group that nobody has used for the retention time (OffsetExpirationConditionImpl)."""
-        found = []
+        expired_keys = []
         for (topic, partition), committed in self.of_group(group_id).items():
             key = (group_id, topic, partition)
             if topic in in_use or self.is_unstable(key):
@@ -149,5 +149,5 @@ class OffsetStore:
                 since = committed.commit_ms if idle_since_ms is None else max(idle_since_ms, committed.commit_ms)
                 due = now_ms - since >= retention_ms
             if due:
-                found.append(key)
-        return found
+                expired_keys.append(key)
+        return expired_keys

@@ -108,8 +108,8 @@ def read_key(key: bytes | None) -> OffsetKey | str:
         raise DecodeError("a record without a key")
     version = int.from_bytes(key[:2], "big", signed=True)
     if version in OFFSET_KEY_VERSIONS:
-        found = decode_record(offset_commit_key, b"\0\0" + key[2:])
-        return found.group, found.topic, found.partition
+        offset_key = decode_record(offset_commit_key, b"\0\0" + key[2:])
+        return offset_key.group, offset_key.topic, offset_key.partition
     if version == GROUP_KEY_VERSION:
         group_id: str = decode_record(group_metadata_key, b"\0\0" + key[2:]).group
         return group_id
@@ -165,8 +165,8 @@ def subscribed_topics(group: Group) -> set[str] | None:
         return None
     topics: set[str] = set()
     for member in group.members.values():
-        found = read_subscription(member.metadata(group.protocol))
-        if found is None:
+        subscribed = read_subscription(member.metadata(group.protocol))
+        if subscribed is None:
             return None
-        topics |= found
+        topics |= subscribed
     return topics

@@ -300,10 +300,10 @@ class TransactionShard:
         return [transactional_id for transactional_id in self._unfinished if self.is_timed_out(transactional_id, now_ms)]
 
     def is_timed_out(self, transactional_id: str, now_ms: int) -> bool:
-        found = self._unfinished.get(transactional_id)
-        if found is None or found.state is not TxnState.ONGOING or found.timeout_ms == NO_TIMEOUT_MS:
+        metadata = self._unfinished.get(transactional_id)
+        if metadata is None or metadata.state is not TxnState.ONGOING or metadata.timeout_ms == NO_TIMEOUT_MS:
             return False
-        return found.start_ms + found.timeout_ms < now_ms
+        return metadata.start_ms + metadata.timeout_ms < now_ms
 
     def abort_timed_out(self, transactional_id: str, now_ms: int, new_producer_id: NewProducerId) -> Result[None]:
         aborted = self._fence_and_abort(self._known(transactional_id), now_ms, new_producer_id)

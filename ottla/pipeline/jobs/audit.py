@@ -13,7 +13,7 @@ from ottla.pipeline.jobs.shop import is_sound, parsed
 from ottla.pipeline.ledger import Ledger, ledger, torn
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASES, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
 from ottla.pipeline.stream import source_options
-from ottla.pipeline.wire import Cluster
+from ottla.pipeline.wire import ClusterClient
 from ottla.pipeline.worker import prepare
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 def audit(spark: SparkSession, options: AuditOptions) -> Audit:
     topics = [PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, *([TOTALS] if options.with_totals else [])]
     ledgers = {topic: _ledgers(spark, options.bootstrap, topic) for topic in topics}
-    everything = [found for of_topic in ledgers.values() for found in of_topic]
+    everything = [partition_ledger for of_topic in ledgers.values() for partition_ledger in of_topic]
     is_open = [f"{x.topic}-{x.partition}@{e.first_offset}" for x in everything for e in x.entries if not e.outcome]
     gaps = [f"{x.topic}-{x.partition}" for x in everything if x.unexplained]
     findings = [
@@ -85,12 +85,12 @@ def audit(spark: SparkSession, options: AuditOptions) -> Audit:
         findings += _totals(spark, options)
     if options.export is not None:
         findings += _export(spark, options)
-    return Audit([_figures(topic, found) for topic, found in ledgers.items()], findings)
+    return Audit([_figures(topic, of_topic) for topic, of_topic in ledgers.items()], findings)
 
 
 def _ledgers(spark: SparkSession, bootstrap: str, topic: str) -> list[Ledger]:
     """A task a partition: at scale, batches are many."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterClient(bootstrap)
     partitions = sorted(cluster.leaders(topic))
     cluster.close()
     rows = spark.sparkContext.parallelize(partitions, len(partitions)).map(_ledger_of(bootstrap, topic))
@@ -98,22 +98,22 @@ def _ledgers(spark: SparkSession, bootstrap: str, topic: str) -> list[Ledger]:
 
 
 def _ledger_of(bootstrap: str, topic: str) -> Callable[[int], bytes]:
-    def found(partition: int) -> bytes:
+    def encoded_ledger(partition: int) -> bytes:
         prepare()
         return msgspec.msgpack.encode(ledger(bootstrap, topic, partition))
 
-    return found
+    return encoded_ledger
 
 
 def _figures(topic: str, ledgers: list[Ledger]) -> TopicFigures:
     return TopicFigures(
         topic,
-        sum(found.end - found.start for found in ledgers),
-        sum(found.committed for found in ledgers),
-        sum(found.records("abort") for found in ledgers),
-        sum(found.records("") for found in ledgers),
-        sum(found.markers for found in ledgers),
-        sum(found.unexplained for found in ledgers),
+        sum(partition_ledger.end - partition_ledger.start for partition_ledger in ledgers),
+        sum(partition_ledger.committed for partition_ledger in ledgers),
+        sum(partition_ledger.records("abort") for partition_ledger in ledgers),
+        sum(partition_ledger.records("") for partition_ledger in ledgers),
+        sum(partition_ledger.markers for partition_ledger in ledgers),
+        sum(partition_ledger.unexplained for partition_ledger in ledgers),
     )
 
 
@@ -156,8 +156,8 @@ def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
     )
     value = options.values.read(f.col("value"), TOTAL)
     last = read(spark, options.bootstrap, TOTALS).groupBy(f.col("key").cast("string").alias("key"))
-    found = last.agg(f.max_by(value, "offset").alias("v")).select("key", "v.purchases", "v.quantity", "v.amount_cents")
-    both = expected.alias("e").join(found.alias("f"), "key", "full_outer")
+    last_totals = last.agg(f.max_by(value, "offset").alias("v")).select("key", "v.purchases", "v.quantity", "v.amount_cents")
+    both = expected.alias("e").join(last_totals.alias("f"), "key", "full_outer")
     same = [f.col(f"e.{name}").eqNullSafe(f.col(f"f.{name}")) for name in ("purchases", "quantity", "amount_cents")]
     return [
         _finding("totals that are not the sum of their purchases", both.where(~(same[0] & same[1] & same[2])).select("key"), "key")
@@ -197,9 +197,9 @@ def _repeated(frame: DataFrame, column: str) -> DataFrame:
 
 
 def _finding(rule: str, offenders: DataFrame, column: str) -> Finding:
-    found = offenders.select(column).limit(OFFENDERS_NAMED).collect()
-    count = offenders.count() if len(found) == OFFENDERS_NAMED else len(found)
-    return Finding(rule, count, [str(row[0]) for row in found])
+    examples = offenders.select(column).limit(OFFENDERS_NAMED).collect()
+    count = offenders.count() if len(examples) == OFFENDERS_NAMED else len(examples)
+    return Finding(rule, count, [str(row[0]) for row in examples])
 
 
 def _named(rule: str, offenders: list[str]) -> Finding:

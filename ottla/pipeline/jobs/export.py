@@ -16,7 +16,7 @@ import msgspec
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.schemas import RECORD
 from ottla.pipeline.stream import cause_of, source_options
-from ottla.pipeline.wire import Cluster
+from ottla.pipeline.wire import ClusterClient
 from ottla.pipeline.worker import prepare
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Part(msgspec.Struct, frozen=True):
     ranges: dict[int, Range]
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ExportPlan(msgspec.Struct, frozen=True):
     """What one run has added to the export."""
 
     topic: str
@@ -103,31 +103,31 @@ class Files:
         self._fs.delete(self._path(self._root, name), True)
 
 
-def plans(files: Files, topic: str) -> list[Plan]:
+def plans(files: Files, topic: str) -> list[ExportPlan]:
     """What the runs before have planned. Raises `PipelineError` where it was another topic."""
-    found = []
+    earlier_plans = []
     for name in files.names():
         if name.startswith(_PLAN):
             try:
-                found.append(msgspec.json.decode(files.read(name), type=Plan))
+                earlier_plans.append(msgspec.json.decode(files.read(name), type=ExportPlan))
             except msgspec.DecodeError as error:
                 raise PipelineError(f"{files.path(name)} is no plan of an export ({error}); export to another directory") from None
-    for plan in found:
+    for plan in earlier_plans:
         if plan.topic != topic:
             raise PipelineError(f"{files.root} holds an export of topic {plan.topic!r}; give {topic!r} a directory of its own")
-    return found
+    return earlier_plans
 
 
-def ends_of(before: list[Plan]) -> dict[int, int]:
+def ends_of(before: list[ExportPlan]) -> dict[int, int]:
     """Partition -> the offset up to which it has been planned."""
-    found: dict[int, int] = {}
+    ends: dict[int, int] = {}
     for plan in before:
         for part in plan.parts:
-            found |= {index: max(last, found.get(index, 0)) for index, (_, last) in part.ranges.items()}
-    return found
+            ends |= {index: max(last, ends.get(index, 0)) for index, (_, last) in part.ranges.items()}
+    return ends
 
 
-def planned(topic: str, ranges: dict[int, Range], before: list[Plan], part_offsets: int) -> Plan:
+def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part_offsets: int) -> ExportPlan:
     """Parts for what no plan has yet. Raises `PipelineError` where some of it is gone already."""
     number = sum(len(plan.parts) for plan in before)
     parts: list[Part] = []
@@ -143,7 +143,7 @@ def planned(topic: str, ranges: dict[int, Range], before: list[Plan], part_offse
         piece = {index: (at[index], min(end, at[index] + share)) for index, (_, end) in ranges.items() if at[index] < end}
         at |= {index: last for index, (_, last) in piece.items()}
         parts.append(Part(number + len(parts), piece))
-    return Plan(topic, parts)
+    return ExportPlan(topic, parts)
 
 
 def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, int, int], None]) -> int:
@@ -205,7 +205,7 @@ def _name(part: Part) -> str:
 def _ranges(options: ExportOptions) -> dict[int, Range]:
     """Partition -> what is decided of it."""
     if options.data_dir is None:
-        cluster = Cluster(options.bootstrap)
+        cluster = ClusterClient(options.bootstrap)
         try:
             return cluster.ranges(options.topic, committed=True)
         finally:

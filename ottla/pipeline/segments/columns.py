@@ -62,8 +62,8 @@ class Records:
         self._starts, self._ends = self._walk(headers, counts, sizes)
 
         def spread(values: list[int]) -> Ints:
-            found: Ints = np.repeat(np.array(values, np.int64), counts)
-            return found
+            per_record: Ints = np.repeat(np.array(values, np.int64), counts)
+            return per_record
 
         _, at = self._varints(self._starts)
         delta, at = self._varints(at + 1)
@@ -121,9 +121,9 @@ class Records:
                     there[batch] = min(_after(self._data, int(here[batch])), ends[batch] + 1)
             at[:batches] = there
             done += 1
-        found = np.empty_like(at)
-        found[order] = at
-        return found, done
+        positions = np.empty_like(at)
+        positions[order] = at
+        return positions, done
 
     def _walk_one(self, at: int, behind: int, count: int) -> tuple[Ints, int]:
         """The rest of one batch: where its records begin, and where the last one ends, at most one byte too far."""
@@ -231,22 +231,22 @@ def _payload(header: BatchHeader, raw: memoryview) -> bytes | memoryview:
         return body
     if header.compression > MAX_COMPRESSION:
         raise Malformed(f"the batch at offset {header.base_offset} has the unknown compression {header.compression}")
-    allowance, found = Allowance(MAX_PAYLOAD_BYTES), []
+    allowance, inflated = Allowance(MAX_PAYLOAD_BYTES), []
     try:
         for piece in pieces(body, header.compression):
             allowance.take(len(piece))
-            found.append(piece)
+            inflated.append(piece)
     except KafkaError as error:
         raise Malformed(f"the batch at offset {header.base_offset} cannot be decompressed: {error.message}") from error
-    return b"".join(found)
+    return b"".join(inflated)
 
 
-def _as_text(found: pa.Array) -> pa.Array:
+def _as_text(binary: pa.Array) -> pa.Array:
     """As Java reads it: what is no UTF-8 becomes the replacement character."""
     try:
-        return found.cast(pa.string())
+        return binary.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([None if v is None else v.decode("utf-8", "replace") for v in found.to_pylist()], pa.string())
+        return pa.array([None if v is None else v.decode("utf-8", "replace") for v in binary.to_pylist()], pa.string())
 
 
 def _after(data: bytes, at: int) -> int:

@@ -251,23 +251,23 @@ def _arrow(split: Split, batches: Sequence[tuple[BatchHeader, memoryview]], colu
     for name in columns:
         match name:
             case "key":
-                found = records.keys(kept)
+                array = records.keys(kept)
             case "value":
-                found = records.values(kept)
+                array = records.values(kept)
             case "topic":
-                found = pa.repeat(pa.scalar(split.topic), len(kept))
+                array = pa.repeat(pa.scalar(split.topic), len(kept))
             case "partition":
-                found = pa.array(np.full(len(kept), split.partition, np.int32))
+                array = pa.array(np.full(len(kept), split.partition, np.int32))
             case "offset":
-                found = pa.array(records.offsets[kept])
+                array = pa.array(records.offsets[kept])
             case "timestamp":
-                found = pa.array(records.timestamps_ms[kept] * 1000).cast(COLUMNS["timestamp"])
+                array = pa.array(records.timestamps_ms[kept] * 1000).cast(COLUMNS["timestamp"])
             case "timestampType":
-                found = pa.array(records.timestamp_types[kept])
+                array = pa.array(records.timestamp_types[kept])
             case _:
                 try:
-                    found = records.headers(kept)
+                    array = records.headers(kept)
                 except Malformed as error:
                     raise PipelineError(f"{where}: {error}") from None
-        arrays.append(found)
+        arrays.append(array)
     yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([(name, COLUMNS[name]) for name in columns]))

@@ -14,7 +14,7 @@ _HEAD = '"""{name}: generated from protocol/schemas/{file}.schema by protocol.co
 
 
 @dataclass(slots=True)
-class Shape:
+class MessageShape:
     """A struct to be emitted: its class name, fields, and the section whose versions it follows."""
 
     name: str
@@ -29,13 +29,13 @@ class Emitter:
         self.schema = schema
         self.lines: list[str] = []
         self.formats: set[str] = set()
-        self.shapes: dict[str, Shape] = {}
+        self.shapes: dict[str, MessageShape] = {}
 
     def source(self) -> str:
         for section in self.schema.sections:
             for name, fields in section.structs.items():
-                self._collect(Shape(name, fields, section))
-            self._collect(Shape(section.name, section.fields, section))
+                self._collect(MessageShape(name, fields, section))
+            self._collect(MessageShape(section.name, section.fields, section))
         for shape in self.shapes.values():
             self._class(shape)
             self._reader(shape)
@@ -45,10 +45,10 @@ class Emitter:
         body = "\n".join(self.lines) + "\n"
         return self._preamble(body) + body
 
-    def _collect(self, shape: Shape) -> None:
+    def _collect(self, shape: MessageShape) -> None:
         for item in shape.fields:
             if item.is_struct and item.children:
-                self._collect(Shape(item.type, item.children, shape.section))
+                self._collect(MessageShape(item.type, item.children, shape.section))
         known = self.shapes.get(shape.name)
         if known is not None and known.fields != shape.fields:
             prefix = "Response" if shape.section.name.endswith("Response") else "Request"
@@ -56,7 +56,7 @@ class Emitter:
         self.shapes.setdefault(shape.name, shape)
 
     @staticmethod
-    def _rename(shape: Shape, name: str) -> None:
+    def _rename(shape: MessageShape, name: str) -> None:
         def walk(fields: list[Field]) -> None:
             for item in fields:
                 if item.type == shape.name:
@@ -93,7 +93,7 @@ class Emitter:
 
     # classes
 
-    def _class(self, shape: Shape) -> None:
+    def _class(self, shape: MessageShape) -> None:
         taken = {"buf", "flex", "m", "pos", "put", "version"} & {item.name for item in shape.fields}
         if taken:
             raise ValueError(f"{shape.name}: the generated code uses {taken} itself")
@@ -128,7 +128,7 @@ class Emitter:
             return plain
         return compact if flex == "" else f"({compact} if flex else {plain})"
 
-    def _runs(self, shape: Shape) -> list[list[Field]]:
+    def _runs(self, shape: MessageShape) -> list[list[Field]]:
         """Untagged fields, neighbours of fixed width and equal versions together."""
         runs: list[list[Field]] = []
         for item in shape.fields:
@@ -150,7 +150,7 @@ class Emitter:
 
     # readers
 
-    def _reader(self, shape: Shape) -> None:
+    def _reader(self, shape: MessageShape) -> None:
         section, flex = shape.section, self._flex(shape.section)
         out = self.lines
         out.append(f"def _read_{snake(shape.name)}(buf: Buffer, pos: int, version: int) -> tuple[{shape.name}, int]:")
@@ -235,7 +235,7 @@ class Emitter:
             out.append(f"{indent}    {variable}, pos = {fn}(buf, pos)")
         out.append(f"{indent}    {item.name}.append({variable})")
 
-    def _read_tags(self, shape: Shape, flex: str | None) -> None:
+    def _read_tags(self, shape: MessageShape, flex: str | None) -> None:
         if flex is None:
             return
         out, indent = self.lines, "    "
@@ -271,7 +271,7 @@ class Emitter:
 
     # writers
 
-    def _writer(self, shape: Shape) -> None:
+    def _writer(self, shape: MessageShape) -> None:
         section, flex = shape.section, self._flex(shape.section)
         out = self.lines
         out.append(f"def _write_{snake(shape.name)}(put: Put, m: {shape.name}, version: int) -> None:")
@@ -338,7 +338,7 @@ class Emitter:
                 indent += "    "
             out.append(f"{indent}{put}({value})")
 
-    def _write_tags(self, shape: Shape, flex: str | None) -> None:
+    def _write_tags(self, shape: MessageShape, flex: str | None) -> None:
         if flex is None:
             return
         out, indent = self.lines, "    "

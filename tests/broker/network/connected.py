@@ -53,12 +53,12 @@ class Transport:
         self.is_paused = False
 
     def answers(self) -> list[bytes]:
-        found, at = [], 0
+        frames, at = [], 0
         while at < len(self.written):
             size = int.from_bytes(self.written[at : at + 4], "big")
-            found.append(bytes(self.written[at + 4 : at + 4 + size]))
+            frames.append(bytes(self.written[at + 4 : at + 4 + size]))
             at += 4 + size
-        return found
+        return frames
 
 
 def limits(**more: Any) -> Any:

@@ -93,13 +93,13 @@ def python_workers() -> list[int]:
 
 
 def _processes(word: str) -> list[int]:
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
                 if word.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-    return found
+                    pids.append(int(entry.name))
+    return pids
 
 
 def _parent(pid: int) -> int:

@@ -19,7 +19,7 @@ from ottla.pipeline.session import session
 from ottla.pipeline.sink import ExactlyOnceSink
 from ottla.pipeline.stream import Running, StreamOptions, read
 from ottla.pipeline.transaction import Transaction
-from ottla.pipeline.wire import Cluster
+from ottla.pipeline.wire import ClusterClient
 from tools import kafka
 
 POINTS = ("before the tasks", "in the middle of a task", "before the mark", "before EndTxn", "after EndTxn")
@@ -36,7 +36,7 @@ def die_once_written(bootstrap: str) -> None:
     """As soon as anything has come into the outputs that was not there."""
 
     def watch() -> None:
-        cluster = Cluster(bootstrap)
+        cluster = ClusterClient(bootstrap)
 
         def ends() -> int:
             return sum(end for _, end in cluster.ranges(INVOICES).values())
@@ -69,10 +69,10 @@ def arm(point: str, bootstrap: str) -> None:
             die_once_written(bootstrap)
         return tasks(self, frame, producer)
 
-    def marked(self: Any, found: Any) -> None:
+    def marked(self: Any, batch_mark: Any) -> None:
         if dying(POINTS[2]):
             die()
-        mark(self, found)
+        mark(self, batch_mark)
 
     def ended(self: Any, *, commit: bool) -> None:
         if dying(POINTS[3]):

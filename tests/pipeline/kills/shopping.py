@@ -20,7 +20,7 @@ from ottla.pipeline.generate import Shape, purchases
 from ottla.pipeline.ledger import ledger
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from ottla.pipeline.topics import create, fill
-from ottla.pipeline.wire import Cluster
+from ottla.pipeline.wire import ClusterClient
 from tests.pipeline.conftest import java_home
 from tests.pipeline.kills.driver import STARTED
 
@@ -80,18 +80,18 @@ class Shopping:
         settings = {"bootstrap.servers": self.bootstrap, "group.id": "look", "isolation.level": "read_committed", "log_level": 0}
         consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True})
         consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
-        found, at_end = [], 0
+        committed_values, at_end = [], 0
         deadline = time.monotonic() + 60
         while at_end < PARTITIONS and time.monotonic() < deadline:
             for message in consumer.consume(5_000, 0.2):
                 if message.error():
                     at_end += 1
                 else:
-                    found.append(message.value() or b"")
+                    committed_values.append(message.value() or b"")
         consumer.close()
-        return found
+        return committed_values
 
-    def look(self) -> Counter[int]:
+    def agreed_outputs(self) -> Counter[int]:
         """Both outputs say the same at every look; a transaction whose markers are on their way may take a moment.
 
         While the job goes on, shipments are between the invoices of just before and of just after.
@@ -107,14 +107,14 @@ class Shopping:
     def check_exactly_once(self) -> None:
         made = list(purchases(self.shape))
         sound = Counter({json.loads(row.value)["id"]: 1 for row in made if row.is_sound})
-        assert self.look() == sound
+        assert self.agreed_outputs() == sound
         assert sorted(self.values(DEAD_LETTERS)) == sorted(row.value for row in made if not row.is_sound)
-        cluster = Cluster(self.bootstrap)
+        cluster = ClusterClient(self.bootstrap)
         for topic in (INVOICES, SHIPMENTS, DEAD_LETTERS):
             for partition in cluster.leaders(topic):
-                found = ledger(self.bootstrap, topic, partition)
-                assert [e for e in found.entries if not e.outcome] == []
-                assert found.unexplained == 0
+                partition_ledger = ledger(self.bootstrap, topic, partition)
+                assert [e for e in partition_ledger.entries if not e.outcome] == []
+                assert partition_ledger.unexplained == 0
         cluster.close()
 
     def duplicates(self) -> int:

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 from ottla import Broker
 from ottla.pipeline.generate import Shape
 from ottla.pipeline.schemas import INVOICES
-from ottla.pipeline.wire import Cluster as Wire
+from ottla.pipeline.wire import ClusterClient
 from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
 
@@ -28,7 +28,7 @@ def test_executors_and_python_workers_are_killed(tmp_path: Path) -> None:
         environment = {"SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", SHAPE, environment=environment)
         shopping.open()
-        wire = Wire(broker.bootstrap)
+        wire = ClusterClient(broker.bootstrap)
 
         def written() -> int:
             return sum(end for _, end in wire.ranges(INVOICES).values())
@@ -36,14 +36,14 @@ def test_executors_and_python_workers_are_killed(tmp_path: Path) -> None:
         with shopping.start() as life:
             for victims in (executors, python_workers):
                 # Not before a batch is whole, and then in the middle of one.
-                until(lambda: shopping.look().total() > 0 or life.poll() is not None, "no batch is committed", LIFE_S)
+                until(lambda: shopping.agreed_outputs().total() > 0 or life.poll() is not None, "no batch is committed", LIFE_S)
                 before = written()
                 until(lambda before=before: written() > before or life.poll() is not None, "nothing is written", LIFE_S)  # type: ignore[misc]
                 assert life.poll() is None, "the job was done before anything could be killed"
                 for victim in victims():
                     with suppress(ProcessLookupError):
                         os.kill(victim, signal.SIGKILL)
-                shopping.look()
+                shopping.agreed_outputs()
             assert life.stdout is not None
             said = life.stdout.read()
             assert life.wait(LIFE_S) == 0, (tmp_path / "driver.log").read_text()[-3_000:]

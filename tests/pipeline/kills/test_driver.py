@@ -37,7 +37,7 @@ def die_at_every_point(shopping: Shopping) -> None:
     seen = 0
     for point in POINTS:
         assert shopping.live(point) == -signal.SIGKILL
-        now = shopping.look().total()
+        now = shopping.agreed_outputs().total()
         assert now > seen, f"nothing was done in the life that ended {point}"
         seen = now
     assert shopping.live() == 0
@@ -71,7 +71,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
             ended = shopping.live_until(moment)
             assert ended in (0, -signal.SIGKILL)
             killed += ended != 0
-            shopping.look()
+            shopping.agreed_outputs()
         assert killed == ROUNDS, "the job was done before it could be killed"
         assert shopping.live() == 0
         shopping.check_exactly_once()

@@ -48,7 +48,7 @@ def built(base_offset: int, codec: int, rows: list[Any], *, is_append_time: bool
 
 def rows_of(records: Records, kept: Any = None) -> list[Row]:
     chosen = np.arange(len(records)) if kept is None else kept
-    headers = [found and [(h["key"], h["value"]) for h in found] for found in records.headers(chosen).to_pylist()]
+    headers = [pairs and [(h["key"], h["value"]) for h in pairs] for pairs in records.headers(chosen).to_pylist()]
     numbers = [records.offsets[chosen].tolist(), records.timestamps_ms[chosen].tolist()]
     return list(zip(*numbers, records.keys(chosen).to_pylist(), records.values(chosen).to_pylist(), headers, strict=True))
 
@@ -67,12 +67,12 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
 @settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(batch, min_size=1, max_size=5), st.randoms(use_true_random=False))
 def test_columns_hold_what_the_records_hold(batches: list[Any], rng: Any) -> None:
-    found, at = [], 7
+    built_batches, at = [], 7
     for codec, is_append_time, rows in batches:
-        found.append(built(at, codec, rows, is_append_time=is_append_time))
+        built_batches.append(built(at, codec, rows, is_append_time=is_append_time))
         at += len(rows)
-    expected = [row for _, raw in found for row in decoded(raw)]
-    records = Records(found)
+    expected = [row for _, raw in built_batches for row in decoded(raw)]
+    records = Records(built_batches)
     assert rows_of(records) == expected
     kept = np.array(sorted(rng.sample(range(len(expected)), rng.randrange(len(expected) + 1))), np.int64)
     assert rows_of(records, kept) == [expected[n] for n in kept]
@@ -82,9 +82,9 @@ def test_columns_hold_what_the_records_hold(batches: list[Any], rng: Any) -> Non
 
 def test_sizes_that_take_three_bytes() -> None:
     rows = [(1, b"k" * 20_000, b"v" * 3_000_000, []), (2, None, b"", [("h", b"x" * 70_000)])]
-    found = built(0, 0, rows)
+    large = built(0, 0, rows)
     small = built(2, 0, [(1, b"k", b"v" * n, []) for n in (0, 50, 51, 52, 53, 54, 8_100, 8_191, 8_192, 16_384)])
-    assert rows_of(Records([found, small])) == [*decoded(found[1]), *decoded(small[1])]
+    assert rows_of(Records([large, small])) == [*decoded(large[1]), *decoded(small[1])]
 
 
 def test_a_batch_that_compaction_has_emptied_in_the_middle() -> None:

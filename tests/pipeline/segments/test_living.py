@@ -26,8 +26,8 @@ Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]
 @pytest.fixture(params=["ottla", pytest.param("kafka", marks=[pytest.mark.slow, pytest.mark.java])])
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, Path]]:
     if request.param == "ottla":
-        with Broker(data_dir=tmp_path / "data") as found:
-            yield found, tmp_path / "data"
+        with Broker(data_dir=tmp_path / "data") as broker:
+            yield broker, tmp_path / "data"
         return
     try:
         with ApacheKafka(tmp_path / "kafka") as kafka:
@@ -77,7 +77,7 @@ def consumed(bootstrap: str) -> list[Row]:
         }
     )
     consumer.assign([TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
-    found: list[Row] = []
+    rows: list[Row] = []
     ended = 0
     while ended < PARTITIONS:
         (message,) = consumer.consume(1, 20)
@@ -87,9 +87,9 @@ def consumed(bootstrap: str) -> list[Row]:
         kind, timestamp = message.timestamp()
         assert kind == TIMESTAMP_CREATE_TIME
         headers = [(name, value) for name, value in message.headers() or []] or None
-        found.append((message.partition(), message.offset(), message.key(), message.value(), headers, timestamp))
+        rows.append((message.partition(), message.offset(), message.key(), message.value(), headers, timestamp))
     consumer.close()
-    return sorted(found, key=lambda row: row[:2])
+    return sorted(rows, key=lambda row: row[:2])
 
 
 def lying(directory: Path, **settings: Any) -> list[Row]:

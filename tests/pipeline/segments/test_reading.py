@@ -223,11 +223,11 @@ def test_cleaned_segments(root: Path, logs: Logs) -> None:
 def visible_records(log: Log) -> list[int]:
     from ottla.protocol.records import batches, read_records
 
-    found = []
+    offsets = []
     for segment in log.segments:
         data = segment.log.read(segment.size_bytes, 0)
-        found += [r.offset for p, h in batches(data) if h.record_count for r in read_records(data[p : p + h.size_bytes])]
-    return found
+        offsets += [r.offset for p, h in batches(data) if h.record_count for r in read_records(data[p : p + h.size_bytes])]
+    return offsets
 
 
 def test_columns_of_choice_and_timestamps(root: Path, logs: Logs) -> None:

@@ -65,8 +65,8 @@ class Consumer:
         self.raw = loop.call(make())
 
     def poll(self, timeout_s: float) -> list[Message]:
-        found = self._loop.call(self.raw.getmany(timeout_ms=int(timeout_s * 1000)))
-        return [Message(m.topic, m.partition, m.offset, m.key, m.value) for messages in found.values() for m in messages]
+        by_partition = self._loop.call(self.raw.getmany(timeout_ms=int(timeout_s * 1000)))
+        return [Message(m.topic, m.partition, m.offset, m.key, m.value) for messages in by_partition.values() for m in messages]
 
     def assignment(self) -> set[TopicPartition]:
         return {(p.topic, p.partition) for p in self.raw.assignment()}
@@ -75,30 +75,30 @@ class Consumer:
         async def read() -> dict[TopicPartition, int]:
             return {(p.topic, p.partition): await self.raw.position(p) for p in self.raw.assignment()}
 
-        found: dict[TopicPartition, int] = self._loop.call(read())
-        return found
+        positions: dict[TopicPartition, int] = self._loop.call(read())
+        return positions
 
     def commit(self) -> None:
         self._loop.call(self.raw.commit())
 
     def committed(self, topic: str, partition: int) -> int | None:
-        found = self._loop.call(self.raw.committed(ATopicPartition(topic, partition)))
-        return None if found is None else int(found)
+        offset = self._loop.call(self.raw.committed(ATopicPartition(topic, partition)))
+        return None if offset is None else int(offset)
 
     def rewind(self) -> dict[TopicPartition, int]:
         async def rewind() -> dict[TopicPartition, int]:
             if not self.raw.assignment():
                 return {}
-            found = {p: await self.raw.committed(p) for p in self.raw.assignment()}
-            for partition, offset in found.items():
+            offsets = {p: await self.raw.committed(p) for p in self.raw.assignment()}
+            for partition, offset in offsets.items():
                 if offset is None:
                     await self.raw.seek_to_beginning(partition)
                 else:
                     self.raw.seek(partition, offset)
-            return {(p.topic, p.partition): offset for p, offset in found.items() if offset is not None}
+            return {(p.topic, p.partition): offset for p, offset in offsets.items() if offset is not None}
 
-        found: dict[TopicPartition, int] = self._loop.call(rewind())
-        return found
+        offsets: dict[TopicPartition, int] = self._loop.call(rewind())
+        return offsets
 
     def close(self) -> None:
         if self._loop.is_open:

@@ -38,31 +38,31 @@ class Consumer:
         self.raw.subscribe(topics)
 
     def poll(self, timeout_s: float) -> list[Message]:
-        found = []
+        messages = []
         for m in self.raw.consume(500, timeout_s):
             if m.error() is None:
-                found.append(Message(m.topic(), m.partition(), m.offset(), m.key(), m.value()))
-        return found
+                messages.append(Message(m.topic(), m.partition(), m.offset(), m.key(), m.value()))
+        return messages
 
     def assignment(self) -> set[TopicPartition]:
         return {(p.topic, p.partition) for p in self.raw.assignment()}
 
     def positions(self) -> dict[TopicPartition, int]:
-        found = self.raw.position(self.raw.assignment())
-        return {(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+        positions = self.raw.position(self.raw.assignment())
+        return {(p.topic, p.partition): p.offset for p in positions if p.offset >= 0}
 
     def commit(self) -> None:
         self.raw.commit(asynchronous=False)
 
     def committed(self, topic: str, partition: int) -> int | None:
-        (found,) = self.raw.committed([CTopicPartition(topic, partition)], CALL_TIMEOUT_S)
-        return int(found.offset) if found.offset >= 0 else None
+        (committed,) = self.raw.committed([CTopicPartition(topic, partition)], CALL_TIMEOUT_S)
+        return int(committed.offset) if committed.offset >= 0 else None
 
     def rewind(self) -> dict[TopicPartition, int]:
-        found = self.raw.committed(self.raw.assignment(), CALL_TIMEOUT_S)
-        for p in found:
+        committed = self.raw.committed(self.raw.assignment(), CALL_TIMEOUT_S)
+        for p in committed:
             self.raw.seek(CTopicPartition(p.topic, p.partition, p.offset if p.offset >= 0 else OFFSET_BEGINNING))
-        return {(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+        return {(p.topic, p.partition): p.offset for p in committed if p.offset >= 0}
 
     def close(self) -> None:
         self.raw.close()

@@ -59,12 +59,12 @@ class Consumer:
         self.raw.subscribe(names)
 
     def poll(self, timeout_s: float) -> list[Message]:
-        found = []
+        messages = []
         records = self.raw.poll(_duration(timeout_s)).iterator()
         while records.hasNext():
             r = records.next()
             key, value = r.key(), r.value()
-            found.append(
+            messages.append(
                 Message(
                     r.topic(),
                     r.partition(),
@@ -73,7 +73,7 @@ class Consumer:
                     None if value is None else bytes(value),
                 )
             )
-        return found
+        return messages
 
     def assignment(self) -> set[TopicPartition]:
         return {(p.topic(), p.partition()) for p in self.raw.assignment()}
@@ -88,15 +88,15 @@ class Consumer:
         where = gateway().jvm.org.apache.kafka.common.TopicPartition(topic, partition)
         wanted = gateway().jvm.java.util.HashSet()
         wanted.add(where)
-        found = self.raw.committed(wanted).get(where)
-        return None if found is None else int(found.offset())
+        committed = self.raw.committed(wanted).get(where)
+        return None if committed is None else int(committed.offset())
 
     def rewind(self) -> dict[TopicPartition, int]:
         partitions = self.raw.assignment()
-        found = self.raw.committed(partitions)
+        committed = self.raw.committed(partitions)
         offsets: dict[TopicPartition, int] = {}
         for where in partitions:
-            one = found.get(where)
+            one = committed.get(where)
             if one is None:
                 missing = gateway().jvm.java.util.HashSet()
                 missing.add(where)

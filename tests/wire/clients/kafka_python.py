@@ -51,8 +51,8 @@ class Consumer:
 
     def poll(self, timeout_s: float) -> list[Message]:
         self._mend()
-        found = self.raw.poll(timeout_ms=int(timeout_s * 1000))
-        return [Message(m.topic, m.partition, m.offset, m.key, m.value) for messages in found.values() for m in messages]
+        by_partition = self.raw.poll(timeout_ms=int(timeout_s * 1000))
+        return [Message(m.topic, m.partition, m.offset, m.key, m.value) for messages in by_partition.values() for m in messages]
 
     def assignment(self) -> set[TopicPartition]:
         return {(p.topic, p.partition) for p in self.raw.assignment()}
@@ -64,17 +64,17 @@ class Consumer:
         self.raw.commit()
 
     def committed(self, topic: str, partition: int) -> int | None:
-        found = self.raw.committed(KTopicPartition(topic, partition))
-        return None if found is None else int(found)
+        offset = self.raw.committed(KTopicPartition(topic, partition))
+        return None if offset is None else int(offset)
 
     def rewind(self) -> dict[TopicPartition, int]:
-        found = {p: self.raw.committed(p) for p in self.raw.assignment()}
-        for partition, offset in found.items():
+        offsets = {p: self.raw.committed(p) for p in self.raw.assignment()}
+        for partition, offset in offsets.items():
             if offset is None:
                 self.raw.seek_to_beginning(partition)
             else:
                 self.raw.seek(partition, offset)
-        return {(p.topic, p.partition): offset for p, offset in found.items() if offset is not None}
+        return {(p.topic, p.partition): offset for p, offset in offsets.items() if offset is not None}
 
     def close(self) -> None:
         self.raw.close(autocommit=False)
