@@ -23,9 +23,6 @@ T = TypeVar("T")
 
 DELETE_WORK = 20
 """What renaming a partition's directory takes, in the units of `storage.steps`."""
-MARKER_COUNTS_BYTES = 1 << 40
-"""Added to `Partition.appended_bytes` when a marker is written. It may make any amount of data visible to read_committed
-consumers, so every parked fetch must read again."""
 
 log = structlog.get_logger("partition")
 
@@ -62,9 +59,13 @@ def tell_offline(partition_log: Log) -> None:
 
 
 class Partition:
-    """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change."""
+    """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change.
 
-    __slots__ = ("_disk", "_env", "_on_written", "appended_bytes", "bytes_in", "log", "messages_in", "waiters")
+    ``appended_bytes`` counts batches of data, ``appended_markers`` the others: one may make any amount of data visible to
+    read_committed consumers.
+    """
+
+    __slots__ = ("_disk", "_env", "_on_written", "appended_bytes", "appended_markers", "bytes_in", "log", "messages_in", "waiters")
 
     def __init__(self, env: Env, partition_log: Log, gate: Gate, disk: DiskHealth) -> None:
         self._env = env
@@ -72,6 +73,7 @@ class Partition:
         self._disk = disk
         self.log = partition_log
         self.appended_bytes = 0
+        self.appended_markers = 0
         self.bytes_in = 0
         self.messages_in = 0
         # A dict for its order: whoever waits longest is called first.
@@ -102,7 +104,8 @@ class Partition:
             appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
         except OSError as error:
             raise self._disk_error(error, PROBE_MIN_BYTES) from error
-        self._grew(MARKER_COUNTS_BYTES)
+        self.appended_markers += 1
+        self._grew(0)
         return appended
 
     def _grew(self, by_bytes: int) -> None:

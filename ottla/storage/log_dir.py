@@ -26,8 +26,8 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 FIRST_DIRTY = "cleaner-offset-checkpoint"
 
-SEGMENTS_AT_ONCE = 20
-"""That retention takes from a log in one step, at four files each."""
+RETENTION_SEGMENTS_PER_STEP = 20
+"""How many segments one step of retention deletes. Each is four files, so a step unlinks at most 80."""
 
 
 class LogDirectory:
@@ -238,7 +238,7 @@ class LogDirectory:
         moved, pace = False, Pace()
         for log in list(self.logs.values()):
             try:
-                while not log.is_offline and (paths := log.delete_old(now_ms, SEGMENTS_AT_ONCE)):
+                while not log.is_offline and (paths := log.delete_old(now_ms, RETENTION_SEGMENTS_PER_STEP)):
                     self.retire(paths, now_ms + log.config.file_delete_delay_ms)
                     moved = True
                     yield None

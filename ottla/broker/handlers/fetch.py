@@ -96,7 +96,9 @@ class Fetch:
         self._later: Later | None = None
         self._asked: list[Asked] = []
         self._partitions: list[Partition] = []
+        # What the partitions had counted when they were read.
         self._seen_bytes = 0
+        self._seen_markers = 0
         self._timer: Timer | None = None
         self._session: Session | None = None
         self._full = True
@@ -173,13 +175,20 @@ class Fetch:
         self._answers = []
         for partition in self._partitions:
             partition.waiters[self._woken] = None
-        if self._grown_bytes() > self._answers_bytes or any(p.log.is_deleted for p in self._partitions):
+        if self._appended_bytes() > 0 or self._has_new_marker() or any(p.log.is_deleted for p in self._partitions):
             # Something came, or went, while others of the partitions were read.
             self._ports.timers.call_soon(self._woken)
 
-    def _grown_bytes(self) -> int:
-        """Bytes that the partitions hold for this fetch, as far as it knows: those read, and those appended since."""
-        return self._answers_bytes + sum(p.appended_bytes for p in self._partitions) - self._seen_bytes
+    def _appended_bytes(self) -> int:
+        """Bytes of data that the partitions have taken since they were read for this fetch."""
+        return sum(p.appended_bytes for p in self._partitions) - self._seen_bytes
+
+    def _has_new_marker(self) -> bool:
+        """It may make any amount of data visible that was there before."""
+        return sum(p.appended_markers for p in self._partitions) > self._seen_markers
+
+    def _may_have_enough(self) -> bool:
+        return self._has_new_marker() or self._answers_bytes + self._appended_bytes() >= self._request.min_bytes
 
     def _is_waiting(self) -> bool:
         return self._later is not None and not self._later.is_done
@@ -188,7 +197,7 @@ class Fetch:
         """A partition has grown. While this fetch is being read already, that reading sees it, or the next."""
         if not self._is_waiting() or self._is_reading or self._must_wait(self._woken):
             return
-        if self._grown_bytes() < self._request.min_bytes and not any(p.log.is_failed or p.log.is_offline for p in self._partitions):
+        if not self._may_have_enough() and not any(p.log.is_failed or p.log.is_offline for p in self._partitions):
             for partition in self._partitions:
                 partition.waiters[self._woken] = None
         else:
@@ -281,7 +290,7 @@ class Fetch:
         self._answers = []
         partitions: list[Partition] = []
         urgent = False
-        self._answers_bytes = self._seen_bytes = 0
+        self._answers_bytes = self._seen_bytes = self._seen_markers = 0
         for asked in self._asked:
             limit_bytes = min(asked.max_bytes, budget_bytes - self._answers_bytes)
             partition, data, is_urgent = self._read(asked, limit_bytes)
@@ -289,6 +298,7 @@ class Fetch:
             if partition is not None:
                 partitions.append(partition)
                 self._seen_bytes += partition.appended_bytes
+                self._seen_markers += partition.appended_markers
             self._answers.append((asked, data))
             size_bytes = len(data.records or b"")
             self._answers_bytes += size_bytes

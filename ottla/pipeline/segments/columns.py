@@ -29,7 +29,10 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def _steps() -> Ints:
-    """Two bytes at which a record begins, as a little-endian number -> the length of it all; too much where they do not tell it."""
+    """Maps the first two bytes of a record (little-endian) to the record's whole size in bytes, length prefix included.
+
+    Where the length takes more than two bytes the entry is 1 << 40, larger than any batch, so that the walk reads it.
+    """
     both = np.arange(1 << 16)
     first, second = both & 0xFF, both >> 8
     of_two = np.where(second < 0x80, 2 + ((first & 0x7F | second << 7) >> 1), 1 << 40)
