@@ -28,7 +28,7 @@ test-fast: $(VENV)/.test
 	$(PYTEST) -q -m "not wire and not heavy and not slow" -n 2 --dist worksteal
 
 test-all: $(VENV)/.test
-	$(PYTEST) -q -rs -m "slow and not alone" -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -q -rs --durations=60 --durations-min=5 -m "slow and not alone" -n 2 --dist loadfile --no-loadscope-reorder
 	$(PYTEST) -q -rs -m "slow and alone"
 
 # The stock clients' tests, asked of Apache Kafka itself.

@@ -28,6 +28,7 @@ from ottla.broker.markers import LocalTransport
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint, client_endpoints, parse_endpoints
 from ottla.broker.partitions import Partitions, disk_refused
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.recovery_audit import find_torn_transactions
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
@@ -179,6 +180,7 @@ class Broker:
             gate=self.gate,
             partitions=self.partitions,
         )
+        self.producer_ids = ProducerIds(self.cluster)
         self.groups = Groups(
             env=self.env,
             stepping=self.stepping,
@@ -195,7 +197,7 @@ class Broker:
             gate=self.gate,
             partitions=self.partitions,
             cluster_state=self.cluster.state,
-            new_producer_id=self.cluster.new_producer_id,
+            new_producer_id=self.producer_ids.new,
             transport=LocalTransport(
                 stepping=self.stepping,
                 lifecycle=self.lifecycle,

@@ -88,8 +88,7 @@ class Cluster:
         if metadata_log.offline_reason is not None:
             raise DirectoryError(f"cannot start without the cluster's metadata: {metadata_log.offline_reason}")
         # Not among the partitions that clients can name.
-        self._runtime = Runtime(env, Partition(env, metadata_log, gate, disk), self._replay, stepping)
-        self._producer_ids = (0, 0)
+        self._runtime = Runtime(env, Partition(env, metadata_log, gate, disk), self._replay, stepping, refused=lambda error: error)
         partitions.open_missing = self.open_missing
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
         # What opening each partition has read of it, until the start has looked for torn transactions in it.
@@ -320,10 +319,10 @@ class Cluster:
         for changed_level in self.on_transaction_version:
             changed_level(self.transaction_version)
 
-    def new_producer_id(self) -> int:
-        """A producer id that was never given out, also not before a crash: blocks are logged before they are used."""
-        following, end = self._producer_ids
-        if following == end:
-            following, end = self._runtime.execute(self.state.allocate_producer_ids())
-        self._producer_ids = (following + 1, end)
-        return following
+    def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
+        """As `ProducerIdBlocks`, of a controller in this very broker: it answers before this returns."""
+        try:
+            block: range | KafkaError = range(*self._runtime.execute(self.state.allocate_producer_ids()))
+        except KafkaError as error:
+            block = error
+        then(block)

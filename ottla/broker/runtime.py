@@ -36,7 +36,7 @@ log = structlog.get_logger("coordinator")
 class Runtime:
     """One shard on one partition. Every append goes through `execute`."""
 
-    __slots__ = ("_carry_out_effect", "_check", "_env", "_replay", "_stepping", "partition")
+    __slots__ = ("_carry_out_effect", "_check", "_env", "_refused", "_replay", "_stepping", "partition")
 
     def __init__(
         self,
@@ -46,16 +46,19 @@ class Runtime:
         stepping: Stepping,
         carry_out_effect: Callable[[Effect], None] | None = None,
         check: Callable[[], None] | None = None,
+        refused: Callable[[KafkaError], KafkaError] | None = None,
     ) -> None:
         """``carry_out_effect`` takes every effect of the shard's commands but answers; a shard without such effects has none.
 
-        ``check`` raises AssertionError where the shard's whole state is none that it may have.
+        ``check`` raises AssertionError where the shard's whole state is none that it may have. ``refused`` makes of what the log
+        answers what clients are told, `coordinator_code` unless it is given.
         """
         self._env = env
         self._stepping = stepping
         self._replay = replay
         self._carry_out_effect = carry_out_effect
         self._check = check
+        self._refused = refused or coordinator_code
         self.partition = partition
 
     def execute(self, result: Result[T]) -> T:
@@ -112,7 +115,7 @@ class Runtime:
             try:
                 base_offset = self.partition.append_own(batch).base_offset
             except KafkaError as error:
-                raise coordinator_code(error) from error
+                raise self._refused(error) from error
         for at, record in enumerate(result.records):
             self._replay(record, base_offset + at, producer_id)
         if result.effects:
@@ -175,7 +178,7 @@ class Runtime:
         try:
             return self.partition.look_up(replayed)
         except KafkaError as error:
-            raise coordinator_code(error) from error
+            raise self._refused(error) from error
 
     def _load(
         self,

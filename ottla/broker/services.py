@@ -21,6 +21,7 @@ from ottla.broker.inflating import InflatingMemory
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
@@ -34,6 +35,7 @@ class Services(Protocol):
     transactions: Transactions
     verification: Verification
     cluster: Cluster
+    producer_ids: ProducerIds
     cluster_id: str
     live_config: LiveConfig
     clock: Clock

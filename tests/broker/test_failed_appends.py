@@ -29,7 +29,7 @@ SETTINGS = {
 LENGTH = 24
 REFUSALS = {
     # What each API may answer where a log did not take its record; a client comes again upon each of them.
-    "init": {"NOT_COORDINATOR"},
+    "init": {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"},
     "add": {"NOT_COORDINATOR"},
     "add_offsets": {"NOT_COORDINATOR"},
     "produce": {"NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR"},

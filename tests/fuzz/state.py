@@ -62,7 +62,7 @@ def live(broker: Broker) -> State:
             refused = tuple((p, u.epoch, u.sequence) for p, u in log.producers._unverified.items())
             out["unverified", log.topic, log.partition] = refused
     out |= _cluster(cluster)
-    out["producer ids",] = broker.cluster._producer_ids
+    out["producer ids",] = broker.producer_ids._block
     for shard in broker.groups.shards():
         for group in shard.groups.values():
             out["group", group.group_id] = _group(group)

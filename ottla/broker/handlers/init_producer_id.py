@@ -14,8 +14,8 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.common import fenced_code
+from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
@@ -26,7 +26,7 @@ from ottla.protocol.records import NO_PRODUCER_EPOCH
 
 class Ports(Protocol):
     transactions: Transactions
-    cluster: Cluster
+    producer_ids: ProducerIds
     takeovers: Takeovers
 
 
@@ -34,9 +34,7 @@ def handle(ports: Ports, request: InitProducerIdRequest, context: RequestContext
     try:
         expected = _expected(request)
         if request.transactional_id is None:
-            return InitProducerIdResponse(
-                throttle_time_ms=0, error_code=0, producer_id=ports.cluster.new_producer_id(), producer_epoch=0
-            )
+            return InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=ports.producer_ids.new(), producer_epoch=0)
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
         identity = _initialise(ports, context, request, request.transactional_id, expected)

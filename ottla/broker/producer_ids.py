@@ -1,0 +1,46 @@
+"""Producer ids that were never given out before (RPCProducerIdManager).
+
+The controller gives them out in blocks, each logged before any of its ids is used, so that a crash loses ids and repeats none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ottla.protocol.errors import Code, KafkaError
+
+
+class ProducerIdBlocks(Protocol):
+    """Whoever has the blocks: the controller, wherever it is."""
+
+    def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
+        """``then`` takes the ids of a block, or why there are none for now. It may be called before this returns."""
+        ...
+
+
+class ProducerIds:
+    __slots__ = ("_block", "_blocks", "_is_awaited", "_refusal")
+
+    def __init__(self, blocks: ProducerIdBlocks) -> None:
+        self._blocks = blocks
+        self._block = range(0)
+        self._is_awaited = False
+        self._refusal = ""
+
+    def new(self) -> int:
+        """An id. Raises COORDINATOR_LOAD_IN_PROGRESS, upon which clients come again, while there is no block to take it from."""
+        if not self._block and not self._is_awaited:
+            self._is_awaited = True
+            self._blocks.allocate_producer_ids(self._take)
+        if not self._block:
+            raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS, self._refusal or "the next block of producer ids is on its way")
+        producer_id, self._block = self._block[0], self._block[1:]
+        return producer_id
+
+    def _take(self, answer: range | KafkaError) -> None:
+        self._is_awaited = False
+        if isinstance(answer, KafkaError):
+            self._refusal = answer.message or ""
+        else:
+            self._block, self._refusal = answer, ""
