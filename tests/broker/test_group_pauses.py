@@ -25,8 +25,9 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import api_key, newest
+from tests.measuring import measured
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, measured]
 
 LOOP_HELD_S = 0.020
 GROUPS = 10_000

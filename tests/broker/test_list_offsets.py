@@ -17,6 +17,7 @@ from ottla.protocol.records import LZ4, ZSTD, build_batch, compress, read_header
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.steps import run
+from tests.measuring import measured
 from tests.raw import create
 from tests.scenarios.batches import batch, record
 
@@ -118,6 +119,7 @@ def test_a_batch_that_cannot_be_read_is_told_of(simulated: SimulatedBroker) -> N
     assert answers(simulated, simulated.now_ms(), -1) == [(Code.CORRUPT_MESSAGE, -1, -1), (0, 3, -1)]
 
 
+@measured
 def test_a_stored_bomb_costs_no_memory(simulated: SimulatedBroker) -> None:
     """A directory of Apache Kafka's may hold what ottla would not have taken."""
     bomb = record(value=bytes(40 * MIB)) + record(delta=1, timestamp_delta_ms=5)
@@ -132,6 +134,7 @@ def test_a_stored_bomb_costs_no_memory(simulated: SimulatedBroker) -> None:
     assert min(slowest for slowest, _ in attempts) < STEP_S
 
 
+@measured
 def test_many_questions_are_answered_in_steps(simulated: SimulatedBroker) -> None:
     now_ms = simulated.now_ms()
     raw = build_batch([(b"k", b"v" * 50)] * 1_000, now_ms, compression=ZSTD)

@@ -18,8 +18,9 @@ from ottla.storage.config import LogConfig
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.steps import Steps, run
+from tests.measuring import measured
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, measured]
 
 LOOP_HELD_S = 0.010
 ATTEMPTS = 4

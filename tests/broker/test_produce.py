@@ -22,6 +22,7 @@ from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, re
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.steps import Pause, Steps, run
+from tests.measuring import measured
 from tests.raw import create
 from tests.scenarios.batches import batch, record
 
@@ -101,6 +102,7 @@ def test_a_base_offset_is_not_for_clients_to_choose(simulated: SimulatedBroker) 
     assert send(simulated, "t", bytes(raw)).error_code == Code.INVALID_RECORD
 
 
+@measured
 def test_size_is_looked_at_before_anything_is_inflated(simulated: SimulatedBroker) -> None:
     make(simulated, "t", max_message_bytes="400")
     raw = batch(compress(record(value=bytes(20 * MIB)), ZSTD), attributes=ZSTD)
@@ -157,6 +159,7 @@ class Spent:
                 step()
 
 
+@measured
 def test_all_batches_of_a_request_share_what_may_be_inflated(simulated: SimulatedBroker) -> None:
     """Thirty batches of 40 MiB each in a few KiB: one is looked at, the others are refused for what is left."""
     make(simulated, "t", 30)
@@ -169,6 +172,7 @@ def test_all_batches_of_a_request_share_what_may_be_inflated(simulated: Simulate
     assert simulated.broker.counters.inflated_bytes <= 3 * 66 * MIB
 
 
+@measured
 def test_a_large_request_is_handled_in_steps(simulated: SimulatedBroker) -> None:
     """Hundreds of batches of as many records as a batch may have: no step holds the loop."""
     make(simulated, "t", 300)

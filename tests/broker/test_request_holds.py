@@ -48,8 +48,9 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
+from tests.measuring import measured
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, measured]
 
 MANY = 3_000
 ATTEMPTS = 3

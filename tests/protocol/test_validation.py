@@ -16,6 +16,7 @@ from ottla.protocol.record_stream import LARGE_RECORD_BYTES, RecordStream, zigza
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header
 from ottla.protocol.validation import BLAMED_AT_ONCE, RecordsRefused, Rules, check_in_steps, check_records
 from ottla.storage.steps import run
+from tests.measuring import measured
 from tests.scenarios.batches import batch, record, varint
 
 NOW_MS = 1_700_000_000_000
@@ -207,10 +208,10 @@ def test_the_errors_of_a_batch_are_bounded() -> None:
 def costs(raw: bytes) -> tuple[float, int]:
     """Seconds of the longest step on the loop, and bytes at the peak of all Python objects; best of a few attempts."""
     longest, peak = [], 0
-    for measured in (False, False, True):
+    for is_traced in (False, False, True):
         header, allowance, slowest = read_header(raw), Allowance(LIMIT_BYTES), 0.0
         steps = check_in_steps(raw, header, rules(), allowance, RecordStream(raw, header, allowance))
-        if measured:
+        if is_traced:
             tracemalloc.start()
         while True:
             began = time.thread_time()
@@ -220,7 +221,7 @@ def costs(raw: bytes) -> tuple[float, int]:
                 break
             if callable(aside):
                 aside()
-        if measured:
+        if is_traced:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         else:
@@ -228,6 +229,7 @@ def costs(raw: bytes) -> tuple[float, int]:
     return min(longest), peak
 
 
+@measured
 @pytest.mark.heavy
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
 def test_a_bomb_costs_no_memory_and_does_not_hold_the_loop(codec: int) -> None:
@@ -236,6 +238,7 @@ def test_a_bomb_costs_no_memory_and_does_not_hold_the_loop(codec: int) -> None:
     assert peak < 8 * MIB
 
 
+@measured
 @CODECS
 def test_tiny_records_cost_no_memory_and_do_not_hold_the_loop(codec: int) -> None:
     count = 20_000
@@ -245,6 +248,7 @@ def test_tiny_records_cost_no_memory_and_do_not_hold_the_loop(codec: int) -> Non
     assert peak < 8 * MIB
 
 
+@measured
 @pytest.mark.heavy
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize(("count", "headers"), [(1, 500_000), (20, 25_000), (20_000, 25)])

@@ -19,6 +19,7 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Closed
 from ottla.storage.producer_state import ProducerEntry, ProducerState
 from ottla.storage.steps import Steps
+from tests.measuring import measured
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 
@@ -147,6 +148,7 @@ def test_a_stopping_broker_takes_nothing_more(broker: SimulatedBroker, world: Wo
     assert perform(world, "produce A t seq=0") == "NONE @0 stamped"
 
 
+@measured
 @pytest.mark.heavy
 @pytest.mark.entry("IDM-20")
 def test_a_million_producers_expire_in_slices() -> None:
@@ -278,6 +280,7 @@ def test_late_transactions_are_counted(broker: SimulatedBroker, world: World) ->
     assert late() == 0
 
 
+@measured
 @pytest.mark.entry("RDC-21")
 def test_a_fetch_over_many_aborted_transactions_is_quick(broker: SimulatedBroker, world: World) -> None:
     for command in ("topic t", "A = init x"):
