@@ -72,6 +72,8 @@ class Subject:
             self._broker = Broker(data_dir=self._directory, settings=dict(settings or {}))
             if kind != "ottla":
                 self._broker._python = kind
+                # Without it ``python -m`` takes the package in the working directory: this checkout's, whichever Python is given.
+                os.environ["PYTHONSAFEPATH"] = "1"
         else:
             self._broker = ApacheKafka(self._directory, settings=settings)
             self._broker.prepare()

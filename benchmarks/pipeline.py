@@ -20,7 +20,7 @@ from rich.progress import track
 from rich.table import Table
 
 from ottla import Broker
-from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import shop
 from ottla.pipeline.jobs.export import ExportOptions, export
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
@@ -78,7 +78,7 @@ def compare_reads(spark: Any, rows: int, pairs: int, partitions: int) -> None:
         table.add_column(column, justify="right" if column else "left")
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
         create(broker.bootstrap, (PURCHASES,), partitions)
-        fill(broker.bootstrap, PURCHASES, track(purchases(Shape(rows)), "purchases", total=rows, console=console))
+        fill(broker.bootstrap, PURCHASES, track(purchases(Workload(rows)), "purchases", total=rows, console=console))
         for what, (ours, theirs) in reads(spark, broker, Path(name)).items():
             ours(), theirs()
             times = [(seconds(ours), seconds(theirs)) for _ in track(range(pairs), what, console=console)]
@@ -100,7 +100,7 @@ def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_reco
     commits_ms: list[float] = []
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), partitions)
-        fill(broker.bootstrap, PURCHASES, track(purchases(Shape(rows)), "purchases", total=rows, console=console))
+        fill(broker.bootstrap, PURCHASES, track(purchases(Workload(rows)), "purchases", total=rows, console=console))
 
         def ours(number: int) -> None:
             options = StreamOptions(broker.bootstrap, f"shop-{number}", f"{name}/ours-{number}", "bench", batch_records)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import socket
 import statistics
 import threading
@@ -134,14 +135,14 @@ def make_and_delete_topics(soak: Soak) -> None:
 USES: tuple[Use, ...] = (write_transactions, read_in_a_group, read_in_a_group, connect_and_go, make_and_delete_topics)
 
 
-def measured(pid: int, soak: Soak, minutes: int, console: Console) -> list[float]:
-    """The median of the resident memory of each minute, in MiB."""
+def measured(pid: int, soak: Soak, minutes: float, console: Console) -> list[float]:
+    """The median of the resident memory of each minute, in MiB; the last one may be a part of a minute."""
     medians: list[float] = []
     with Progress(console=console) as progress:
         task = progress.add_task("soaking", total=minutes)
-        for _ in range(minutes):
+        for begun in range(math.ceil(minutes)):
             samples: list[float] = []
-            until_s = time.monotonic() + 60
+            until_s = time.monotonic() + 60 * min(1, minutes - begun)
             while time.monotonic() < until_s and not soak.stop.wait(SAMPLE_S):
                 samples.append(memory_mib(pid))
             if soak.errors:
@@ -162,7 +163,7 @@ def table_of(medians: list[float], soak: Soak, cpu: float) -> Table:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--minutes", type=int, default=30, help="how long, after the minutes to warm up")
+    parser.add_argument("--minutes", type=float, default=30, help="how long, after the minutes to warm up")
     parser.add_argument("--warm-up", type=int, default=5, metavar="MINUTES")
     options = parser.parse_args()
     console = Console(width=120)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+# That of `typing`, which is not imported here: the command line is to begin at once.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ottla.handle import Broker, BrokerFailed
 
 __all__ = ["Broker", "BrokerFailed", "__version__"]

@@ -12,12 +12,14 @@ from typing import NoReturn
 
 from ottla import __version__
 from ottla.arguments import address, count, listener, port, seconds
-from ottla.process import INTERRUPTED_EXIT, end_on_sigterm, open_standard_streams
+from ottla.process import interrupt_on_ctrl_c, open_standard_streams
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
 """Names the ready file for ``serve`` and ``health`` alike, so that a container's health check asks the port in use."""
 USAGE_EXIT = 2
+INTERRUPTED_EXIT = 130
+"""What shells give a command that Ctrl-C has ended."""
 
 SERVE = """Runs one broker in the foreground until SIGTERM or Ctrl-C, and ends with exit code 0.
 
@@ -64,6 +66,13 @@ def _parser() -> argparse.ArgumentParser:
     target.add_argument("--to", metavar="KAFKA_DIR", help="made, with a copy of everything")
     target.add_argument("--in-place", action="store_true", help="hand DIR itself over, without a copy")
     target.add_argument("--dry-run", action="store_true", help="check and report only")
+    graduate.add_argument(
+        "--feature",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="a level other than the directory's own, e.g. metadata.version=30 for Apache Kafka 4.3; may be given again",
+    )
 
     adopt = commands.add_parser("adopt", help="take topics of an Apache Kafka data directory over")
     adopt.add_argument("--from", dest="source", required=True, metavar="KAFKA_DIR", help="log.dirs, a copy of it, or one partition")
@@ -128,7 +137,6 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    end_on_sigterm()
     from ottla.broker.config.definitions import ConfigError
     from ottla.broker.config.sources import load, variable_near
     from ottla.broker.main import run
@@ -194,24 +202,33 @@ def _demo(options: argparse.Namespace) -> int:
     except ImportError as error:
         print(f"ottla: the demo needs {error.name}; install ottla[demo]", file=sys.stderr)
         return 1
+    interrupt_on_ctrl_c()
     return run(port=options.port, purchases=options.purchases, data_dir=options.data_dir)
 
 
 def _graduate(options: argparse.Namespace) -> int:
     from ottla.directories import graduate
 
-    return graduate(options.data_dir, options.to, dry_run=options.dry_run, in_place=options.in_place)
+    try:
+        features = _features(options.feature)
+    except ValueError as error:
+        print(f"ottla: {error}", file=sys.stderr)
+        return USAGE_EXIT
+    interrupt_on_ctrl_c()
+    return graduate(options.data_dir, options.to, dry_run=options.dry_run, in_place=options.in_place, features=features)
 
 
 def _adopt(options: argparse.Namespace) -> int:
     from ottla.directories import adopt
 
+    interrupt_on_ctrl_c()
     return adopt(options.source, options.data_dir, options.topic)
 
 
 def _audit(options: argparse.Namespace) -> int:
     from ottla.directories import audit
 
+    interrupt_on_ctrl_c()
     return audit(options.directory)
 
 
@@ -220,11 +237,13 @@ def _pipeline(arguments: list[str]) -> int:
         if arguments[:1] == ["demo"]:
             from ottla.demo.pipeline import run
 
+            interrupt_on_ctrl_c()
             return run(arguments[1:])
         from ottla.pipeline.cli import main
     except ModuleNotFoundError as missing:
         print(f"ottla pipeline needs {missing.name}: pip install 'ottla[pipeline]'", file=sys.stderr)
         return 1
+    interrupt_on_ctrl_c()
     return main(arguments)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 40
 NOT_WHOLE = 2
+LEVEL_OF_4_3 = 30
+"""The metadata.version of Apache Kafka 4.3 (4.3-IV0)."""
 
 
 class Bar:
@@ -62,8 +64,16 @@ def _carefully(work: Callable[[], int]) -> int:
     return 1
 
 
-def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, say: Callable[[str], None] = print) -> int:
-    """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
+def graduate(
+    source: str,
+    target: str | None,
+    *,
+    dry_run: bool,
+    in_place: bool,
+    features: Mapping[str, int] | None = None,
+    say: Callable[[str], None] = print,
+) -> int:
+    """The exit code: 0 when done, 1 with a line on stderr when it cannot be. ``features``: levels unlike the directory's own."""
     from ottla.operations.graduation import carry_out, check, hand_over, plan_graduation
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.real_filesystem import RealFilesystem
@@ -72,7 +82,7 @@ def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, 
     fs, reading = RealFilesystem(), RealFilesystem(read_only=True)
 
     def work() -> int:
-        plan = plan_graduation(reading, source)
+        plan = plan_graduation(reading, source, features or {})
         with locked_for_writing(fs, source):
             check(reading, source, plan, _counted(Bar("checking"), plan.size_bytes))
             _report(plan, say)
@@ -85,7 +95,7 @@ def graduate(source: str, target: str | None, *, dry_run: bool, in_place: bool, 
             elif target is not None:
                 carry_out(fs, source, target, plan, Bar("copying"))
                 say(f"{target} is ready for Apache Kafka")
-        _advise(plan.identity.node_id, fs.absolute(target or source), say)
+        _advise(plan, fs.absolute(target or source), say)
         return 0
 
     return _carefully(work)
@@ -103,29 +113,45 @@ def _report(plan: GraduationPlan, say: Callable[[str], None]) -> None:
         say(f"  note: {note}")
 
 
-def _advise(node_id: int, directory: str, say: Callable[[str], None]) -> None:
+def _advise(plan: GraduationPlan, directory: str, say: Callable[[str], None]) -> None:
+    node_id = plan.identity.node_id
     say("Start Apache Kafka on it with a server.properties that has, besides your listeners:")
     say(f"  process.roles=broker,controller\n  node.id={node_id}\n  controller.quorum.voters={node_id}@localhost:9093")
     say(f"  log.dirs={directory}\n  offsets.topic.replication.factor=1\n  transaction.state.log.replication.factor=1")
     say("It needs no kafka-storage format.")
+    level = plan.state.features.get("metadata.version", 0)
+    if level > LEVEL_OF_4_3:
+        older = f"--feature metadata.version={LEVEL_OF_4_3} makes one for 4.3"
+        say(f"It needs Apache Kafka 4.4 or newer (metadata.version {level}); {older}.")
 
 
 def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
     from ottla.broker.env import RealEnv
     from ottla.operations.adoption import carry_out, plan_adoption
-    from ottla.operations.guards import locked_for_writing
+    from ottla.operations.guards import check_apart, locked_for_reading, locked_for_writing, log_dir_of
     from ottla.storage.checkpoints import topic_id_text
-    from ottla.storage.identity import Identity
+    from ottla.storage.filesystem import described
+    from ottla.storage.identity import DirectoryError, Identity
     from ottla.storage.real_filesystem import RealFilesystem
 
     env = RealEnv()
 
     def work() -> int:
-        plan = plan_adoption(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None))
+        check_apart(source, target)
         identity = Identity(topic_id_text(env.random_uuid()), 1, topic_id_text(env.random_uuid()))
-        with locked_for_writing(env.fs, target):
-            carry_out(env.fs, target, plan, identity, env.now_ms(), Bar("copying"))
+        with locked_for_reading(log_dir_of(source)):
+            plan = plan_adoption(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None))
+            with locked_for_writing(env.fs, target):
+                try:
+                    carry_out(env.fs, target, plan, identity, env.now_ms(), Bar("copying"))
+                except OSError as error:
+                    raise DirectoryError(
+                        f"{described(error)}; nothing was adopted into {target}, mend it and adopt again"
+                    ) from error
+                except KeyboardInterrupt:
+                    print(f"ottla: interrupted; nothing was adopted into {target}, adopt again", file=sys.stderr)
+                    raise
         for name, topic in sorted(plan.topics.items()):
             size = sum(p.size_bytes for (t, _), p in plan.partitions.items() if t == name)
             say(f"  {name:<40} {topic.partition_count:>6} partitions {size:>16,} bytes")

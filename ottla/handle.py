@@ -14,10 +14,10 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
@@ -107,22 +107,29 @@ class Broker:
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
         )
         self._process = process
+        try:
+            self._wait_until_ready(process)
+        except BaseException:
+            # Also where Ctrl-C interrupts: nobody else knows of the process, which has a session of its own.
+            self.kill()
+            raise
+        return self
+
+    def _wait_until_ready(self, process: subprocess.Popen[str]) -> None:
         answered = threading.Event()
-        self._readers = [
+        for reader in (
             threading.Thread(target=self._read_ready, args=(process, answered), daemon=True),
             threading.Thread(target=self._read_logs, args=(process,), daemon=True),
-        ]
-        for reader in self._readers:
+        ):
             reader.start()
+            self._readers.append(reader)
         if not answered.wait(self._start_timeout_s) or not self.ready:
             self.kill()
             raise BrokerFailed("the broker did not start:\n" + "\n".join(self.logs[-20:]))
-        return self
 
     def _read_ready(self, process: subprocess.Popen[str], answered: threading.Event) -> None:
-        assert process.stdout is not None
         self.ready = {}
-        for line in process.stdout:
+        for line in _lines_of(process.stdout):
             with contextlib.suppress(ValueError):
                 message = json.loads(line)
                 if message.get("event") == "ready":
@@ -131,8 +138,7 @@ class Broker:
         answered.set()
 
     def _read_logs(self, process: subprocess.Popen[str]) -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
+        for line in _lines_of(process.stderr):
             self._lines.append(line.rstrip("\n"))
 
     def _ended(self, process: subprocess.Popen[str]) -> None:
@@ -195,6 +201,13 @@ class Broker:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await asyncio.to_thread(self.close)
+
+
+def _lines_of(pipe: IO[str] | None) -> Iterator[str]:
+    """Until its end, or until it is closed: nobody waits for a reader whose start was interrupted."""
+    assert pipe is not None
+    with contextlib.suppress(ValueError):
+        yield from pipe
 
 
 def _free_port(host: str) -> int:

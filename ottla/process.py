@@ -6,10 +6,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from types import FrameType
-
-INTERRUPTED_EXIT = 130
-"""What shells give a command that Ctrl-C has ended."""
 
 
 def open_standard_streams() -> None:
@@ -26,15 +22,9 @@ def open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", closefd=False))
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(0)
-
-
-def end_on_sigterm() -> None:
-    """SIGTERM ends the process with exit code 0 from now on, until a broker takes the signal over.
-
-    Process 1 of a container ignores it otherwise, and whoever stops the container waits until it is killed.
-    """
+def interrupt_on_ctrl_c() -> None:
+    """Ctrl-C raises KeyboardInterrupt from now on, so that a command can end what it begins; see `ottla.__main__`."""
     with suppress(ValueError):
-        # Only the main thread may say so.
-        signal.signal(signal.SIGTERM, _end)
+        # Only the main thread may say so. Whoever started the process may have told it to ignore the signal.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Write broker/config/keys.txt and documentation.txt from the config definitions inside Apache Kafka's jars.
+"""Write broker/config/keys.txt, group_keys.txt and documentation.txt from the config definitions inside Apache Kafka's jars.
 
 Run it when the Kafka version that ottla follows changes: ``python -m tools.import_configs``. Names, types, defaults and
 rules are read from Kafka's own classes, which run in a JVM behind py4j.
@@ -26,6 +26,11 @@ KEYS_HEAD = (
 DOCUMENTATION_HEAD = (
     f"# What Apache Kafka {kafka.KAFKA_VERSION} says of its configs, by tools/import_configs.py. The texts are the Apache Kafka\n"
     "# authors' (Copyright The Apache Software Foundation, Apache License 2.0). A line: B or T, name, text.\n"
+)
+GROUP_KEYS_HEAD = (
+    f"# The configs of groups in Apache Kafka {kafka.KAFKA_VERSION}, by tools/import_configs.py. The texts are\n"
+    "# the Apache Kafka authors' (Copyright The Apache Software Foundation, Apache License 2.0). A line: name, type,\n"
+    "# default, rule as in keys.txt, I for internal, the broker's key that stands in for it, text.\n"
 )
 
 
@@ -84,9 +89,26 @@ def _documentation(scope: str, definition: Any) -> list[str]:
     return [f"{scope}\t{name}\t{text}".replace("\n", "\\n") for name, text in texts.items() if text]
 
 
+def _jvm(class_path: str) -> Any:
+    port = launch_gateway(classpath=class_path, java_path=kafka.java(), die_on_exit=True)
+    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True, auto_field=True)).jvm
+
+
+def write_group_keys(jvm: Any) -> None:
+    config = jvm.org.apache.kafka.coordinator.group.GroupConfig
+    keys, lines = config.CONFIG_DEF.configKeys(), []
+    for name in sorted(keys):
+        key = keys[name]
+        rule = "reset" if name == "share.auto.offset.reset" else _rule(jvm, name, key.validator)
+        words = [name, key.type.toString(), _default(jvm, key), rule, "I" if key.internalConfig else "-"]
+        documentation = str(key.documentation).replace("\n", "\\n")
+        lines.append("\t".join([*words, config.brokerSynonym(name).orElse("-"), documentation]))
+    (FOLDER / "group_keys.txt").write_text(GROUP_KEYS_HEAD + "\n".join(lines) + "\n")
+
+
 def main() -> None:
-    port = launch_gateway(classpath=kafka.jars("all"), java_path=kafka.java(), die_on_exit=True)
-    jvm = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True, auto_field=True)).jvm
+    jvm = _jvm(kafka.jars("all", kafka.KAFKA_VERSION))
+    write_group_keys(jvm)
     config = jvm.org.apache.kafka.server.config
     broker = config.AbstractKafkaConfig.CONFIG_DEF
     topic = jvm.org.apache.kafka.storage.internals.log.LogConfig.configDefCopy()

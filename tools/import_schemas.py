@@ -1,7 +1,7 @@
 """Write protocol/schemas/*.schema from the message definitions inside Apache Kafka's jars.
 
 Only facts are taken over (fields, types, versions, tags, nullability, defaults); run it when the Kafka
-version that ottla follows changes: ``python tools/import_schemas.py JAR... --out protocol/schemas``.
+version that ottla follows changes: ``python -m tools.import_schemas JAR... --out ottla/protocol/schemas``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,38 @@ APIS = """
     EndTxn WriteTxnMarkers TxnOffsetCommit DescribeConfigs AlterConfigs IncrementalAlterConfigs
     ListConfigResources DescribeCluster DescribeTopicPartitions DescribeLogDirs DescribeProducers
     DescribeTransactions ListTransactions UpdateFeatures
+    ConsumerGroupHeartbeat ConsumerGroupDescribe StreamsGroupHeartbeat StreamsGroupDescribe
+    StreamsGroupTopologyDescriptionUpdate ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge
+    InitializeShareGroupState ReadShareGroupState WriteShareGroupState DeleteShareGroupState
+    ReadShareGroupStateSummary DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets
+    DescribeAcls CreateAcls DeleteAcls DescribeClientQuotas AlterClientQuotas DescribeUserScramCredentials
+    AlterUserScramCredentials DescribeQuorum ElectLeaders AlterPartitionReassignments
+    ListPartitionReassignments AlterReplicaLogDirs CreateDelegationToken RenewDelegationToken
+    ExpireDelegationToken DescribeDelegationToken SaslHandshake SaslAuthenticate AddRaftVoter
+    RemoveRaftVoter UnregisterBroker UnregisterController GetTelemetrySubscriptions PushTelemetry
 """.split()
 
 RECORDS = """
     TransactionLogKey TransactionLogValue OffsetCommitKey OffsetCommitValue GroupMetadataKey
     GroupMetadataValue TopicRecord PartitionRecord RemoveTopicRecord ConfigRecord FeatureLevelRecord
-    ProducerIdsRecord ConsumerProtocolSubscription ConsumerProtocolAssignment
+    ProducerIdsRecord ConsumerProtocolSubscription ConsumerProtocolAssignment ClientQuotaRecord
+    UserScramCredentialRecord RemoveUserScramCredentialRecord
+    ConsumerGroupMetadataKey ConsumerGroupMetadataValue ConsumerGroupMemberMetadataKey
+    ConsumerGroupMemberMetadataValue ConsumerGroupTargetAssignmentMetadataKey
+    ConsumerGroupTargetAssignmentMetadataValue ConsumerGroupTargetAssignmentMemberKey
+    ConsumerGroupTargetAssignmentMemberValue ConsumerGroupCurrentMemberAssignmentKey
+    ConsumerGroupCurrentMemberAssignmentValue ConsumerGroupRegularExpressionKey
+    ConsumerGroupRegularExpressionValue ShareGroupMetadataKey ShareGroupMetadataValue
+    ShareGroupMemberMetadataKey ShareGroupMemberMetadataValue ShareGroupTargetAssignmentMetadataKey
+    ShareGroupTargetAssignmentMetadataValue ShareGroupTargetAssignmentMemberKey
+    ShareGroupTargetAssignmentMemberValue ShareGroupCurrentMemberAssignmentKey
+    ShareGroupCurrentMemberAssignmentValue ShareGroupStatePartitionMetadataKey
+    ShareGroupStatePartitionMetadataValue ShareSnapshotKey ShareSnapshotValue ShareUpdateKey
+    ShareUpdateValue StreamsGroupMetadataKey StreamsGroupMetadataValue StreamsGroupMemberMetadataKey
+    StreamsGroupMemberMetadataValue StreamsGroupTargetAssignmentMetadataKey
+    StreamsGroupTargetAssignmentMetadataValue StreamsGroupTargetAssignmentMemberKey
+    StreamsGroupTargetAssignmentMemberValue StreamsGroupCurrentMemberAssignmentKey
+    StreamsGroupCurrentMemberAssignmentValue StreamsGroupTopologyKey StreamsGroupTopologyValue
 """.split()
 
 Json = dict[str, Any]

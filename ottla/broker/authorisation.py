@@ -22,6 +22,8 @@ class AclOperation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
 
 
@@ -30,6 +32,8 @@ class ResourceType(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 class Authorisation(NamedTuple):
@@ -51,3 +55,6 @@ def authorisations(text: str) -> tuple[Authorisation, ...]:
 
 UNRESTRICTED: tuple[Authorisation, ...] = ()
 """For an API that Kafka answers to whoever asks."""
+
+ANONYMOUS = ("User", "ANONYMOUS")
+"""Type and name of the principal that everybody is who has not been authenticated (KafkaPrincipal.ANONYMOUS)."""

@@ -24,17 +24,20 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
+from ottla.broker.logs import LOG_LEVELS
 from ottla.broker.markers import LocalTransport
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint, client_endpoints, parse_endpoints
-from ottla.broker.partitions import Partitions, disk_refused
-from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.partitions import Partitions
+from ottla.broker.producer_ids import ProducerIds, highest_known_id
 from ottla.broker.recovery_audit import find_torn_transactions
+from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import LocalVerification, Verification
 from ottla.operations.audit import TornTransaction
+from ottla.protocol.primitives import NO_UUID
 from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.filesystem import Damaged
 from ottla.storage.identity import NOT_OURS, DirectoryError, Identity, read_identity, write_identity
@@ -60,7 +63,7 @@ ServeMetrics = Callable[[str, int, "Callable[[], list[Metric]]"], Listening]
 """Serves at a host and a port what the callable collects. Raises OSError and ValueError for an address that cannot be had."""
 
 
-class Broker:
+class BrokerServer:
     """Owns all state; the event loop that runs it is the only one that touches it.
 
     ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served.
@@ -93,7 +96,8 @@ class Broker:
         self.takeovers = Takeovers()
         # What the last crash has torn.
         self.torn: list[TornTransaction] = []
-        self.cluster_id = ""
+        self.cluster_id, self.directory_id = "", NO_UUID
+        self.log_levels = LOG_LEVELS
         self._advertised: dict[str, tuple[str, int]] = {}
         self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
         env.fs.max_open_files = self.descriptors.files
@@ -133,11 +137,17 @@ class Broker:
         self.directory.acquire()
         try:
             self._identify()
+            for line in self.directory.unreadable:
+                log.warning("checkpoint_unreadable", reason=line)
             started_ms = self.env.monotonic_ms()
             self._make_coordinators()
             self.cluster.load(self._features)
             self.groups.load()
             self.transactions.load()
+            self.share_states.load()
+            if self.cluster.has_lost_metadata or not self.directory.was_clean:
+                # A power cut may take the end of the metadata log exactly between two batches, which nobody can see.
+                self.cluster.skip_producer_ids(highest_known_id(self.directory.logs.values(), self.transactions.shards()))
             self._audit()
             self._resume()
             self.lifecycle.is_serving = True
@@ -184,7 +194,7 @@ class Broker:
         self.groups = Groups(
             env=self.env,
             stepping=self.stepping,
-            settings=self.settings,
+            live_config=self.live_config,
             partitions=self.partitions,
             cluster_state=self.cluster.state,
         )
@@ -212,6 +222,7 @@ class Broker:
             transactions=self.transactions,
             cluster_state=self.cluster.state,
         )
+        self.cluster.on_topic_changed.append(self.groups.topic_changed)
         self.cluster.on_topic_deleted += [self.groups.topic_deleted, self.transactions.topic_deleted]
         self.cluster.on_transaction_version.append(self.transactions.set_version)
         self.housekeeping = Housekeeping(
@@ -220,10 +231,15 @@ class Broker:
             lifecycle=self.lifecycle,
             config=self.live_config,
             directory=self.directory,
+            partitions=self.partitions,
             disk=self.disk,
             gate=self.gate,
             disk_failed=self.disk_failed,
         )
+        self.share_states = ShareStates(
+            self.env, self.stepping, self.settings, self.partitions, self.cluster.state, self.housekeeping.delete_records
+        )
+        self.cluster.on_topic_deleted.append(self.share_states.topic_deleted)
 
     def _begin_housekeeping(self) -> None:
         repeat, groups, transactions = self.housekeeping.repeat, self.groups, self.transactions
@@ -240,6 +256,7 @@ class Broker:
         )
         repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, groups.expire_offsets)
         repeat("deleted_topics", lambda _: DELETED_TOPICS_MS, groups.forget_topics)
+        self.share_states.begin_housekeeping(repeat)
         self.housekeeping.start()
         repeat("idle_connections", lambda _: IDLE_TICK_MS, self.connections.close_idle)
         repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.check_directory)
@@ -272,7 +289,7 @@ class Broker:
         """A file or a directory could not be opened to be synced. Where it is damaged its partition goes offline, and no other."""
         for partition_log in self.directory.logs.values():
             if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
-                disk_refused(self.disk, partition_log, error)
+                self.partitions.disk_refused(partition_log, error)
                 return
         self.disk.refused(self.directory.path, error)
 
@@ -311,7 +328,7 @@ class Broker:
             raise DirectoryError(
                 f"{self.directory.path} belongs to node {identity.node_id}, and node.id is {self.settings.node_id}"
             )
-        self.cluster_id = identity.cluster_id
+        self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
 
     async def _listen(self, endpoint: Endpoint) -> None:
         name = endpoint.name

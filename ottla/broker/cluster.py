@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.config.settings import BrokerConfig, Settings
 from ottla.broker.config.topics import log_config
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Env
@@ -15,10 +15,12 @@ from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions, tell_offline
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
+from ottla.coordinator.client_quotas import Entity
 from ottla.coordinator.cluster import (
     BROKER_RESOURCE,
     METADATA_TOPIC,
     OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
     TOPIC_RESOURCE,
     TRANSACTION_TOPIC,
     ClusterState,
@@ -39,11 +41,11 @@ from ottla.storage.transaction_history import TransactionHistory
 
 SUPPORTED_FEATURES = {
     "eligible.leader.replicas.version": (0, 1),
-    "group.version": (0, 0),
+    "group.version": (0, 1),
     "kraft.version": (0, 1),
-    "metadata.version": (7, 30),
+    "metadata.version": (7, 33),
     "share.version": (0, 0),
-    "streams.version": (0, 0),
+    "streams.version": (0, 1),
     "transaction.version": (0, 2),
 }
 
@@ -53,6 +55,10 @@ OPEN_WORK = 15
 LOG_CONFIGS_KEPT = 1_000
 
 log = structlog.get_logger("cluster")
+
+
+def _no_metadata(reason: str) -> DirectoryError:
+    return DirectoryError(f"cannot start without the cluster's metadata: {reason}; restore it, or start with another directory")
 
 
 class Cluster:
@@ -78,15 +84,19 @@ class Cluster:
         self._partitions = partitions
         self.on_topic_deleted: list[Callable[[str], None]] = []
         """Called in order with the name of each topic that is gone, once its partitions are out of service."""
+        self.on_topic_changed: list[Callable[[str], None]] = []
+        """Called with the name of a topic that was made, has grown, or is gone."""
         self.on_transaction_version: list[Callable[[int], None]] = []
         """Called in order with the finalized level of ``transaction.version`` when features have changed."""
         # Whether a log lost its end, though the directory may be marked clean.
         self.has_lost = False
+        self._least_producer_id = 0
         self.state = ClusterState(config.settings.node_id, ignores_case=directory.ignores_case())
         metadata_log, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
         self._note_losses(metadata_log.directory, report)
+        self.has_lost_metadata = self.has_lost
         if metadata_log.offline_reason is not None:
-            raise DirectoryError(f"cannot start without the cluster's metadata: {metadata_log.offline_reason}")
+            raise _no_metadata(metadata_log.offline_reason)
         # Not among the partitions that clients can name.
         self._runtime = Runtime(env, Partition(env, metadata_log, gate, disk), self._replay, stepping, refused=lambda error: error)
         partitions.open_missing = self.open_missing
@@ -111,7 +121,7 @@ class Cluster:
         try:
             fresh = self._runtime.load() == 0
         except KafkaError as error:
-            raise DirectoryError(f"cannot start without the cluster's metadata: {error.message}") from error
+            raise _no_metadata(str(error.message)) from error
         levels = {**DEFAULT_FEATURES, **features} if fresh else dict(features)
         self._runtime.execute(self.state.set_features(levels))
         self._config.set_dynamic(self.dynamic_broker_configs)
@@ -127,6 +137,7 @@ class Cluster:
             for index in range(topic.partition_count):
                 exists = (topic.name, index) in on_disk or self._directory.was_written(topic.name, index)
                 self._open(topic, index, config, exists=exists)
+        self._directory.loaded()
 
     def _drop_metadata_topic(self) -> None:
         """Earlier versions let a client create a topic of the metadata log's own name, which wrote into that very log.
@@ -171,7 +182,7 @@ class Cluster:
             partition_log = self._directory.create(topic.name, index, config, topic.topic_id)
             if self._directory.has_forgotten:
                 self._directory.has_forgotten = False
-                for path in self._directory.checkpoint_paths():
+                for path in self._directory.checkpoints.paths:
                     self._gate.wrote_file(path, self._directory.path)
         partition_log.leader_epoch = topic.leader_epochs[index]
         # Where a sync has failed nothing more is taken, also where nothing was written yet.
@@ -182,6 +193,8 @@ class Cluster:
         self.has_lost |= bool(report.losses)
         for loss in report.losses:
             log.warning("log_cut", directory=directory, reason=loss)
+        if report.rebuilt:
+            log.warning("log_rebuilt", directory=directory, rebuilt=report.rebuilt)
 
     def log_config(self, topic: str) -> LogConfig:
         """Many topics have the same configs of their own, most have none."""
@@ -211,6 +224,7 @@ class Cluster:
     def _created(self, name: str, partition_count: int) -> Topic:
         topic = self.state.topics[name]
         self._open_new(topic, 0)
+        self._topic_changed(name)
         log.info("topic_created", topic=name, partitions=partition_count)
         return topic
 
@@ -220,6 +234,8 @@ class Cluster:
         if topic is not None:
             return topic
         settings = self._config.settings
+        if name == SHARE_STATE_TOPIC:
+            return self.create_topic(name, settings.share_coordinator_state_topic_num_partitions, _share_state_configs(settings))
         if name == OFFSETS_TOPIC:
             count, segment_bytes = settings.offsets_topic_num_partitions, settings.offsets_topic_segment_bytes
             compression = "producer"
@@ -239,6 +255,11 @@ class Cluster:
         else:
             yield from self._runtime.execute_large(lambda: self.state.create_partitions(name, count))
         self._open_new(self.state.topics[name], count - max(added, 0))
+        self._topic_changed(name)
+
+    def _topic_changed(self, name: str) -> None:
+        for changed in self.on_topic_changed:
+            changed(name)
 
     def _open_new(self, topic: Topic, first: int) -> None:
         """Put new partitions into service. Of many most follow in the background, or as soon as somebody asks for them."""
@@ -275,6 +296,7 @@ class Cluster:
             self._stepping.run(left, lambda _: None, self._step_failed)
         for deleted in self.on_topic_deleted:
             deleted(name)
+        self._topic_changed(name)
         log.info("topic_deleted", topic=name)
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
@@ -284,7 +306,7 @@ class Cluster:
             self._config.set_dynamic(self.dynamic_broker_configs)
             for topic in self.state.topics:
                 self._set_log_config(topic, self.log_config(topic))
-        elif name in self.state.topics:
+        elif resource_type == TOPIC_RESOURCE and name in self.state.topics:
             self._set_log_config(name, self.log_config(name))
 
     def _set_log_config(self, name: str, config: LogConfig) -> None:
@@ -292,6 +314,20 @@ class Cluster:
             partition = self._partitions.known(name, index)
             if partition is not None:
                 partition.log.config = config
+
+    def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
+        """Raises `KafkaError`, with nothing changed."""
+        result = self.state.client_quotas.alter(entity, changes)
+        if not validate_only:
+            self._runtime.execute(result)
+
+    def set_credential(self, name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> None:
+        """Raises `KafkaError`, with nothing changed."""
+        self._runtime.execute(self.state.credentials.set(name, mechanism, salt, salted_password, iterations))
+
+    def remove_credential(self, name: str, mechanism: int) -> None:
+        """Raises `KafkaError`, with nothing changed."""
+        self._runtime.execute(self.state.credentials.remove(name, mechanism))
 
     @property
     def dynamic_broker_configs(self) -> dict[str, str]:
@@ -319,10 +355,30 @@ class Cluster:
         for changed_level in self.on_transaction_version:
             changed_level(self.transaction_version)
 
+    def skip_producer_ids(self, highest: int) -> None:
+        """Give out none up to ``highest``, which the logs know: what allotted it may be what the metadata log has lost.
+
+        Nothing is written for it, so that a start needs no room: until a block is logged, each start comes to the same.
+        """
+        if self.state.next_producer_id <= highest:
+            self._least_producer_id = highest + 1
+            log.warning("producer_ids_skipped", next_producer_id=self._least_producer_id)
+
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
         """As `ProducerIdBlocks`, of a controller in this very broker: it answers before this returns."""
         try:
-            block: range | KafkaError = range(*self._runtime.execute(self.state.allocate_producer_ids()))
+            block: range | KafkaError = range(*self._runtime.execute(self.state.allocate_producer_ids(self._least_producer_id)))
         except KafkaError as error:
             block = error
         then(block)
+
+
+def _share_state_configs(settings: Settings) -> dict[str, str]:
+    """Not compacted: an update says only what has changed, so records go when a snapshot has made them needless."""
+    return {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
+        "min.insync.replicas": "1",
+        "retention.ms": "-1",
+    }

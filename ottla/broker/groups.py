@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 import structlog
 
-from ottla.broker.config.settings import Settings
+from ottla.broker.config.groups import group_value, streams_group_config
 from ottla.broker.env import Env
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
-from ottla.coordinator.cluster import OFFSETS_TOPIC, ClusterState
+from ottla.coordinator.cluster import GROUP_RESOURCE, OFFSETS_TOPIC, ClusterState
+from ottla.coordinator.group.assignors.named import ASSIGNORS
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.records import OFFSET_KEY_VERSIONS
 from ottla.coordinator.group.requests import GroupConfig
 from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.invariants import check_groups
 from ottla.coordinator.result import LogRecord, Result, partition_for
 from ottla.protocol.errors import Code, KafkaError
@@ -39,16 +44,40 @@ class ForgottenTopic(NamedTuple):
     before_offset: int
 
 
+class ClusterTopics(NamedTuple):
+    """The topics that exist now, as the coordinators of groups ask for them."""
+
+    state: ClusterState
+
+    def topic_id(self, name: str) -> bytes | None:
+        topic = self.state.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self.state.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def partition_count(self, name: str) -> int:
+        topic = self.state.topics.get(name)
+        return 0 if topic is None else topic.partition_count
+
+    def topic_names(self) -> Collection[str]:
+        return self.state.topics.keys()
+
+
 class Groups:
     """Shards by group id."""
 
     def __init__(
-        self, *, env: Env, stepping: Stepping, settings: Settings, partitions: Partitions, cluster_state: ClusterState
+        self, *, env: Env, stepping: Stepping, live_config: LiveConfig, partitions: Partitions, cluster_state: ClusterState
     ) -> None:
+        settings = live_config.settings
+        self._live_config = live_config
         self._env = env
         self._stepping = stepping
         self._partitions = partitions
         self._cluster_state = cluster_state
+        self.topics = ClusterTopics(cluster_state)
         self._shards: dict[int, tuple[GroupShard, Runtime]] = {}
         # In the order in which they were deleted.
         self._forgotten: dict[ForgottenTopic, None] = {}
@@ -59,6 +88,39 @@ class Groups:
             initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+            consumer_of=self._consumer_config,
+            streams_of=self._streams_config,
+        )
+        self._assignors = {name: ASSIGNORS[name] for name in settings.group_consumer_assignors}
+        # What is in force for a consumer group without configs of its own, and the configuration that says so.
+        self._plain_consumer_config = (live_config.current, self._made_consumer_config({}))
+        self._offers_consumer = "consumer" in settings.group_coordinator_rebalance_protocols
+        self._offers_streams = "streams" in settings.group_coordinator_rebalance_protocols
+
+    def _consumer_config(self, group_id: str) -> ConsumerGroupConfig:
+        own = self._cluster_state.config_of(GROUP_RESOURCE, group_id)
+        if own:
+            return self._made_consumer_config(own)
+        current, config = self._plain_consumer_config
+        if current is not self._live_config.current:
+            config = self._made_consumer_config({})
+            self._plain_consumer_config = (self._live_config.current, config)
+        return config
+
+    def _made_consumer_config(self, own: Mapping[str, str]) -> ConsumerGroupConfig:
+        current = self._live_config.current
+
+        def number(name: str) -> int:
+            value = group_value(f"consumer.{name}", own, current)
+            assert isinstance(value, int)
+            return value
+
+        return ConsumerGroupConfig(
+            assignors=self._assignors,
+            session_timeout_ms=number("session.timeout.ms"),
+            heartbeat_interval_ms=number("heartbeat.interval.ms"),
+            assignment_interval_ms=number("assignment.interval.ms"),
+            max_size=current.settings.group_consumer_max_size,
         )
 
     def load(self) -> None:
@@ -71,7 +133,7 @@ class Groups:
 
     def _open(self, index: int) -> tuple[GroupShard, Runtime]:
         env = self._env
-        shard = GroupShard(index, self.config, lambda: _uuid_text(env.random_uuid()))
+        shard = GroupShard(index, self.config, self.topics, lambda: _uuid_text(env.random_uuid()))
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset, producer_id, env.steady_ms())
@@ -90,17 +152,34 @@ class Groups:
         self._shards[index] = (shard, runtime)
         return shard, runtime
 
+    @property
+    def offers_consumer_protocol(self) -> bool:
+        """Whether consumer groups (KIP-848) are served: by the broker's configuration and by the cluster's feature."""
+        return self._offers_consumer and self._cluster_state.features.get("group.version", 0) >= 1
+
+    @property
+    def offers_streams_protocol(self) -> bool:
+        """Whether streams groups (KIP-1071) are served: by the broker's configuration and by the cluster's feature."""
+        return self._offers_streams and self._cluster_state.features.get("streams.version", 0) >= 1
+
+    def _streams_config(self, group_id: str) -> StreamsGroupConfig:
+        """In force now: clients may set the configs of a group, and one of the broker's, at any time."""
+        return streams_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
+
+    def topic_changed(self, topic: str) -> None:
+        for shard in self.shards():
+            shard.consumers.topic_changed(topic)
+
     def topic_deleted(self, topic: str) -> None:
         """A topic is gone, and with it what is committed for it or, where it is the groups' own, all groups."""
         if topic == OFFSETS_TOPIC:
-            self._unload()
+            self._unload(list(self._shards))
         self._forget_offsets_of(topic)
 
-    def _unload(self) -> None:
+    def _unload(self, indexes: list[int]) -> None:
         """Who waits for a rebalance is told that the coordinator is here no more."""
-        opened = list(self._shards.values())
-        self._shards.clear()
-        self._forgotten.clear()
+        opened = [self._shards.pop(index) for index in indexes]
+        self._forgotten = {one: None for one in self._forgotten if one.partition in self._shards}
         for shard, runtime in opened:
             runtime.execute(Result(None, effects=shard.membership.dismissals()))
 
@@ -133,9 +212,13 @@ class Groups:
 
     def tick(self) -> None:
         """Carry out what is due in each group; one whose record the log refuses keeps nobody else from going on."""
+        offline = [index for index, (_, runtime) in self._shards.items() if runtime.partition.log.is_offline]
+        if offline:
+            # Nothing can be written for these groups any more. Whoever asks again is told that there is no coordinator.
+            self._unload(offline)
         now_ms = self._env.steady_ms()
         for shard, runtime in self._shards.values():
-            for group_id, result in shard.membership.tick(now_ms):
+            for group_id, result in shard.tick(now_ms):
                 try:
                     runtime.execute(result)
                 except KafkaError as error:

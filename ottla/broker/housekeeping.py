@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import structlog
 
@@ -13,7 +12,7 @@ from ottla.broker.env import Env, Timer
 from ottla.broker.gate import Gate
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import disk_refused
+from ottla.broker.partitions import Partitions
 from ottla.broker.stepping import Stepping
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.cleaning import Interrupted, filthiest
@@ -43,6 +42,7 @@ class Housekeeping:
         lifecycle: Lifecycle,
         config: LiveConfig,
         directory: LogDirectory,
+        partitions: Partitions,
         disk: DiskHealth,
         gate: Gate,
         disk_failed: Callable[[BaseException], None],
@@ -53,6 +53,7 @@ class Housekeeping:
         self._lifecycle = lifecycle
         self._config = config
         self._directory = directory
+        self._partitions = partitions
         self._disk = disk
         self._gate = gate
         self._disk_failed = disk_failed
@@ -125,10 +126,10 @@ class Housekeeping:
         return delay_ms if "log.initial.task.delay.ms" in self._config.current.given else min(delay_ms, interval_ms)
 
     def apply_retention(self) -> Steps[None]:
-        return self._directory.apply_retention(self._env.now_ms(), partial(disk_refused, self._disk))
+        return self._directory.apply_retention(self._env.now_ms(), self._partitions.disk_refused)
 
     def _empty_trash(self) -> Steps[None]:
-        left = yield from self._directory.empty_trash(self._env.now_ms())
+        left = yield from self._directory.trash.empty(self._env.now_ms())
         for line in left[:LEFT_TOLD]:
             log.warning("not_removed", reason=line, hint="the next start tries again")
 
@@ -139,10 +140,10 @@ class Housekeeping:
     def _checkpoint(self) -> Steps[None]:
         """Write the checkpoints; sync what is settled, so that a start after a crash need not read it again."""
         directory = self._directory
-        yield from directory.checkpoint()
+        yield from directory.write_checkpoints()
         self._disk.accepted(directory.path)
         try:
-            yield from settle(list(directory.logs.values()), partial(disk_refused, self._disk))
+            yield from settle(list(directory.logs.values()), self._partitions.disk_refused)
         except SyncFailed as error:
             self._disk_failed(error)
 
@@ -167,7 +168,7 @@ class Housekeeping:
                 self._disk_failed(error)
                 return
             except OSError as error:
-                disk_refused(self._disk, dirty.log, error)
+                self._partitions.disk_refused(dirty.log, error)
                 if not dirty.log.is_offline:
                     return
             else:

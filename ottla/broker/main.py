@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from ottla.broker import logs
-from ottla.broker.broker import Broker
+from ottla.broker.broker import BrokerServer
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.env import Listening, RealEnv, process_id
@@ -41,7 +41,7 @@ def _run(serving: Coroutine[None, None, None]) -> None:
         uvloop.run(serving)
 
 
-def _tell_ready(broker: Broker, ready_file: ReadyFile) -> None:
+def _tell_ready(broker: BrokerServer, ready_file: ReadyFile) -> None:
     ready = {
         "event": "ready",
         "bootstrap": broker.bootstrap,
@@ -66,7 +66,7 @@ def _serve_metrics(host: str, port: int, collect: Callable[[], list[Metric]]) ->
 
 async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: ReadyFile) -> None:
     ready_file.check()
-    broker = Broker(RealEnv(), config, features, serve_metrics=_serve_metrics)
+    broker = BrokerServer(RealEnv(), config, features, serve_metrics=_serve_metrics)
     broker.directory.acquire()
     # One that a killed broker left behind says nothing of this one. With the lock it is not another's that runs.
     ready_file.remove()

@@ -62,7 +62,8 @@ class Partition:
     """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change.
 
     ``appended_bytes`` counts batches of data, ``appended_markers`` the others: one may make any amount of data visible to
-    read_committed consumers.
+    read_committed consumers. ``bytes_in`` and ``messages_in`` count what clients sent and got an offset for: retries of a
+    stored batch as well, as Kafka's BytesInPerSec and MessagesInPerSec do (ReplicaManager.appendRecordsToLeader).
     """
 
     __slots__ = ("_disk", "_env", "_on_written", "appended_bytes", "appended_markers", "bytes_in", "log", "messages_in", "waiters")
@@ -87,7 +88,8 @@ class Partition:
             raise self._disk_error(error, len(batch)) from error
         self.bytes_in += len(batch)
         self.messages_in += header.record_count
-        self._grew(len(batch))
+        if not appended.is_duplicate:
+            self._grew(len(batch))
         return appended
 
     def append_own(self, batch: bytearray) -> Appended:
@@ -122,9 +124,15 @@ class Partition:
         for waiter in waiters:
             self._env.call_soon(waiter)
 
+    def wake_where_offline(self) -> None:
+        """Whoever waits for a log to grow is told at once where it never will."""
+        if self.waiters and self.log.is_offline:
+            self._wake()
+
     def _disk_error(self, error: OSError, size_bytes: int) -> KafkaError:
         """What a client is told; the log has one line a full disk, not one a write."""
         disk_refused(self._disk, self.log, error, size_bytes)
+        self.wake_where_offline()
         return storage_error(self.log, error)
 
     # reading
@@ -148,6 +156,7 @@ class Partition:
     def unreadable(self, error: OSError) -> KafkaError:
         if is_damage(error):
             take_offline(self.log, described(error))
+            self.wake_where_offline()
         else:
             log.error("read_failed", partition=repr(self.log), error=described(error))
         return storage_error(self.log, error)
@@ -169,6 +178,13 @@ class Partitions:
         partition = Partition(self._env, partition_log, self._gate, self._disk)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition
+
+    def disk_refused(self, partition_log: Log, error: OSError) -> None:
+        """The disk refused housekeeping's work on a log, which may be the cluster metadata's: that is no partition here."""
+        disk_refused(self._disk, partition_log, error)
+        partition = self.known(partition_log.topic, partition_log.partition)
+        if partition is not None:
+            partition.wake_where_offline()
 
     def remove(self, topic: str, indexes: range) -> Steps[None]:
         """Take partitions out of service, all of them at once; in the steps their directories make room.

@@ -5,10 +5,13 @@ The controller gives them out in blocks, each logged before any of its ids is us
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from ottla.coordinator.cluster import as_allotted
+from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.log import Log
 
 
 class ProducerIdBlocks(Protocol):
@@ -44,3 +47,15 @@ class ProducerIds:
             self._refusal = answer.message or ""
         else:
             self._block, self._refusal = answer, ""
+
+
+def highest_known_id(logs: Iterable[Log], shards: Iterable[TransactionShard]) -> int:
+    """The highest producer id that logs and transactions know and that may have been given out; -1 where there is none."""
+    highest = -1
+    for log in logs:
+        highest = max((highest, *map(as_allotted, log.producers.entries)))
+    for shard in shards:
+        for metadata in shard.ids.values():
+            ids = (metadata.producer_id, metadata.previous_producer_id, metadata.next_producer_id)
+            highest = max(highest, *map(as_allotted, ids))
+    return highest

@@ -1,8 +1,8 @@
 """What a broker has to give: to the handlers of its APIs, and to whatever else answers for it.
 
-`Broker` has it all, and nothing below it knows `Broker`. A handler names the part that it needs in a Protocol of its own. mypy
-holds each of them against `Services` where the handler is put into its `Declaration`, and `Broker` against `Services` where a
-connection is made.
+`BrokerServer` has it all, and nothing below it knows `BrokerServer`. A handler names the part that it needs in a Protocol of its
+own. mypy holds each of them against `Services` where the handler is put into its `Declaration`, and `BrokerServer` against
+`Services` where a connection is made.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
+from ottla.broker.logs import LogLevels
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transactions import Transactions
@@ -33,10 +35,12 @@ class Services(Protocol):
     partitions: Partitions
     groups: Groups
     transactions: Transactions
+    share_states: ShareStates
     verification: Verification
     cluster: Cluster
     producer_ids: ProducerIds
     cluster_id: str
+    directory_id: bytes
     live_config: LiveConfig
     clock: Clock
     timers: Timers
@@ -50,6 +54,7 @@ class Services(Protocol):
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget
     gate: Gate
+    log_levels: LogLevels
     directory: LogDirectory
 
     @property

@@ -10,36 +10,47 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ottla.coordinator.client_quotas import ClientQuotas
+from ottla.coordinator.metadata_records import FRAME_VERSION, metadata_record
 from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.scram_credentials import ScramCredentials
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.messages import (
+    client_quota_record,
     config_record,
     feature_level_record,
     partition_record,
     producer_ids_record,
     remove_topic_record,
+    remove_user_scram_credential_record,
     topic_record,
+    user_scram_credential_record,
 )
-from ottla.protocol.primitives import read_uvarint, uvarint
+from ottla.protocol.primitives import read_uvarint
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+BROKER_LOGGER_RESOURCE = 8
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
 PRODUCER_ID_BLOCK = 1_000
+LARGEST_ALLOTTED_PRODUCER_ID = 2**62
+"""A controller counts from 0 and comes nowhere near. Larger ids are those of clients that make up their own, which Kafka takes."""
 MAX_TOPIC_NAME = 249
+MAX_KEPT = 10_000
+"""Groups that may have configs, and subscriptions to client metrics: whoever asks for one need not have it there."""
+MAX_KEPT_CHARACTERS = 10_000_000
+"""Names and configs of all groups together, and of all subscriptions: a single name may have 32,767 characters."""
 MAX_PARTITIONS_PER_TOPIC = 10_000
 
 METADATA_TOPIC = "__cluster_metadata"
 """The log of the metadata itself. It is no topic: nobody can create, write, read or delete it by name."""
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = {OFFSETS_TOPIC, TRANSACTION_TOPIC}
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = {OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC}
 
-_FRAME_VERSION = 1
-_RECORDS = {
-    m.RECORD_TYPE: m
-    for m in (config_record, feature_level_record, partition_record, producer_ids_record, remove_topic_record, topic_record)
-}
 _FIRST_PARTITION = bytes(4)
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -82,11 +93,22 @@ def check_creatable(name: str) -> None:
         raise KafkaError(Code.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
 
 
-def _record(module: Any, message: Any) -> LogRecord:
-    version = module.MAX_VERSION
-    parts: list[Any] = [uvarint(_FRAME_VERSION), uvarint(module.RECORD_TYPE), uvarint(version)]
-    module.encode(parts.append, message, version)
-    return LogRecord(None, b"".join(parts))
+def characters_of(name: str, configs: Mapping[str, str]) -> int:
+    """Of a resource that has configs, and of all these; none where it has none."""
+    return len(name) + sum(len(key) + len(value) for key, value in configs.items()) if configs else 0
+
+
+@dataclass(slots=True)
+class ConfigTotals:
+    """How many resources of one type have configs, and how many characters these and their names have."""
+
+    resources: int = 0
+    characters: int = 0
+
+
+def as_allotted(producer_id: int) -> int:
+    """-1 in place of an id that a client has made up. From there nothing is counted on: behind the largest there is none left."""
+    return producer_id if producer_id <= LARGEST_ALLOTTED_PRODUCER_ID else -1
 
 
 class _Alike(NamedTuple):
@@ -113,7 +135,11 @@ class ClusterState:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.config_totals: dict[int, ConfigTotals] = {}
+        """By type of resource, where any of the type has configs."""
         self.features: dict[str, int] = {}
+        self.client_quotas = ClientQuotas()
+        self.credentials = ScramCredentials()
         self.next_producer_id = 0
         self._alike: _Alike | None = None
 
@@ -123,7 +149,7 @@ class ClusterState:
         """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS."""
         self.check_new_topic(name)
         self._check_partitions(partition_count)
-        records = [_record(topic_record, topic_record.TopicRecord(name=name, topic_id=topic_id))]
+        records = [metadata_record(topic_record, topic_record.TopicRecord(name=name, topic_id=topic_id))]
         records += self._partitions(topic_id, range(partition_count))
         records += [self._config(TOPIC_RESOURCE, name, key, value) for key, value in configs.items()]
         return Result(Topic(name, topic_id, [0] * partition_count), records)
@@ -175,7 +201,7 @@ class ClusterState:
 
     def delete_topic(self, name: str) -> Result[Topic]:
         topic = self.topic(name)
-        record = _record(remove_topic_record, remove_topic_record.RemoveTopicRecord(topic.topic_id))
+        record = metadata_record(remove_topic_record, remove_topic_record.RemoveTopicRecord(topic.topic_id))
         return Result(topic, [record])
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Result[None]:
@@ -186,13 +212,14 @@ class ClusterState:
         """All of them or none: those that are at another level now."""
         changed = {name: level for name, level in levels.items() if self.features.get(name) != level}
         message = feature_level_record.FeatureLevelRecord
-        return Result(None, [_record(feature_level_record, message(name, level)) for name, level in changed.items()])
+        return Result(None, [metadata_record(feature_level_record, message(name, level)) for name, level in changed.items()])
 
-    def allocate_producer_ids(self) -> Result[tuple[int, int]]:
-        """The next block of producer ids as (first, end)."""
-        first, end = self.next_producer_id, self.next_producer_id + PRODUCER_ID_BLOCK
+    def allocate_producer_ids(self, at_least: int = 0) -> Result[tuple[int, int]]:
+        """The next block of producer ids as (first, end), none of them below ``at_least``."""
+        first = max(self.next_producer_id, at_least)
+        end = first + PRODUCER_ID_BLOCK
         message = producer_ids_record.ProducerIdsRecord(broker_id=self.node_id, broker_epoch=0, next_producer_id=end)
-        return Result((first, end), [_record(producer_ids_record, message)])
+        return Result((first, end), [metadata_record(producer_ids_record, message)])
 
     def snapshot(self, without_features: Collection[str] = ()) -> list[LogRecord]:
         """The records that make this state again, in the order that KRaft's own snapshots have."""
@@ -200,16 +227,17 @@ class ClusterState:
         feature = feature_level_record
         # metadata.version comes first: it says how the others are read.
         levels.sort(key=lambda pair: pair[0] != "metadata.version")
-        records = [_record(feature, feature.FeatureLevelRecord(name=name, feature_level=level)) for name, level in levels]
+        records = [metadata_record(feature, feature.FeatureLevelRecord(name=name, feature_level=level)) for name, level in levels]
         for topic in self.topics.values():
-            records.append(_record(topic_record, topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id)))
+            records.append(metadata_record(topic_record, topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id)))
             records += [self._partition(topic.topic_id, index, epoch) for index, epoch in enumerate(topic.leader_epochs)]
         for (kind, name), configs in self.configs.items():
             records += [self._config(kind, name, key, value) for key, value in configs.items()]
+        records += self.client_quotas.snapshot() + self.credentials.snapshot()
         message = producer_ids_record.ProducerIdsRecord(
             broker_id=self.node_id, broker_epoch=0, next_producer_id=self.next_producer_id
         )
-        return [*records, _record(producer_ids_record, message)]
+        return [*records, metadata_record(producer_ids_record, message)]
 
     # look-ups
 
@@ -248,11 +276,12 @@ class ClusterState:
             version, pos = read_uvarint(raw, pos)
         except IndexError as error:
             raise DecodeError("no metadata record") from error
-        module = _RECORDS.get(kind)
-        if module is None or frame != _FRAME_VERSION:
+        known = _REPLAY.get(kind)
+        if known is None or frame != FRAME_VERSION:
             raise DecodeError(f"metadata record of type {kind}, frame version {frame}")
+        module, take = known
         message = decode_body(module.decode, raw, pos, version)
-        _REPLAY[kind](self, message)
+        take(self, message)
         if kind == partition_record.RECORD_TYPE:
             self._alike = _Alike(
                 at=pos, head=raw[:pos], tail=raw[pos + 4 :], topic_id=message.topic_id, leader_epoch=message.leader_epoch
@@ -284,14 +313,29 @@ class ClusterState:
         del self.topics[topic.name]
         if self._topics_by_folded_name.get(self._folded(topic.name)) == topic.name:
             del self._topics_by_folded_name[self._folded(topic.name)]
-        self.configs.pop((TOPIC_RESOURCE, topic.name), None)
+        configs = self.configs.pop((TOPIC_RESOURCE, topic.name), {})
+        self._count_configs(TOPIC_RESOURCE, -bool(configs), -characters_of(topic.name, configs))
 
     def _replay_config(self, message: Any) -> None:
-        configs = self.configs.setdefault((message.resource_type, message.resource_name), {})
-        if message.value is None:
-            configs.pop(message.name, None)
-        else:
+        resource = (message.resource_type, message.resource_name)
+        configs = self.configs.setdefault(resource, {})
+        had_some, before = bool(configs), configs.pop(message.name, None)
+        characters = 0 if before is None else -len(message.name) - len(before)
+        if message.value is not None:
             configs[message.name] = message.value
+            characters += len(message.name) + len(message.value)
+        change = bool(configs) - had_some
+        self._count_configs(message.resource_type, change, characters + change * len(message.resource_name))
+        if not configs:
+            # Anybody may set and take back the configs of a group that there is not.
+            del self.configs[resource]
+
+    def _count_configs(self, resource_type: int, resources: int, characters: int) -> None:
+        totals = self.config_totals.setdefault(resource_type, ConfigTotals())
+        totals.resources += resources
+        totals.characters += characters
+        if not totals.resources:
+            del self.config_totals[resource_type]
 
     def _replay_feature(self, message: Any) -> None:
         self.features[message.name] = message.feature_level
@@ -326,20 +370,27 @@ class ClusterState:
             leader_epoch=leader_epoch,
             partition_epoch=0,
         )
-        return _record(partition_record, message)
+        return metadata_record(partition_record, message)
 
     @staticmethod
     def _config(resource_type: int, resource: str, key: str, value: str | None) -> LogRecord:
-        return _record(
+        return metadata_record(
             config_record, config_record.ConfigRecord(resource_type=resource_type, resource_name=resource, name=key, value=value)
         )
 
 
-_REPLAY: dict[int, Callable[[ClusterState, Any], None]] = {
-    topic_record.RECORD_TYPE: ClusterState._replay_topic,
-    partition_record.RECORD_TYPE: ClusterState._replay_partition,
-    remove_topic_record.RECORD_TYPE: ClusterState._replay_remove_topic,
-    config_record.RECORD_TYPE: ClusterState._replay_config,
-    feature_level_record.RECORD_TYPE: ClusterState._replay_feature,
-    producer_ids_record.RECORD_TYPE: ClusterState._replay_producer_ids,
+_REPLAY: dict[int, tuple[Any, Callable[[ClusterState, Any], None]]] = {
+    module.RECORD_TYPE: (module, take)
+    for module, take in (
+        (topic_record, ClusterState._replay_topic),
+        (partition_record, ClusterState._replay_partition),
+        (remove_topic_record, ClusterState._replay_remove_topic),
+        (config_record, ClusterState._replay_config),
+        (feature_level_record, ClusterState._replay_feature),
+        (producer_ids_record, ClusterState._replay_producer_ids),
+        (client_quota_record, lambda state, message: state.client_quotas.replay(message)),
+        (user_scram_credential_record, lambda state, message: state.credentials.replay(message)),
+        (remove_user_scram_credential_record, lambda state, message: state.credentials.replay_removal(message)),
+    )
 }
+"""The schema of each type of record, and what a record of it changes."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ottla.coordinator.group.group import Group, GroupState
+from ottla.coordinator.group.classic.group import Group, GroupState
+from ottla.coordinator.group.consumer.group import ConsumerGroup, held_partitions
 from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import AT_REST
 from ottla.invariants import MOST_ELEMENTS
@@ -31,6 +33,51 @@ def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
     for group in shard.groups.values():
         if len(group.members) <= MOST_ELEMENTS:
             _check_group(group)
+    kinds = (shard.groups.keys(), shard.consumers.groups.keys(), shard.streams.groups.keys())
+    several = (kinds[0] & kinds[1]) | (kinds[0] & kinds[2]) | (kinds[1] & kinds[2])
+    assert not several, f"groups of several protocols: {several}"
+    for consumer_group in shard.consumers.groups.values():
+        if len(consumer_group.members) <= MOST_ELEMENTS:
+            _check_consumer_group(consumer_group)
+    for streams_group in shard.streams.groups.values():
+        if len(streams_group.members) <= MOST_ELEMENTS:
+            _check_streams_group(streams_group)
+
+
+def _check_streams_group(group: StreamsGroup) -> None:
+    """An active task is with one member at most, and what is remembered of members is of members."""
+    name, members = f"{group.group_id} ({group.state_name})", group.members
+    held: dict[tuple[str, int], str] = {}
+    for member in members.values():
+        for tasks in (member.assigned, member.revoking):
+            for task in ((subtopology, p) for subtopology, partitions in tasks.active.items() for p in partitions):
+                assert task not in held, f"{name}: task {task} is with {held[task]} and {member.member_id}"
+                held[task] = member.member_id
+    processes = {task: members[member_id].process_id for task, member_id in held.items()}
+    assert processes == group.holders.active, f"{name}: holders {group.holders.active}, members hold {processes}"
+    static = {m.instance_id: m.member_id for m in members.values() if m.instance_id is not None}
+    assert static == group.static_members, f"{name}: static members {group.static_members}, members say {static}"
+    assert group.sessions_ms.keys() == members.keys(), f"{name}: sessions of {group.sessions_ms.keys() ^ members.keys()}"
+    for kept in (group.revocations_ms, group.task_offsets, group.targets):
+        assert kept.keys() <= members.keys(), f"{name}: {kept.keys() - members.keys()} are no members"
+
+
+def _check_consumer_group(group: ConsumerGroup) -> None:
+    """A partition is with one member at most, and what is counted is what the members say."""
+    name, members = f"{group.group_id} ({group.state_name})", group.members
+    held = held_partitions(members)
+    shared = {partition: holders for partition, holders in held.items() if len(holders) > 1}
+    assert not shared, f"{name}: partitions with two members: {shared}"
+    known = {(topic, p): [m] for topic, holders in group.holders.items() for p, m in holders.items()}
+    assert known == held, f"{name}: holders {known}, members hold {held}"
+    static = {m.instance_id: m.member_id for m in members.values() if m.instance_id is not None}
+    assert static == group.static_members, f"{name}: static members {group.static_members}, members say {static}"
+    assert group.sessions_ms.keys() == members.keys(), f"{name}: sessions of {group.sessions_ms.keys() ^ members.keys()}"
+    assert group.revocations_ms.keys() <= members.keys(), f"{name}: revocations of {group.revocations_ms.keys() - members.keys()}"
+    assert group.targets.keys() <= members.keys(), f"{name}: targets of {group.targets.keys() - members.keys()}"
+    for topic, count in group.subscribers.items():
+        subscribed = [m.member_id for m in members.values() if topic in m.topic_names]
+        assert count == len(subscribed), f"{name}: {count} members subscribe to {topic}"
 
 
 def _check_group(group: Group) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 class LogRecord(msgspec.Struct, gc=False, frozen=True):
@@ -55,20 +56,36 @@ RECORD_OVERHEAD_BYTES = 32
 """At most what a record takes in a batch beside its key and value."""
 
 
-def in_batches(records: Iterable[LogRecord], max_batch_bytes: int) -> Iterator[list[LogRecord]]:
-    """Records in pieces that each fit into a batch of this size (KAFKA-13099); one that is larger alone stands alone.
+def decided_in_batches(
+    keys: Iterable[K], decide: Callable[[K], Iterable[LogRecord]], max_batch_bytes: int
+) -> Iterator[list[LogRecord]]:
+    """What a sweep decides, key by key, in pieces that each fit into a batch of this size (KAFKA-13099).
 
-    At least one piece, which may be empty.
+    A record that is larger alone stands alone. There is at least one piece, and the last may be empty.
+
+    Whoever takes a piece carries it out before asking for the next, and lets others work in between. So nothing that was decided
+    before a piece was given out is used after it: ``decide`` is asked again, of a key too that did not fit whole. A key whose
+    records were refused is passed over until the next sweep.
     """
     piece: list[LogRecord] = []
     size_bytes = 0
-    for record in records:
-        length = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
-        if piece and size_bytes + length > max_batch_bytes:
+    for key in keys:
+        given: LogRecord | None = None
+        while True:
+            first: LogRecord | None = None
+            is_whole = True
+            for record in decide(key):
+                length = len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD_BYTES
+                if record == given or (piece and size_bytes + length > max_batch_bytes):
+                    is_whole = record == given
+                    break
+                first = first or record
+                piece.append(record)
+                size_bytes += length
+            if is_whole:
+                break
             yield piece
-            piece, size_bytes = [], 0
-        piece.append(record)
-        size_bytes += length
+            piece, size_bytes, given = [], 0, first
     yield piece
 
 

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
-from ottla.coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, METADATA_TOPIC, TOPIC_RESOURCE, ClusterState, Topic
+from ottla.coordinator.cluster import (
+    MAX_PARTITIONS_PER_TOPIC,
+    METADATA_TOPIC,
+    TOPIC_RESOURCE,
+    ClusterState,
+    Topic,
+    as_allotted,
+)
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
+from ottla.operations.ends import KnownEnds, read_known_ends
+from ottla.operations.kept import Kept, keep_own, kept_by, notes_of_source
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, METADATA_DIRECTORY, RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import sound_batches
-from ottla.protocol.errors import DecodeError, KafkaError
+from ottla.protocol.errors import DecodeError
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch, crc_is_valid
 from ottla.storage import snapshot
-from ottla.storage.checkpoints import LeaderEpochs, read_partition_metadata
-from ottla.storage.filesystem import Filesystem
+from ottla.storage.checkpoints import RECOVERY_POINTS, LeaderEpochs, parse_offsets, read_partition_metadata, write_offsets
+from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
 from ottla.storage.identity import DirectoryError, Identity, read_identity, write_identity
+from ottla.storage.last_stop import FIRST_DIRTY, LOG_STARTS, remove_clean_file
 from ottla.storage.log import Log
-from ottla.storage.log_dir import CLEAN_FILE
-from ottla.storage.names import TopicPartition, parse_directory_name
+from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, TopicPartition, parse_directory_name
 from ottla.storage.reading import all_batches
 from ottla.storage.recovery import open_log
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
@@ -38,11 +47,15 @@ class PartitionDirectory:
 
 @dataclass(slots=True)
 class AdoptionPlan:
-    """What is to be taken over from Apache Kafka. ``partitions`` by topic and number."""
+    """What is to be taken over from Apache Kafka. ``partitions`` by topic and number.
+
+    What is ``kept`` beside topics comes along where everything is taken over, and not with single topics.
+    """
 
     topics: dict[str, Topic] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     partitions: dict[tuple[str, int], PartitionDirectory] = field(default_factory=dict)
+    kept: Kept = field(default_factory=Kept)
     next_producer_id: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -57,9 +70,16 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
     ``wanted`` are topics, none means all. Raises `DirectoryError`, naming file and offset, or OSError.
     """
     plan = AdoptionPlan()
+    if fs.is_dir(source) is None:
+        raise DirectoryError(f"{source} does not exist; name the directory of a stopped broker, a copy of it, or one partition's")
+    directories = _directories(fs, source, plan.notes)
     metadata = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", plan.notes)
     plan.next_producer_id = metadata.next_producer_id
-    directories = _directories(fs, source)
+    if not wanted:
+        plan.kept = kept_by(metadata)
+    plan.notes += notes_of_source(metadata, is_taken=not wanted)
+    # The recovery points of a copy may be newer than the logs that were copied before them.
+    ends = KnownEnds(read_known_ends(fs, source).was_clean)
     for name in wanted:
         if not any(topic == name for topic, _ in directories):
             raise DirectoryError(f"{source} has no partition of {name}")
@@ -69,7 +89,7 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
             continue
         if index >= MAX_PARTITIONS_PER_TOPIC:
             raise DirectoryError(f"{path}: a topic has at most {MAX_PARTITIONS_PER_TOPIC} partitions; rename or remove it")
-        adopted, highest = _partition(fs, path, plan.notes)
+        adopted, highest = _partition(fs, path, (topic, index), ends, plan.notes)
         plan.partitions[topic, index] = adopted
         plan.next_producer_id = max(plan.next_producer_id, highest + 1)
         known = plan.topics.get(topic)
@@ -83,12 +103,12 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
         epochs += [0] * (index + 1 - len(epochs))
         epochs[index] = max(epochs[index], adopted.leader_epoch)
     if not plan.topics:
-        raise DirectoryError(f"{source} holds no partition directories")
+        raise DirectoryError("; ".join([f"{source} holds no partition directories", *plan.notes]))
     return plan
 
 
-def _directories(fs: Filesystem, source: str) -> dict[TopicPartition, str]:
-    """The path of each partition's directory; ``source`` may be one itself."""
+def _directories(fs: Filesystem, source: str, notes: list[str]) -> dict[TopicPartition, str]:
+    """The path of each partition's directory; ``source`` may be one itself. ``notes`` tell of links, which nothing follows."""
     own = parse_directory_name(source.rstrip("/").rpartition("/")[2])
     names = fs.list_dir(source)
     if own is not None and any(n.endswith(LOG_SUFFIX) for n in names):
@@ -96,7 +116,11 @@ def _directories(fs: Filesystem, source: str) -> dict[TopicPartition, str]:
     directories = {}
     for name in names:
         partition, path = parse_directory_name(name), f"{source}/{name}"
-        if partition is not None and partition[0] != METADATA_TOPIC and fs.is_dir(path) and fs.list_dir(path):
+        if partition is None or partition[0] == METADATA_TOPIC:
+            continue
+        if not fs.is_dir(path):
+            notes.append(f"{path} is no directory, but a link or a file, and stays behind; adopt what it leads to by its own path")
+        elif fs.list_dir(path):
             directories[partition] = path
     return directories
 
@@ -119,7 +143,9 @@ def _metadata(fs: Filesystem, directory: str, notes: list[str]) -> ClusterState:
     return state
 
 
-def _partition(fs: Filesystem, path: str, notes: list[str]) -> tuple[PartitionDirectory, int]:
+def _partition(
+    fs: Filesystem, path: str, where: TopicPartition, ends: KnownEnds, notes: list[str]
+) -> tuple[PartitionDirectory, int]:
     """Reads a partition through: the partition, and the highest producer id in it. ``notes`` get what is cut at a start."""
     logs = sorted(n for n in fs.list_dir(path) if n.endswith(LOG_SUFFIX))
     size_bytes, epoch, highest, next_offset = 0, 0, -1, 0
@@ -129,58 +155,112 @@ def _partition(fs: Filesystem, path: str, notes: list[str]) -> tuple[PartitionDi
             raise DirectoryError(f"{path}/{name}: not the name of a segment")
         with sound_batches(fs, f"{path}/{name}", max(base_offset, next_offset)) as sound:
             for _, header, _ in sound:
-                epoch, highest = max(epoch, header.leader_epoch), max(highest, header.producer_id)
+                epoch, highest = max(epoch, header.leader_epoch), max(highest, as_allotted(header.producer_id))
             size = sound.file.size
-            if not sound.is_whole and name != logs[-1]:
+            if name != logs[-1]:
                 # A start would cut the log here, and remove all later segments.
-                raise DirectoryError(f"{path}/{name}: damaged after offset {sound.next_offset}, byte {sound.end} of {size}")
-        if not sound.is_whole:
-            notes.append(f"{path}/{name}: {size - sound.end} bytes at the end are no whole batch and will be cut")
+                ends.check_older(sound)
+            elif torn_bytes := ends.check_newest(where, sound):
+                notes.append(f"{path}/{name}: {torn_bytes} bytes at the end are no whole batch and will be cut")
         size_bytes, next_offset = size_bytes + size, sound.next_offset
     for offset in snapshot.offsets(fs, path):
         entries = snapshot.decode(fs.read_file(snapshot.path_of(path, offset)) or b"") or []
-        highest = max([highest, *(e.producer_id for e in entries)])
+        highest = max([highest, *(as_allotted(e.producer_id) for e in entries)])
     epochs = LeaderEpochs(fs, path)
     epochs.load()
     return PartitionDirectory(path, size_bytes, max(epoch, epochs.latest)), highest
 
 
 def carry_out(fs: Filesystem, target: str, plan: AdoptionPlan, identity: Identity, now_ms: int, progress: Progress) -> None:
-    """Copy the partitions, then enter them into the metadata: a topic is there as a whole, or not at all."""
-    fs.make_dir(target)
+    """Copy the partitions, then enter them into the metadata: a topic is there as a whole, or not at all.
+
+    Raises `DirectoryError` with nothing written. Wherever else it ends, the target serves what it served before: until all is
+    copied the partitions' directories have names that every start removes.
+    """
+    _check_target(fs, target, plan)
     identity = read_identity(fs, target) or identity
     state = ClusterState(identity.node_id)
     metadata = Log(fs, f"{target}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
-    open_log(metadata, now_ms, clean=False)
+    # Its next start reads every batch of what came from elsewhere, and where this is interrupted, of what was half entered.
+    remove_clean_file(fs, target)
+    recovery_point = read_known_ends(fs, target).recovery_points.get((METADATA_TOPIC, 0), 0)
+    open_log(metadata, now_ms, clean=False, recovery_point=recovery_point)
     try:
         for header, raw in all_batches(metadata):
             replay_batch(state, header, raw, is_strict=True)
     except DecodeError as error:
         raise DirectoryError(f"{metadata.directory}: {error}") from error
-    taken = [name for name in plan.topics if name in state.topics]
-    if taken:
-        raise DirectoryError(f"{target} has a topic {taken[0]} already")
+    sizes_bytes = {segment: segment.size_bytes for segment in metadata.segments}
     made: list[str] = []
     try:
+        _forget(fs, target, plan.partitions)
         _copy(fs, target, plan, made, progress)
         write_identity(fs, target, identity)
         for batch in _records(state, plan):
             metadata.append_own(build_batch(((r.key, r.value) for r in batch), now_ms), now_ms)
-    except (OSError, KafkaError):
+        metadata.close()
+    except BaseException:
+        # Also where somebody has pressed Ctrl-C.
+        for segment in metadata.segments:
+            segment.log.take_back(sizes_bytes.get(segment, 0))
+        metadata.abandon()
         for directory in made:
-            fs.remove_dir(directory)
+            with suppress(OSError):
+                fs.remove_dir(directory)
         raise
-    metadata.close()
-    # Without the file of a clean stop the next start reads every batch of what came from elsewhere.
-    fs.unlink(f"{target}/{CLEAN_FILE}")
+
+
+def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
+    """Raises `DirectoryError` where something of the target's is in the way of what is to be taken over.
+
+    What is kept beside topics, and is in the target as well, is taken out of the plan, and a note says so.
+    """
+    own = _metadata(fs, f"{target}/{METADATA_DIRECTORY}", [])
+    taken = [name for name in plan.topics if name in own.topics]
+    if taken:
+        raise DirectoryError(f"{target} has a topic {taken[0]} already; delete it there, or name the others by --topic")
+    for topic, index in plan.partitions:
+        directory = f"{target}/{topic}-{index}"
+        if fs.is_dir(directory) is not None:
+            raise DirectoryError(f"{directory} is there already, and belongs to no topic of {target}; move it away")
+    _, free_bytes = fs.space(target)
+    if free_bytes < plan.size_bytes:
+        raise DirectoryError(f"{target} has room for {free_bytes:,} of {plan.size_bytes:,} bytes; free some, or name another disk")
+    plan.notes += keep_own(plan.kept, own, target)
+
+
+def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> None:
+    """Take what an earlier topic of the same name has left out of the target's checkpoints.
+
+    A recovery point of 0 tells the next start that nobody knows how far a log was on the disk: another broker may have compacted
+    it. Where the recovery points of the target cannot be read that is so for each of its own logs as well, and once the file
+    is a sound one again no start would find out any more.
+    """
+    points = parse_offsets(fs.read_file(f"{target}/{RECOVERY_POINTS}"))
+    if points is None:
+        own = (parse_directory_name(name) for name in fs.list_dir(target))
+        points = dict.fromkeys((where for where in own if where is not None), 0)
+    write_offsets(fs, f"{target}/{RECOVERY_POINTS}", points | dict.fromkeys(names, 0))
+    for name in (LOG_STARTS, FIRST_DIRTY):
+        # One that cannot be read is left as it is: the next start says so, and goes by no line of it.
+        offsets = parse_offsets(fs.read_file(f"{target}/{name}"))
+        if offsets is not None and any(where in offsets for where in names):
+            write_offsets(fs, f"{target}/{name}", {where: offset for where, offset in offsets.items() if where not in names})
 
 
 def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], progress: Progress) -> None:
+    """Copy under names that every start removes, then give all partitions their own. ``made`` gets the directories."""
+    for name in fs.list_dir(target):
+        if DELETED_NAME.fullmatch(name):
+            # An adoption that was killed has left it, or a broker.
+            fs.remove_dir(f"{target}/{name}")
     done, total = 0, plan.size_bytes
+    growing: list[tuple[str, str]] = []
     for (topic, index), adopted in plan.partitions.items():
-        directory = f"{target}/{topic}-{index}"
-        fs.make_dir(directory)
+        directory = f"{target}/{topic[:200]}-{index}.{plan.topics[topic].topic_id.hex()}{DELETE_SUFFIX}"
+        growing.append((directory, f"{target}/{topic}-{index}"))
         made.append(directory)
+        fs.make_dir(directory)
         for name in fs.list_dir(adopted.path):
             if not name.endswith(COPIED):
                 continue
@@ -188,6 +268,17 @@ def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], prog
                 if name.endswith(LOG_SUFFIX):
                     done += size
                     progress(done, total)
+        _sync_names(fs, directory)
+    for directory, final in growing:
+        made.append(final)
+        fs.rename(directory, final)
+    _sync_names(fs, target)
+
+
+def _sync_names(fs: Filesystem, directory: str) -> None:
+    # Some file systems sync no directories, and some parents may not be read.
+    with suppress(SyncFailed):
+        sync_dir(fs, directory)
 
 
 def _records(state: ClusterState, plan: AdoptionPlan) -> Iterable[list[LogRecord]]:
@@ -197,6 +288,8 @@ def _records(state: ClusterState, plan: AdoptionPlan) -> Iterable[list[LogRecord
         fresh.features = dict(DEFAULT_FEATURES)
     fresh.topics = plan.topics
     fresh.configs = {(TOPIC_RESOURCE, name): configs for name, configs in plan.configs.items() if configs}
+    fresh.configs |= plan.kept.configs
+    fresh.client_quotas, fresh.credentials = plan.kept.client_quotas, plan.kept.credentials
     fresh.next_producer_id = max(state.next_producer_id, plan.next_producer_id)
     records = fresh.snapshot()
     return [records[at : at + RECORDS_PER_BATCH] for at in range(0, len(records), RECORDS_PER_BATCH)]

@@ -26,6 +26,8 @@ Progress = Callable[[int, int], None]
 def copy(fs: Filesystem, source: str, target: str) -> Iterator[int]:
     """Copy a file in pieces and bring it to the disk; yields the size of each piece when it is written."""
     reading, writing = fs.open(source), fs.open(target)
+    # An empty segment is all that tells where a log goes on whose records retention has taken.
+    writing.append(b"")
     for at in range(0, reading.size, PIECE_BYTES):
         piece = reading.read(min(PIECE_BYTES, reading.size - at), at)
         writing.append(piece)

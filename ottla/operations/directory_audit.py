@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ottla.coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC, ClusterState
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
+from ottla.operations.ends import read_known_ends
 from ottla.operations.metadata_log import METADATA_DIRECTORY, replay_batch, topics_born
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.primitives import Buffer
@@ -32,7 +33,8 @@ class DirectoryAudit:
     """What the audit of a directory says of its transactions.
 
     ``decided`` and ``open`` count those that the coordinators' logs hold with and without an outcome. ``omitted`` counts what is
-    beyond the torn ones that are kept. ``unreadable`` names the files that could not be read to their end, and from which byte.
+    beyond the torn ones that are kept. ``unreadable`` names the files that could not be read to their end, and from which byte,
+    and logs that end where no clean stop has left them.
     """
 
     decided: int
@@ -52,6 +54,7 @@ class _Reader:
         self._on_read = on_read
         self.unreadable: list[str] = []
         self.logs = logs_of(fs, directory)
+        self._ends = read_known_ends(fs, directory)
 
     def batches(self, where: TopicPartition) -> Iterator[tuple[BatchHeader, Buffer]]:
         """Every sound batch of a log, up to the first that is not."""
@@ -62,6 +65,8 @@ class _Reader:
                 if not sound.is_whole:
                     self.unreadable.append(f"{path} cannot be read from byte {sound.end} on")
                     return
+                if base_offset == self.logs[where][-1] and self._ends.is_elsewhere(where, sound):
+                    self.unreadable.append(self._ends.other_end(where, sound))
 
 
 def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:

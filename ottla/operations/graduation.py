@@ -7,12 +7,14 @@ configs, and the next producer id (org.apache.kafka.metadata.bootstrap.Bootstrap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from struct import Struct
 
 from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
+from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.metadata_log import METADATA_DIRECTORY, RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
@@ -20,7 +22,7 @@ from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attrib
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import DirectoryError, Identity, read_identity, write_identity
 from ottla.storage.names import TopicPartition, parse_directory_name
-from ottla.storage.segment import LOG_SUFFIX, parse_file_name
+from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 KRAFT_VERSION = "kraft.version"
@@ -36,6 +38,7 @@ class GraduationPlan:
     identity: Identity
     state: ClusterState
     records: list[LogRecord]
+    ends: KnownEnds
     directories: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -48,15 +51,21 @@ class GraduationPlan:
         return sum(t.partition_count for t in self.state.topics.values())
 
 
-def plan_graduation(fs: Filesystem, source: str) -> GraduationPlan:
-    """Read a data directory without writing to it. Raises `DirectoryError`, naming file and offset, or OSError."""
+def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) -> GraduationPlan:
+    """Read a data directory without writing to it. ``features`` are levels unlike its own.
+
+    Raises `DirectoryError`, naming file and offset, or OSError.
+    """
     identity = read_identity(fs, source)
     if identity is None:
         raise DirectoryError(f"{source} is no data directory: it has no meta.properties")
-    state, records = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id)
-    if not records:
-        raise DirectoryError(f"{source}/{METADATA_DIRECTORY} holds no metadata")
-    plan = GraduationPlan(identity, state, records)
+    ends = read_known_ends(fs, source)
+    state, torn_bytes = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id, ends)
+    state.features.update(features)
+    records = state.snapshot(without_features={KRAFT_VERSION})
+    plan = GraduationPlan(identity, state, records, ends)
+    if torn_bytes:
+        plan.notes.append(f"{METADATA_DIRECTORY}: the last {torn_bytes} bytes are torn and stay behind")
     for name in fs.list_dir(source):
         parsed = parse_directory_name(name)
         if parsed is None or name == METADATA_DIRECTORY or not fs.is_dir(f"{source}/{name}"):
@@ -66,6 +75,10 @@ def plan_graduation(fs: Filesystem, source: str) -> GraduationPlan:
             continue
         files = [n for n in fs.list_dir(f"{source}/{name}") if n.endswith(COPIED)]
         plan.directories[name] = [(n, fs.open(f"{source}/{name}/{n}").size) for n in files]
+    for where, point in ends.recovery_points.items():
+        name = f"{where[0]}-{where[1]}"
+        if point and _belongs(state, where) and not any(n.endswith(LOG_SUFFIX) for n, _ in plan.directories.get(name, ())):
+            raise DirectoryError(f"{source}/{name}: the log is missing; {ends.expected(where)}")
     return plan
 
 
@@ -74,26 +87,31 @@ def _belongs(state: ClusterState, where: TopicPartition) -> bool:
     return topic is not None and where[1] < topic.partition_count
 
 
-def _metadata(fs: Filesystem, directory: str, node_id: int) -> tuple[ClusterState, list[LogRecord]]:
-    """The cluster's state and the fewest records that say it."""
+def _metadata(fs: Filesystem, directory: str, node_id: int, ends: KnownEnds) -> tuple[ClusterState, int]:
+    """The cluster's state, and how many bytes at the end of its log a crash has torn."""
     state = ClusterState(node_id)
-    for name in fs.list_dir(directory):
-        if not name.endswith(LOG_SUFFIX):
-            continue
-        path = f"{directory}/{name}"
-        with sound_batches(fs, path, 0) as sound:
+    next_offset = torn_bytes = 0
+    bases = sorted(base for n in fs.list_dir(directory) if (base := parse_file_name(n, LOG_SUFFIX)) is not None)
+    if not bases:
+        raise DirectoryError(f"{directory} holds no metadata")
+    for base_offset in bases:
+        path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
+        with sound_batches(fs, path, max(base_offset, next_offset)) as sound:
             for _, header, raw in sound:
                 try:
                     replay_batch(state, header, raw, is_strict=True)
                 except DecodeError as error:
                     raise DirectoryError(f"{path}: {error}") from error
-            if sound.reason is not None:
-                raise DirectoryError(f"{path}: {sound.reason}")
+            if base_offset == bases[-1]:
+                torn_bytes = ends.check_newest((METADATA_TOPIC, 0), sound)
+            else:
+                ends.check_older(sound)
+        next_offset = sound.next_offset
     if METADATA_TOPIC in state.topics:
         # Of an earlier version, which let clients create it; see `broker.cluster`.
         for removal in state.delete_topic(METADATA_TOPIC).records:
             state.replay(removal)
-    return state, state.snapshot(without_features={KRAFT_VERSION})
+    return state, torn_bytes
 
 
 def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) -> None:
@@ -102,20 +120,23 @@ def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) ->
     The end of a newest segment may be torn, as a crash leaves it: Apache Kafka cuts it when it starts.
     """
     for name, files in plan.directories.items():
+        where = parse_directory_name(name)
+        assert where is not None
         logs = sorted(n for n, _ in files if n.endswith(LOG_SUFFIX))
+        next_offset = 0
         for log in logs:
             path = f"{source}/{name}/{log}"
             base_offset = parse_file_name(log, LOG_SUFFIX)
             if base_offset is None:
                 raise DirectoryError(f"{path}: no segment has such a name, and Apache Kafka does not start with it; move it away")
-            with sound_batches(fs, path, base_offset) as sound:
+            with sound_batches(fs, path, max(base_offset, next_offset)) as sound:
                 for _ in read_through(sound, on_read):
                     pass
-                size = sound.file.size
-            if not sound.is_whole and log != logs[-1]:
-                raise DirectoryError(f"{path}: damaged after offset {sound.next_offset}, byte {sound.end} of {size}")
-            if not sound.is_whole:
-                plan.notes.append(f"{name}/{log}: the last {size - sound.end} bytes are torn and will be cut")
+                if log != logs[-1]:
+                    plan.ends.check_older(sound)
+                elif torn_bytes := plan.ends.check_newest(where, sound):
+                    plan.notes.append(f"{name}/{log}: the last {torn_bytes} bytes are torn and will be cut")
+            next_offset = sound.next_offset
 
 
 def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, progress: Progress) -> None:

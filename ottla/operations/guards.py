@@ -17,16 +17,16 @@ from ottla.storage.segment import LOG_SUFFIX
 
 @contextlib.contextmanager
 def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
-    """Holds the lock that a broker takes on its directory. A directory that is empty, or is not there, is not locked.
+    """Holds the lock that a broker takes on its directory, which is made where it is not there.
 
-    Raises `DirectoryError` where a broker has the lock.
+    Raises `DirectoryError` where a broker has the lock, or a command that works on the directory.
     """
-    if not fs.list_dir(directory):
-        yield
-        return
+    if Path(directory).exists() and not Path(directory).is_dir():
+        raise DirectoryError(f"{directory} is no directory; name another")
+    fs.make_dir(directory)
     lock = fs.lock(f"{directory}/{LOCK_FILE}")
     if lock is None:
-        raise DirectoryError(f"{directory} is in use by a broker; stop it first")
+        raise DirectoryError(f"{directory} is in use by a broker or another command; stop it, or wait for it")
     try:
         yield
     finally:
@@ -44,15 +44,28 @@ def locked_for_reading(directory: str) -> Iterator[None]:
         yield
         return
     if not lock.is_file():
-        raise DirectoryError(f"{lock} is no plain file; move it away, or audit a copy")
+        raise DirectoryError(f"{lock} is no plain file; move it away, or work on a copy")
     with lock.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             # Apache Kafka takes a POSIX record lock, which flock does not meet.
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DirectoryError(f"{directory} is in use by a broker; stop it first, or audit a copy") from None
+            raise DirectoryError(f"{directory} is in use by a broker; stop it first, or work on a copy") from None
         yield
+
+
+def check_apart(source: str, target: str) -> None:
+    """Raises `DirectoryError` where one directory lies in the other: what is read would be written, or stand in its way."""
+    here, there = Path(source).resolve(), Path(target).resolve()
+    if here == there or here in there.parents or there in here.parents:
+        raise DirectoryError(f"{source} and {target} are one directory, or one lies in the other; name one outside")
+
+
+def log_dir_of(source: str) -> str:
+    """The directory whose lock protects ``source``: a log directory, or one partition's in it."""
+    path = Path(source).resolve()
+    return str(path.parent if parse_directory_name(path.name) is not None and any(path.glob("*" + LOG_SUFFIX)) else path)
 
 
 def check_plain_logs(directory: str) -> None:

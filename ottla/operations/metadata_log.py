@@ -23,14 +23,14 @@ METADATA_CONFIG = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_byt
 
 DEFAULT_FEATURES = {
     "eligible.leader.replicas.version": 1,
-    "group.version": 0,
+    "group.version": 1,
     "kraft.version": 1,
-    "metadata.version": 30,
+    "metadata.version": 33,
     "share.version": 0,
-    "streams.version": 0,
+    "streams.version": 1,
     "transaction.version": 2,
 }
-"""Levels of a fresh directory; group.version is 0 because only the classic protocol is served."""
+"""Levels of a fresh directory: those of Apache Kafka 4.4 (4.4-IV2), but for share groups, which are not served."""
 
 
 def replay_batch(state: ClusterState, header: BatchHeader, raw: Buffer, *, is_strict: bool) -> None:

@@ -123,11 +123,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    from ottla.pipeline.generate import Shape, purchases
+    from ottla.pipeline.generate import Workload, purchases
     from ottla.pipeline.topics import create, fill
 
     create(options.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), options.partitions)
-    rows = purchases(Shape(options.rows, options.seed), FORMATS[options.format])
+    rows = purchases(Workload(options.rows, options.seed), FORMATS[options.format])
     fill(options.bootstrap, PURCHASES, track(rows, "purchases", total=options.rows, console=console))
     return 0
 

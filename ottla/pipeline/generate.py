@@ -14,8 +14,8 @@ from ottla.pipeline.schemas import PURCHASE
 LATE_MS = 15 * 60_000
 
 
-class Shape(msgspec.Struct, frozen=True):
-    """What is generated. Shares are of all rows."""
+class Workload(msgspec.Struct, frozen=True):
+    """Which purchases are generated. Shares are of all rows."""
 
     rows: int
     seed: int = 1
@@ -36,23 +36,23 @@ class Generated(msgspec.Struct, frozen=True):
     is_sound: bool
 
 
-def purchases(shape: Shape, values: Format = JSON) -> Iterator[Generated]:
-    rng = random.Random(shape.seed)
-    for number in range(shape.rows):
+def purchases(workload: Workload, values: Format = JSON) -> Iterator[Generated]:
+    rng = random.Random(workload.seed)
+    for number in range(workload.rows):
         # A square of a uniform number: the first tenth of the users makes a third of the purchases.
-        user = f"user-{int(shape.users * rng.random() ** 2)}"
-        at_ms = shape.begin_ms + number * shape.step_ms
-        if rng.random() < shape.late_share:
+        user = f"user-{int(workload.users * rng.random() ** 2)}"
+        at_ms = workload.begin_ms + number * workload.step_ms
+        if rng.random() < workload.late_share:
             at_ms -= rng.randrange(LATE_MS)
         purchase = {
             "id": number,
             "user": user,
-            "product": f"product-{rng.randrange(shape.products)}",
+            "product": f"product-{rng.randrange(workload.products)}",
             "quantity": rng.randrange(1, 6),
             "price_cents": rng.randrange(100, 50_000),
             "at_ms": at_ms,
         }
-        is_sound = rng.random() >= shape.malformed_share
+        is_sound = rng.random() >= workload.malformed_share
         value = values.pack(purchase, PURCHASE) if is_sound else _spoilt(rng, purchase, values)
         yield Generated(user.encode(), value, at_ms, is_sound)
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any, cast
 
-from ottla.broker.broker import Broker
+from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.simulation.client import SimulatedClient
@@ -42,7 +42,7 @@ class SimulatedBroker:
 
     def start(self) -> SimulatedBroker:
         self.env = self.env_type(self.fs, self._rng, self.env.steady_ms() + 5)
-        self.broker = Broker(cast(Any, self.env), BrokerConfig(self._settings), self._features)
+        self.broker = BrokerServer(cast(Any, self.env), BrokerConfig(self._settings), self._features)
         self._loop.run_until_complete(self.broker.start())
         self.env.settle()
         return self

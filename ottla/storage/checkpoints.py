@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 from bisect import bisect_right
+from collections.abc import Iterable
 from contextlib import suppress
+from itertools import pairwise
 
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.filesystem import Damaged, Filesystem
 
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 NO_EPOCH = -1
@@ -26,13 +29,24 @@ def _lines(raw: bytes | None) -> list[str] | None:
 
 
 def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
-    """``(topic, partition) -> offset`` of an offset checkpoint; empty where it is missing or damaged."""
+    """``(topic, partition) -> offset`` of an offset checkpoint; empty where it is missing or damaged.
+
+    So what it returns must not be written back with changes: that would make a sound file that has lost all it said before.
+    Whoever writes asks `parse_offsets`.
+    """
+    return parse_offsets(fs.read_file(path)) or {}
+
+
+def parse_offsets(raw: bytes | None) -> dict[tuple[str, int], int] | None:
+    """What an offset checkpoint says; None where it is missing or damaged."""
+    lines = _lines(raw)
+    if lines is None:
+        return None
     try:
-        entries = [line.split(" ") for line in _lines(fs.read_file(path)) or []]
-        offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+        offsets = {(topic, int(partition)): int(offset) for topic, partition, offset in (line.split(" ") for line in lines)}
     except ValueError:
-        return {}
-    return offsets if all(0 <= offset <= MAX_OFFSET for offset in offsets.values()) else {}
+        return None
+    return offsets if len(offsets) == len(lines) and all(0 <= offset <= MAX_OFFSET for offset in offsets.values()) else None
 
 
 def write_offsets(fs: Filesystem, path: str, offsets: dict[tuple[str, int], int]) -> None:
@@ -52,13 +66,28 @@ class LeaderEpochs:
         # Whether the disk has refused the file.
         self._is_unwritten = False
 
-    def load(self) -> None:
-        """Take over the file; one that is damaged is made again from the batches that the start reads."""
+    def load(self) -> bool:
+        """Take over the file; False where it is damaged, and what it said is to be taken from the batches."""
+        raw = self._fs.read_file(self._path)
+        lines = _lines(raw)
         try:
-            entries = [line.split(" ") for line in _lines(self._fs.read_file(self._path)) or []]
-            self._entries = [(int(epoch), int(offset)) for epoch, offset in entries]
+            entries = [(int(epoch), int(offset)) for epoch, offset in (line.split(" ") for line in lines or [])]
         except ValueError:
-            self._entries = []
+            return False
+        numbers = [number for entry in entries for number in entry]
+        ascends = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(entries))
+        if (raw is not None and lines is None) or not ascends or not all(0 <= number <= MAX_OFFSET for number in numbers):
+            return False
+        self._entries = entries
+        return True
+
+    def refill(self, batches: Iterable[tuple[int, int]]) -> None:
+        """Take leader epoch and base offset of every batch of the log instead. The file follows as soon as the disk takes it."""
+        entries: list[tuple[int, int]] = []
+        for epoch, offset in batches:
+            if not entries or epoch > entries[-1][0]:
+                entries.append((epoch, offset))
+        self._believe(entries)
 
     @property
     def entries(self) -> list[tuple[int, int]]:

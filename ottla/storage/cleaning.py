@@ -15,10 +15,10 @@ from ottla.storage.filesystem import Filesystem, sync_dir, sync_file
 from ottla.storage.log import Log
 from ottla.storage.segment import CLEANED_SUFFIX, LOG_SUFFIX, Segment
 from ottla.storage.steps import Pace, Steps
+from ottla.storage.walk import MAX_RELATIVE_OFFSET
 
 T = TypeVar("T")
 
-MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 LOOK_WORK = 5
 
 
@@ -51,7 +51,7 @@ class Cleaned(msgspec.Struct):
 
 def dirtiness(log: Log, now_ms: int) -> Dirty | None:
     """How dirty a log is; None where it is not compacted or has nothing that may be cleaned."""
-    if not log.config.is_compacted or log.is_failed or log.is_offline or log.owes_renames or len(log.segments) < 2:
+    if not log.config.is_compacted or log.is_failed or log.is_offline or log.renames.are_owed or len(log.segments) < 2:
         return None
     start = log.first_dirty_offset
     if not log.log_start_offset <= start <= log.log_end_offset:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ottla.protocol.primitives import NO_UUID
+from ottla.storage.checkpoints import parse_topic_id
 from ottla.storage.filesystem import Filesystem, described
 
 META_FILE = "meta.properties"
@@ -22,6 +24,14 @@ class Identity:
     cluster_id: str
     node_id: int
     directory_id: str
+
+    @property
+    def directory_uuid(self) -> bytes:
+        """No uuid where the file has none, or what is none."""
+        try:
+            return parse_topic_id(self.directory_id)
+        except ValueError:
+            return NO_UUID
 
 
 def read_identity(fs: Filesystem, path: str) -> Identity | None:

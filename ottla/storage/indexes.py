@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
+from itertools import chain, pairwise
 from struct import Struct
 
 from ottla.storage.filesystem import File, Filesystem
@@ -61,6 +61,10 @@ class OffsetIndex:
         ascending = all(a < b for a, b in pairwise(positions))
         return ascending and positions[0] >= 0 and positions[-1] < size_bytes
 
+    def least_gap_bytes(self) -> int:
+        """The least distance of an entry from the one before it in the log, of the first from its beginning; 0 without entries."""
+        return min((b - a for a, b in pairwise(chain((0,), self._positions))), default=0)
+
     @property
     def size_bytes(self) -> int:
         return len(self._offsets) * _OFFSET_ENTRY.size
@@ -75,8 +79,12 @@ class OffsetIndex:
 
     def lookup(self, offset: int) -> int:
         """File position of the last entry at or below ``offset``, 0 without one."""
+        return self.floor(offset)[1]
+
+    def floor(self, offset: int) -> tuple[int, int]:
+        """The last entry at or below ``offset``: the last offset of a batch, and its file position; (-1, 0) without one."""
         at = bisect_right(self._offsets, offset - self._base) - 1
-        return self._positions[at] if at >= 0 else 0
+        return (self._base + self._offsets[at], self._positions[at]) if at >= 0 else (-1, 0)
 
     def offset_at_or_after(self, position: int) -> int | None:
         """Offset of the first entry that lies at or after a file position (fetchUpperBoundOffset)."""
@@ -125,7 +133,9 @@ class TimeIndex:
         self._timestamps = array("q", (e[0] for e in entries))
         self._offsets = array("i", (e[1] for e in entries))
         self._written = len(entries)
-        return all(a < b for a, b in zip(self._timestamps, self._timestamps[1:], strict=False))
+        if min(self._offsets, default=0) < 0 or any(a > b for a, b in pairwise(self._offsets)):
+            return False
+        return all(a < b for a, b in pairwise(self._timestamps))
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -156,12 +166,13 @@ class TimeIndex:
             self._timestamps.append(timestamp_ms)
             self._offsets.append(offset - self._base)
 
-    def lookup(self, timestamp_ms: int) -> int:
-        """Offset from which on a record at or after ``timestamp_ms`` must be looked for."""
-        at = bisect_right(self._timestamps, timestamp_ms) - 1
-        if at >= 0 and self._timestamps[at] == timestamp_ms:
-            at -= 1
-        return self._base + self._offsets[at] if at >= 0 else self._base
+    def lookup(self, timestamp_ms: int) -> tuple[int, int]:
+        """The last entry below ``timestamp_ms``: a timestamp, and the offset from which on later ones must be looked for.
+
+        (-1, base offset) without one.
+        """
+        at = bisect_left(self._timestamps, timestamp_ms) - 1
+        return (self._timestamps[at], self._base + self._offsets[at]) if at >= 0 else (-1, self._base)
 
     def clear(self) -> None:
         self._timestamps, self._offsets, self._written = array("q"), array("i"), 0

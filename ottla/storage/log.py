@@ -21,6 +21,7 @@ from ottla.storage.checkpoints import LeaderEpochs, write_partition_metadata
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged, Filesystem
 from ottla.storage.invariants import check_log
+from ottla.storage.owed_renames import OwedRenames
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.retention import expired_count
 from ottla.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
@@ -31,7 +32,7 @@ FILE_CHECK_MS = 1_000
 """How long an append may go on without a look whether the file is still there, and as long as it should be."""
 
 SNAPSHOTS_KEPT = 2
-"""Snapshots of the newest segments that are kept, besides the one at the log end."""
+"""Snapshots of the newest segments that are kept at least, besides the one at the log end."""
 
 
 class Appended(msgspec.Struct, gc=False, frozen=True):
@@ -64,13 +65,13 @@ class Log:
         self.log_end_offset = 0
         self.high_watermark = 0
         self.recovery_point = 0
+        self.recovery_point_checkpoint = 0
+        """What the checkpoint file has: after a crash recovery begins there, with the snapshot of that offset."""
         self.first_dirty_offset = 0
         self.is_failed = False
         self.is_deleted = False
         """Whether its topic is gone. Its files make room for those of a topic of the same name."""
-        # Renames that the disk may refuse half-way, in order: each is tried until it is done.
-        self._renames: list[tuple[Segment, str]] = []
-        self._retired: list[str] = []
+        self.renames = OwedRenames()
         # Why nothing is read or written before the next start, which looks at the files anew.
         self.offline_reason: str | None = None
         self._checked_ms = 0
@@ -256,7 +257,9 @@ class Log:
         self._drop_old_snapshots()
 
     def _drop_old_snapshots(self) -> None:
-        wanted = {s.base_offset for s in self.segments[-SNAPSHOTS_KEPT:]} | {self.log_end_offset}
+        # Recovery without one at its beginning reads the whole log, and finds only the last batch of what was compacted.
+        at = min(self.segment_at(self.recovery_point_checkpoint), max(len(self.segments) - SNAPSHOTS_KEPT, 0))
+        wanted = {s.base_offset for s in self.segments[at:]} | {self.log_end_offset}
         # One snapshot too many does no harm: the next roll tries again.
         with suppress(OSError):
             for offset in snapshot.offsets(self.fs, self.directory):
@@ -293,10 +296,9 @@ class Log:
 
         Raises OSError where the disk refuses a rename: the segments are out of service, and the next call goes on there.
         """
-        if self.owes_renames:
-            self._finish_renames()
-        if self._retired:
-            return self.take_retired()
+        self.renames.finish()
+        if self.renames.has_retired:
+            return self.renames.take_retired()
         if not self.segments:
             return []
         gone = 0
@@ -322,31 +324,12 @@ class Log:
         if self.segments[0].base_offset > self.log_start_offset:
             self._start_at(self.segments[0].base_offset)
         self._drop_old_snapshots()
-        self._renames += [(segment, DELETED_SUFFIX) for segment in doomed]
-        self._finish_renames()
-        return self.take_retired()
-
-    @property
-    def owes_renames(self) -> bool:
-        """Whether the disk has refused to rename files of segments that were removed or replaced."""
-        return bool(self._renames)
-
-    def _finish_renames(self) -> None:
-        while self._renames:
-            segment, suffix = self._renames[0]
-            segment.close()
-            paths = segment.rename(suffix)
-            del self._renames[0]
-            if suffix == DELETED_SUFFIX:
-                self._retired += paths
-
-    def take_retired(self) -> list[str]:
-        """Files that were renamed to ``*.deleted`` and that nobody was told of yet."""
-        retired, self._retired = self._retired, []
-        return retired
+        self.renames.add(doomed, DELETED_SUFFIX)
+        self.renames.finish()
+        return self.renames.take_retired()
 
     def replace(self, old: list[Segment], cleaned: Segment) -> None:
-        """Put a cleaned segment, which is on the disk, in the place of neighbours; `take_retired` gives their renamed files.
+        """Put a cleaned segment, which is on the disk, in the place of neighbours, whose files `renames` retires.
 
         Once its log is called ``*.swap`` a start finishes this, before that a start forgets it (LocalLog.replaceSegments).
         In the same way here: where the disk refuses a rename before that, nothing has changed, and after it the cleaned
@@ -355,8 +338,9 @@ class Log:
         cleaned.rename(SWAP_SUFFIX)
         at = self.segments.index(old[0])
         self.segments[at : at + len(old)] = [cleaned]
-        self._renames += [*((segment, DELETED_SUFFIX) for segment in old), (cleaned, "")]
-        self._finish_renames()
+        self.renames.add(old, DELETED_SUFFIX)
+        self.renames.add([cleaned], "")
+        self.renames.finish()
 
     # end
 

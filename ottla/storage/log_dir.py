@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.checkpoints import read_offsets, read_partition_metadata, write_offsets
+from ottla.storage.checkpoint_writer import CheckpointWriter
+from ottla.storage.checkpoints import (
+    PARTITION_METADATA_FILE,
+    read_partition_metadata,
+    write_offsets,
+    write_partition_metadata,
+)
 from ottla.storage.cleaning import Cleaned, Dirty, clean
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Filesystem, described
 from ottla.storage.identity import META_FILE, NOT_OURS, DirectoryError
+from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, take_last_stop
 from ottla.storage.log import Log
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, TopicPartition, parse_directory_name
 from ottla.storage.recovery import RecoveryReport, open_log
 from ottla.storage.settling import settle
 from ottla.storage.steps import Pace, Steps, run
+from ottla.storage.trash import Trash
 
 LOCK_FILE = ".lock"
-CLEAN_FILE = ".kafka_cleanshutdown"
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-HIGH_WATERMARKS = "replication-offset-checkpoint"
-LOG_STARTS = "log-start-offset-checkpoint"
-FIRST_DIRTY = "cleaner-offset-checkpoint"
 
 RETENTION_SEGMENTS_PER_STEP = 20
 """How many segments one step of retention deletes. Each is four files, so a step unlinks at most 80."""
@@ -38,18 +41,28 @@ class LogDirectory:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
         self._lock: object | None = None
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._log_starts: dict[TopicPartition, int] = {}
-        self._first_dirty: dict[TopicPartition, int] = {}
-        self.was_clean = True
-        self._trash: list[tuple[int, str, bool]] = []
+        self._last_stop = LastStop()
+        self.checkpoints = CheckpointWriter(fs, path, self.logs)
+        self._is_loaded = False
+        # New logs of names that the checkpoints still have another log's offsets for.
+        self._misnamed: list[Log] = []
+        self.trash = Trash(fs)
         # Logs that were deleted in this life, and that the checkpoints may still name.
         self._deleted: set[TopicPartition] = set()
-        # Directories that belong to no topic and could not be renamed.
         self.has_forgotten = False
         """Whether logs that are gone were taken out of the checkpoints, which are not synced yet: the answers of a new log of
         such a name wait for it. Whoever sees to that sets it back."""
+        # Directories that belong to no topic and could not be renamed.
         self._in_the_way: set[TopicPartition] = set()
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether a clean stop has left the directory, and nothing is wrong with where it says that the logs ended."""
+        return self._last_stop.was_clean
+
+    @property
+    def unreadable(self) -> list[str]:
+        return self._last_stop.unreadable
 
     @property
     def absolute_path(self) -> str:
@@ -68,7 +81,7 @@ class LogDirectory:
             self._lock = self.fs.lock(f"{self.path}/{LOCK_FILE}")
             if self._lock is None:
                 raise DirectoryError(f"{self.path} is in use by another broker; stop it or give another --data-dir")
-            self._read_checkpoints()
+            self._last_stop = take_last_stop(self.fs, self.path)
         except OSError as error:
             self.fs.unlock(self._lock)
             raise DirectoryError(f"cannot use {self.path}: {described(error)}") from error
@@ -76,15 +89,6 @@ class LogDirectory:
     def is_ours(self) -> bool:
         """Whether the lock still protects the directory: what is written else is lost, or written beside another broker."""
         return self.fs.holds(self._lock, f"{self.path}/{LOCK_FILE}")
-
-    def _read_checkpoints(self) -> None:
-        clean = f"{self.path}/{CLEAN_FILE}"
-        self.was_clean = self.fs.read_file(clean) is not None
-        # Gone before anything is loaded: a crash while loading must count as unclean (KAFKA-10471).
-        self.fs.unlink(clean)
-        self._recovery_points = read_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}")
-        self._log_starts = read_offsets(self.fs, f"{self.path}/{LOG_STARTS}")
-        self._first_dirty = read_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}")
 
     def partitions_on_disk(self) -> Iterator[TopicPartition]:
         for name in self.fs.list_dir(self.path):
@@ -116,7 +120,7 @@ class LogDirectory:
             log = Log(self.fs, log.directory, topic, partition, config, topic_id)
             log.offline_reason = described(error)
             report = RecoveryReport()
-        log.first_dirty_offset = self._first_dirty.get(key, 0)
+        log.first_dirty_offset = self._last_stop.first_dirty.get(key, 0)
         self.logs[key] = log
         return log, report
 
@@ -125,18 +129,33 @@ class LogDirectory:
         key = (log.topic, log.partition)
         log.check_directory()
         # Damaged metadata is told of here, where there is a log to take offline.
-        self.topic_id_on_disk(*key)
-        return open_log(
+        topic_id = self.topic_id_on_disk(*key)
+        report = open_log(
             log,
             now_ms,
             clean=self.was_clean,
-            recovery_point=self._recovery_points.get(key, 0),
-            log_start_offset=self._log_starts.get(key),
+            recovery_point=self._last_stop.recovery_points.get(key, 0),
+            may_be_compacted=self._last_stop.note_gaps_of(key),
+            log_start_offset=self._last_stop.log_starts.get(key),
+            aborted_checksum=self._last_stop.aborted_checksum(key),
         )
+        with suppress(OSError):
+            # A full disk keeps no log out of service: the next start comes back to this.
+            if log.segments and topic_id is None and log.topic_id != NO_UUID:
+                write_partition_metadata(self.fs, log.directory, log.topic_id)
+                report.rebuilt.append(PARTITION_METADATA_FILE)
+            if report.has_false_start:
+                # At once: after a crash a log is emptied that ends before its start.
+                del self._last_stop.log_starts[key]
+                write_offsets(self.fs, f"{self.path}/{LOG_STARTS}", self._last_stop.log_starts)
+        return report
 
     def was_written(self, topic: str, partition: int) -> bool:
-        """Whether a log held something at the clean stop before this start."""
-        return self.was_clean and self._recovery_points.get((topic, partition), 0) > 0
+        """Whether a log held something at the clean stop before this start.
+
+        After a crash the point may be that of an earlier topic of the name, which was deleted, and the new one not written yet.
+        """
+        return self.was_clean and self._last_stop.recovery_points.get((topic, partition), 0) > 0
 
     def create(self, topic: str, partition: int, config: LogConfig, topic_id: bytes) -> Log:
         """A log that did not exist before.
@@ -149,19 +168,30 @@ class LogDirectory:
             with suppress(OSError):
                 self.delete(earlier, topic_id.hex(), 0)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
-        if any(
-            (topic, partition) in known for known in (self._deleted, self._recovery_points, self._log_starts, self._first_dirty)
-        ):
-            try:
-                self._forget_deleted()
-            except OSError:
-                # With another log's offsets in the checkpoints nothing may be written: the next start tries again.
-                log.is_failed = True
+        self.logs[topic, partition] = log
+        if (topic, partition) in self._deleted or self._last_stop.knows((topic, partition)):
+            self._misnamed.append(log)
+            if self._is_loaded:
+                self._forget_misnamed()
         if (topic, partition) in self._in_the_way:
             with suppress(OSError):
                 self.set_aside(topic, partition, topic_id.hex())
-        self.logs[topic, partition] = log
         return log
+
+    def loaded(self) -> None:
+        """All logs are open: from now on the checkpoints may be written, which say nothing of a log that is not known."""
+        self._is_loaded = True
+        if self._misnamed:
+            self._forget_misnamed()
+
+    def _forget_misnamed(self) -> None:
+        try:
+            self._forget_deleted()
+        except OSError:
+            # With another log's offsets in the checkpoints nothing may be written: the next start tries again.
+            for log in self._misnamed:
+                log.is_failed = True
+        self._misnamed.clear()
 
     def topic_id_on_disk(self, topic: str, partition: int) -> bytes | None:
         return read_partition_metadata(self.fs, self.directory_of(topic, partition))
@@ -191,7 +221,7 @@ class LogDirectory:
         except OSError:
             self._in_the_way.add((topic, partition))
             raise
-        self._trash.append((now_ms + log.config.file_delete_delay_ms, renamed, True))
+        self.trash.add_directory(renamed, now_ms + log.config.file_delete_delay_ms)
 
     def set_aside(self, topic: str, partition: int, unique: str) -> str:
         """Rename a directory that belongs to no topic, as Kafka does with strays; its new name. Raises OSError."""
@@ -200,34 +230,6 @@ class LogDirectory:
         self.fs.rename(self.directory_of(topic, partition), renamed)
         self._in_the_way.discard((topic, partition))
         return renamed
-
-    def retire(self, paths: list[str], due_ms: int) -> None:
-        """Unlink renamed segment files once ``due_ms`` has come."""
-        self._trash += [(due_ms, path, False) for path in paths]
-
-    def empty_trash(self, now_ms: int) -> Steps[list[str]]:
-        """Remove what is due, aside: a large file takes its time.
-
-        A line for each that could not be removed: it waits for the next start.
-        """
-        due = [(path, is_dir) for due_ms, path, is_dir in self._trash if due_ms <= now_ms]
-        left: list[str] = []
-        if not due:
-            return left
-        self._trash = [entry for entry in self._trash if entry[0] > now_ms]
-
-        def remove() -> None:
-            for path, is_dir in due:
-                try:
-                    if is_dir:
-                        self.fs.remove_dir(path)
-                    else:
-                        self.fs.unlink(path)
-                except OSError as error:
-                    left.append(f"{path}: {described(error)}")
-
-        yield remove
-        return left
 
     def apply_retention(self, now_ms: int, on_refused: Callable[[Log, OSError], None]) -> Steps[None]:
         """Delete what the logs' settings let go, in steps of a few segments.
@@ -239,7 +241,7 @@ class LogDirectory:
         for log in list(self.logs.values()):
             try:
                 while not log.is_offline and (paths := log.delete_old(now_ms, RETENTION_SEGMENTS_PER_STEP)):
-                    self.retire(paths, now_ms + log.config.file_delete_delay_ms)
+                    self.trash.add_files(paths, now_ms + log.config.file_delete_delay_ms)
                     moved = True
                     yield None
             except OSError as error:
@@ -247,11 +249,15 @@ class LogDirectory:
             if pace.is_over(1):
                 yield None
         if moved:
-            self.write_log_starts()
+            self.checkpoints.write_log_starts(self._last_stop)
+
+    def write_checkpoints(self) -> Steps[None]:
+        """All that are written while the broker runs, a file a step. Raises OSError."""
+        return self.checkpoints.write(self._last_stop)
 
     def delete_records(self, log: Log, before_offset: int) -> str:
         """Move a log's start, in the checkpoint first; the checkpoint's path. Raises OSError with nothing changed."""
-        path = self.write_log_starts({(log.topic, log.partition): before_offset})
+        path = self.checkpoints.write_log_starts(self._last_stop, {(log.topic, log.partition): before_offset})
         log.delete_records(before_offset)
         return path
 
@@ -261,73 +267,30 @@ class LogDirectory:
             if log.producers.has_any:
                 yield from log.producers.remove_expired(now_ms, expiration_ms, at_once)
 
-    # checkpoints
-
-    def _written(self, value: Callable[[Log], int]) -> dict[TopicPartition, int]:
-        """Of logs that are offline nothing is said: the next start reads all of them."""
-        return {key: value(log) for key, log in self.logs.items() if log.segments and not log.is_offline}
-
-    def checkpoint(self) -> Steps[None]:
-        """Write the checkpoints, a file a step."""
-        self.write_log_starts()
-        yield None
-        self._write_recovery_points()
-        yield None
-        write_offsets(self.fs, f"{self.path}/{HIGH_WATERMARKS}", self._written(lambda log: log.high_watermark))
-
     def _forget_deleted(self) -> None:
         """Take logs that are gone out of all checkpoints: a start would take their offsets for those of new logs of their names.
 
         Raises OSError.
         """
-        run(self.checkpoint())
-        self._write_first_dirty()
+        run(self.write_checkpoints())
         self.has_forgotten = True
         self._deleted.clear()
-        for known in (self._recovery_points, self._log_starts, self._first_dirty):
-            for key in known.keys() - self.logs.keys():
-                del known[key]
-
-    def checkpoint_paths(self) -> list[str]:
-        return [f"{self.path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY)]
-
-    def _write_first_dirty(self) -> None:
-        first_dirty = {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset}
-        write_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}", first_dirty)
-
-    def _write_recovery_points(self) -> None:
-        write_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}", self._written(lambda log: log.recovery_point))
+        self._last_stop.forget_all_but(self.logs.keys() - {(log.topic, log.partition) for log in self._misnamed})
 
     def clean(self, dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
         """Compact a log. Raises `Interrupted`, `SyncFailed` and other OSErrors, and `KafkaError` for one that cannot be read."""
         log = dirty.log
-        # A start takes gaps above the recovery point for losses. So the recovery point moves past the segments first.
+        # A start takes gaps above the recovery point for losses. So the recovery point moves past the segments first, on the
+        # disk as well.
         yield from settle([log])
-        self._write_recovery_points()
+        self.checkpoints.write_recovery_points(self._last_stop)
+        yield self.checkpoints.sync_recovery_points
         try:
             done = yield from clean(dirty, now_ms, buffer_bytes)
         finally:
-            self.retire(log.take_retired(), now_ms + log.config.file_delete_delay_ms)
-        self._write_first_dirty()
+            self.trash.add_files(log.renames.take_retired(), now_ms + log.config.file_delete_delay_ms)
+        self.checkpoints.write_first_dirty()
         return done
-
-    def write_log_starts(self, moved: Mapping[TopicPartition, int] | None = None) -> str:
-        """The path of what was written. ``moved`` are starts that are about to be."""
-        moved = moved or {}
-        starts = {
-            key: start
-            for key, log in self.logs.items()
-            if log.segments and (start := max(log.log_start_offset, moved.get(key, 0))) > log.segments[0].base_offset
-        }
-        # One that could not be opened keeps what the last start knew: deleted records must not come back with it.
-        starts |= {
-            key: self._log_starts[key]
-            for key, log in self.logs.items()
-            if log.is_offline and not log.segments and key in self._log_starts
-        }
-        path = f"{self.path}/{LOG_STARTS}"
-        write_offsets(self.fs, path, starts)
-        return path
 
     def abandon(self) -> None:
         """Give the directory up as it is: what a start that fails does."""
@@ -365,9 +328,10 @@ class LogDirectory:
         is_whole = True
         for log in self.logs.values():
             is_whole = tried(log.close, repr(log)) and not log.is_failed and not log.is_offline and is_whole
-        unwritten += run(self.empty_trash(1 << 62))
-        is_whole = tried(lambda: run(self.checkpoint()), "checkpoints") and is_whole
-        if is_whole:
+        unwritten += run(self.trash.empty(1 << 62))
+        is_whole = tried(lambda: run(self.write_checkpoints()), "checkpoints") and is_whole
+        is_whole = tried(self.checkpoints.write_aborted, ABORTED) and is_whole
+        if is_whole and tried(self.checkpoints.sync, "checkpoints"):
             clean = f"{self.path}/{CLEAN_FILE}"
             tried(lambda: self.fs.write_file(clean, b'{"version":0,"brokerEpoch":0}'), CLEAN_FILE)
         self._let_go()

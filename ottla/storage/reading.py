@@ -15,7 +15,7 @@ from ottla.storage.log import Log
 from ottla.storage.segment import LOOKUP_BYTES, Segment
 from ottla.storage.steps import Pace, Steps, run
 from ottla.storage.txn_index import AbortedTxn
-from ottla.storage.walk import batches
+from ottla.storage.walk import SoundBatches
 
 MAX_RECORD_BYTES = 64 << 20
 """The largest record that is read as a whole."""
@@ -27,13 +27,17 @@ WORK_BYTES_SHIFT = 14
 
 
 class Slice(msgspec.Struct, gc=False):
-    """Whole batches from the one that holds the fetch offset; ``aborted`` is None for read_uncommitted."""
+    """Whole batches from the one that holds the fetch offset; ``aborted`` is None for read_uncommitted.
+
+    ``has_more_segments``: the end that may be read is in a later segment than these.
+    """
 
     data: Buffer
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
     aborted: list[AbortedTxn] | None = None
+    has_more_segments: bool = False
 
 
 EMPTY = b""
@@ -66,6 +70,7 @@ def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_on
                     break
                 size = header.size_bytes
             fetched.data = segment.log.read(size, position)
+            fetched.has_more_segments = at + 1 < len(log.segments) and bound >= log.segments[at + 1].base_offset
             if committed:
                 fetched.aborted = _aborted(log, at, fetch_offset, position + size, bound)
             break
@@ -129,7 +134,7 @@ def _first_in(log: Log, segment: Segment, timestamp_ms: int, offsets: range, pac
     Where the segment was deleted or replaced meanwhile: the offset up to which it has none.
     """
     reached = offsets.start
-    position = segment.offset_index.lookup(max(segment.time_index.lookup(timestamp_ms), reached))
+    position = segment.offset_index.lookup(max(segment.offset_below(timestamp_ms), reached))
     for _, header, raw in segment.scan(position, piece_bytes=LOOKUP_BYTES):
         if header.base_offset >= offsets.stop:
             return None
@@ -202,10 +207,18 @@ def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | N
 
 
 def all_batches(log: Log) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Header and bytes of every batch of a log, segment by segment. Raises `Damaged` where one cannot be read."""
+    """Header and bytes of every batch of a log, segment by segment; for logs that are read at a start and trusted from then on.
+
+    Raises `Damaged` where one cannot be read, has a wrong CRC, or an offset below the one before.
+    """
+    next_offset = 0
     for segment in log.segments:
-        for _, header, raw in batches(segment.log, must_reach_end=True):
+        sound = SoundBatches(segment.log, max(segment.base_offset, next_offset))
+        for _, header, raw in sound:
             yield header, raw
+        if not sound.is_whole:
+            raise sound.damage()
+        next_offset = sound.next_offset
 
 
 def leader_epoch_at_start(log: Log) -> int:

@@ -1,12 +1,23 @@
-"""Opening a log: after a clean stop by its files, after a crash by reading what may be torn (LogLoader)."""
+"""Opening a log: after a clean stop by its files, after a crash by reading what may be torn (LogLoader).
+
+The recovery point is the offset up to which the disk had the log for sure: nothing below it can be torn. Damage there was done
+later, what lies behind it was acknowledged, and nothing of it is cut: `Damaged` takes the partition offline. What is damaged above
+the recovery point may be what a crash has torn, and is cut as by Apache Kafka. A clean stop moves the recovery point to the end.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import BatchHeader
 from ottla.storage import snapshot
-from ottla.storage.filesystem import Filesystem, is_damage
+from ottla.storage.checkpoints import LEADER_EPOCH_FILE, RECOVERY_POINTS
+from ottla.storage.filesystem import Damaged, Filesystem, is_damage
 from ottla.storage.log import Log
+from ottla.storage.producer_state import ProducerState
 from ottla.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -15,12 +26,15 @@ from ottla.storage.segment import (
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
+    Recovered,
     Segment,
+    file_name,
     parse_file_name,
 )
 from ottla.storage.steps import run
 from ottla.storage.transaction_history import TransactionHistory
-from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.txn_index import AbortedTxn, checksum_of
+from ottla.storage.walk import SoundBatches, whole_batches_behind
 
 _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
@@ -28,48 +42,90 @@ _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening a log found: segments checked, what was cut or removed, in words, and the transactions that were read."""
+    """What opening a log found: segments checked, what was cut or removed, in words, and the transactions that were read.
+
+    ``rebuilt`` names what did not fit the log that a stop has left, and was made anew from it.
+    """
 
     segments_recovered: int = 0
     losses: list[str] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
+    has_false_start: bool = False
+    """Whether the log start that was given is none that a closed log may have. It was passed over."""
     history: TransactionHistory | None = None
 
 
-def open_log(log: Log, now_ms: int, *, clean: bool, recovery_point: int = 0, log_start_offset: int | None = None) -> RecoveryReport:
-    """Fill a fresh `Log` from its directory. Raises OSError: `Damaged` where files are not what they should be."""
+def open_log(
+    log: Log,
+    now_ms: int,
+    *,
+    clean: bool,
+    recovery_point: int = 0,
+    log_start_offset: int | None = None,
+    aborted_checksum: int | None = None,
+    may_be_compacted: bool = False,
+) -> RecoveryReport:
+    """Fill a fresh `Log` from its directory. Raises OSError: `Damaged` where files are not what they should be.
+
+    ``clean``: the log was closed. One without a recovery point was not, whatever the directory says. ``aborted_checksum``:
+    what `checksum_of` its aborted transactions gave then, None where nobody knows. ``may_be_compacted``: a compaction may have
+    left gaps also above the recovery point, so that none is taken for a loss.
+    """
     report = RecoveryReport()
+    clean = clean and recovery_point > 0
     _finish_swaps(log.fs, log.directory, now_ms)
     names = _tidy(log.fs, log.directory)
     bases = [base for base in (parse_file_name(name, LOG_SUFFIX) for name in names) if base is not None]
     if not bases:
         log.log_start_offset = log.log_end_offset = log.high_watermark = log_start_offset or 0
-        if clean:
-            _check_end(log, report, recovery_point)
+        _check_end(log, recovery_point, clean=clean)
         return report
-    log.epochs.load()
+    has_epochs = log.epochs.load()
     log.segments = [Segment(log.fs, log.directory, base, now_ms) for base in bases]
-    recovered = _load_segments(log, report, clean=clean, recovery_point=recovery_point)
+    history, remade = _load_segments(
+        log, report, now_ms, clean=clean, recovery_point=recovery_point, is_gapless=not may_be_compacted
+    )
+    if clean and aborted_checksum is not None and not remade and checksum_of(s.txn_index for s in log.segments) != aborted_checksum:
+        report.rebuilt.append("the index of aborted transactions")
+        remade = _recover_all(log, report)
     log.log_end_offset = log.high_watermark = log.active.last_next_offset()
+    _check_end(log, recovery_point, clean=clean)
+    if clean and log.log_end_offset > recovery_point:
+        _check_beyond(log, report, recovery_point)
+    log.epochs.truncate_end(log.log_end_offset)
+    if not has_epochs or (clean and log.epochs.latest != log.active.last_leader_epoch(log.epochs.latest)):
+        report.rebuilt.append(LEADER_EPOCH_FILE)
+        log.epochs.refill((h.leader_epoch, h.base_offset) for segment in log.segments for _, h in segment.headers(0))
+    if clean and (log_start_offset or 0) > log.log_end_offset:
+        report.rebuilt.append(f"the log start, which was {log_start_offset} and is behind the end")
+        report.has_false_start, log_start_offset = True, None
     log.log_start_offset = max(log_start_offset or 0, log.segments[0].base_offset)
     if log.log_start_offset > log.log_end_offset:
         report.losses.append(f"log start {log.log_start_offset} after log end {log.log_end_offset}: all segments removed")
         _restart_at(log, log.log_start_offset, now_ms)
-    if clean and not report.losses:
-        _check_end(log, report, recovery_point)
-    log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
-    log.epochs.truncate_end(log.log_end_offset)
+    log.recovery_point_checkpoint = min(recovery_point, log.log_end_offset)
+    log.recovery_point = log.log_end_offset if clean else log.recovery_point_checkpoint
     log.epochs.truncate_start(log.log_start_offset)
-    report.history = _rebuild_producers(log, recovered)
+    snapshots = snapshot.offsets(log.fs, log.directory)
+    report.history = _history_up_to(log, log.log_end_offset, now_ms) if history is None else history
+    log.producers.drop_open_before(log.log_start_offset)
+    _remake_transaction_indexes(log, remade)
+    if snapshot.offsets(log.fs, log.directory) != snapshots:
+        report.rebuilt.append("the producer snapshot")
     _write_rebuilt(log)
     return report
 
 
-def _check_end(log: Log, report: RecoveryReport, recovery_point: int) -> None:
-    """A clean stop writes all up to the log end, and the recovery point says where that was."""
-    if log.log_end_offset < recovery_point:
-        reason = f"{log.directory} ends at offset {log.log_end_offset}, and ended at {recovery_point} when it was closed"
-        report.losses.append(reason)
-        _drop_snapshots(log, log.log_end_offset)
+def _check_end(log: Log, recovery_point: int, *, clean: bool) -> None:
+    """A log never ends before its recovery point, and one that was closed has files. Raises `Damaged`."""
+    if log.log_end_offset < recovery_point or (clean and not log.segments):
+        raise _other_end(log, recovery_point, clean=clean)
+
+
+def _other_end(log: Log, recovery_point: int, *, clean: bool) -> Damaged:
+    path = log.active.path(LOG_SUFFIX) if log.segments else log.directory
+    known = f"ended at {recovery_point} when it was closed" if clean else f"was on the disk up to {recovery_point}"
+    return Damaged(path, f"the log ends at offset {log.log_end_offset}, and {known}, as {RECOVERY_POINTS} says")
 
 
 def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
@@ -116,42 +172,99 @@ def _tidy(fs: Filesystem, directory: str) -> list[str]:
     return kept
 
 
-def _load_segments(log: Log, report: RecoveryReport, *, clean: bool, recovery_point: int) -> list[int]:
-    """Load or recover each segment; those, by number, whose transaction index must be made again."""
-    recovered: list[int] = []
+def _load_segments(
+    log: Log, report: RecoveryReport, now_ms: int, *, clean: bool, recovery_point: int, is_gapless: bool
+) -> tuple[TransactionHistory | None, list[int]]:
+    """Load or recover each segment. What nobody vouches for is read once, for its batches, indexes and producers.
+
+    Gives what was read so, None where there is no such segment. Also gives the other segments, by number, whose indexes did not
+    fit: those of transactions are to be made again.
+    """
+    history: TransactionHistory | None = None
+    remade: list[int] = []
     for at, segment in enumerate(log.segments):
         is_last = at == len(log.segments) - 1
         below_point = not is_last and log.segments[at + 1].base_offset <= recovery_point
-        # A file that was changed since the clean stop, or lost its end, shows at its end.
-        if (clean or below_point) and segment.load() and (not is_last or segment.ends_soundly()):
+        is_settled = clean or below_point
+        if is_settled and segment.load(log.config.index_interval_bytes) and (not is_last or segment.ends_soundly()):
             continue
-        recovered.append(at)
+        if is_settled:
+            remade.append(at)
+        elif history is None:
+            history = _history_up_to(log, segment.base_offset, now_ms)
         report.segments_recovered += 1
-        next_offset, size_bytes, reason = segment.recover(log.config.index_interval_bytes)
+        # The last segment is never compacted, so the recovery point lies between two of its batches.
+        on_batch = None if history is None else partial(_take, log, segment, history)
+        sound = segment.recover(log.config.index_interval_bytes, recovery_point if is_last else 0, on_batch)
+        reason = sound.reason
         # Compaction leaves gaps, but only below a recovery point that it sets before; one of 0 may have got lost.
-        may_have_gaps = below_point or (log.config.is_compacted and recovery_point == 0)
-        if reason is None and not is_last and not may_have_gaps and next_offset < log.segments[at + 1].base_offset:
+        may_have_gaps = below_point or not is_gapless or (log.config.is_compacted and recovery_point == 0)
+        if reason is None and not is_last and not may_have_gaps and sound.next_offset < log.segments[at + 1].base_offset:
             # A power cut took the end of this segment exactly between two batches.
-            reason = f"{segment.path(LOG_SUFFIX)} ends at offset {next_offset}, before the next segment begins"
+            reason = f"it ends at offset {sound.next_offset}, before the next segment begins"
         if reason is not None:
-            _cut_after(log, at, next_offset, size_bytes, reason, report)
+            lost = _lost_behind(log, at, sound)
+            if sound.damaged_offset < recovery_point or (clean and sound.next_offset > recovery_point):
+                raise Damaged(segment.log.path, f"{reason}, and {lost} behind it; the disk had all up to offset {recovery_point}")
+            report.losses.append(f"{segment.log.path}: {reason}; {lost} cut off")
+            _cut_after(log, at, sound)
             break
-    return recovered
+        if is_settled:
+            report.rebuilt.append(f"the indexes of {file_name(segment.base_offset, LOG_SUFFIX)}")
+    return history, remade
 
 
-def _cut_after(log: Log, at: int, next_offset: int, size_bytes: int, reason: str, report: RecoveryReport) -> None:
+def _check_beyond(log: Log, report: RecoveryReport, recovery_point: int) -> None:
+    """A log that was closed goes on behind its recovery point: an older checkpoint was put back, or another broker wrote on.
+
+    Nothing is lost by it, and Apache Kafka serves such a log. But nobody vouches for what is behind the point: the CRCs are
+    computed, and the last segment, which is never compacted, must have every offset, which no CRC covers. Raises `Damaged`.
+    """
+    for segment in log.segments[log.segment_at(recovery_point) :]:
+        sound = SoundBatches(segment.log, segment.base_offset)
+        for _ in sound:
+            pass
+        if not sound.is_whole:
+            raise sound.damage()
+        if segment is log.active and not sound.is_gapless:
+            raise _other_end(log, recovery_point, clean=True)
+    report.rebuilt.append(f"the recovery point, which was {recovery_point} where the log is sound up to {log.log_end_offset}")
+
+
+def _recover_all(log: Log, report: RecoveryReport) -> list[int]:
+    """Read a closed log through, because some of its aborted transactions are not in the index."""
+    for segment in log.segments:
+        sound = segment.recover(log.config.index_interval_bytes)
+        if sound.reason is not None:
+            raise Damaged(segment.log.path, sound.reason)
+    report.segments_recovered = len(log.segments)
+    return list(range(len(log.segments)))
+
+
+def _lost_behind(log: Log, at: int, sound: Recovered) -> str:
+    """What lies behind the sound part of segment ``at``, in words: a person may want it back."""
+    size_bytes = log.segments[at].size_bytes - sound.size_bytes
+    batches = whole_batches_behind(log.segments[at].log, sound.size_bytes, sound.damaged_offset).batch_count
+    doomed = log.segments[at + 1 :]
+    for segment in doomed:
+        size_bytes += segment.size_bytes
+        batches += whole_batches_behind(segment.log, 0, segment.base_offset).batch_count
+    later = f" and {len(doomed)} later segments" if doomed else ""
+    return f"{size_bytes} bytes with {batches} whole batches{later}"
+
+
+def _cut_after(log: Log, at: int, sound: Recovered) -> None:
     """Nothing behind a bad batch can be trusted: later segments go (UnifiedLog.deleteProducerSnapshots, LogLoader.recoverLog).
 
     The bad batch itself goes last. Wherever this is interrupted, the next start finds it, cuts again and tells of it.
     """
     doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
-    report.losses.append(reason if not doomed else f"{reason}; {len(doomed)} later segments removed")
     for segment in reversed(doomed):
         for path in segment.mark_deleted():
             log.fs.unlink(path)
-    _drop_snapshots(log, next_offset)
-    if size_bytes < log.segments[at].log.size:
-        log.segments[at].log.truncate(size_bytes)
+    _drop_snapshots(log, sound.next_offset)
+    if sound.size_bytes < log.segments[at].log.size:
+        log.segments[at].log.truncate(sound.size_bytes)
 
 
 def _drop_snapshots(log: Log, behind: int) -> None:
@@ -169,34 +282,65 @@ def _restart_at(log: Log, offset: int, now_ms: int) -> None:
     log.log_end_offset = log.high_watermark = offset
 
 
-def _rebuild_producers(log: Log, recovered: list[int]) -> TransactionHistory:
-    """Newest snapshot that the recovered part does not need rebuilt, then every batch after it; what was read.
-
-    A segment that was loaded between two recovered ones has its transaction index already.
-    """
-    at_most = log.log_end_offset
-    if recovered and recovered[0] < len(log.segments):
-        at_most = log.segments[recovered[0]].base_offset
-    remade = set(recovered)
+def _history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
+    """Fill the producers of ``log`` with what it says before offset ``at_most``, where a segment begins or the log ends."""
     start = snapshot.load_newest(log.fs, log.directory, log.producers, at_most)
-    position = log.log_start_offset if start is None else start
-    producers = log.producers
-    history = TransactionHistory(producers, position, is_contiguous=start is not None or position == 0)
-    for at in range(log.segment_at(position), len(log.segments)):
-        segment = log.segments[at]
-        if position >= log.log_end_offset:
-            break
-        for _, header, raw in segment.scan(segment.offset_index.lookup(position)):
-            if header.last_offset < position:
-                continue
-            if header.leader_epoch > log.epochs.latest:
-                log.epochs.restore(header.leader_epoch, header.base_offset)
-            completed = history.apply(header, raw)
-            if completed is not None and completed.is_aborted and at in remade:
-                lso = producers.last_stable_offset_after(completed)
-                segment.txn_index.restore(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
-    producers.drop_open_before(log.log_start_offset)
+    # Also what DeleteRecords has deleted: its batches are in the file, and a client may send the last of them again.
+    position = log.segments[0].base_offset if start is None else start
+    is_contiguous = start is not None or position == 0
+    history = TransactionHistory(log.producers, position, is_contiguous=is_contiguous, read_ms=now_ms)
+    for _, header, raw in _loaded_batches(log, position, at_most):
+        _note_epoch(log, header)
+        history.apply(header, raw)
     return history
+
+
+def _loaded_batches(log: Log, start: int, end: int) -> Iterator[tuple[Segment, BatchHeader, memoryview]]:
+    """The batches from offset ``start`` on of segments that are loaded, up to offset ``end``, where a segment begins or ends."""
+    for segment in log.segments[log.segment_at(start) :] if start < end else ():
+        if segment.base_offset >= end:
+            break
+        for _, header, raw in segment.scan(segment.offset_index.lookup(start)):
+            if header.last_offset >= start:
+                yield segment, header, raw
+
+
+def _take(log: Log, segment: Segment, history: TransactionHistory, header: BatchHeader, raw: Buffer) -> None:
+    """A batch that follows, of a segment whose index of transactions is made again."""
+    _note_epoch(log, header)
+    completed = history.apply(header, raw)
+    if completed is not None and completed.is_aborted:
+        lso = history.producers.last_stable_offset_after(completed)
+        segment.txn_index.restore(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
+
+
+def _note_epoch(log: Log, header: BatchHeader) -> None:
+    if header.leader_epoch > log.epochs.latest:
+        log.epochs.restore(header.leader_epoch, header.base_offset)
+
+
+def _remake_transaction_indexes(log: Log, remade: list[int]) -> None:
+    """Write the indexes of aborted transactions of some segments anew, from the segments' batches.
+
+    Each aborted transaction begins with its producer's first batch, so the batches are played to a second `ProducerState` that
+    begins below these segments. The log's own state cannot serve: it stands at the end of the log already. The second begins with
+    a snapshot where there is one, as producers whose records retention or compaction has deleted are nowhere else
+    (LogLoader.recoverSegment).
+    """
+    if not remade:
+        return
+    first, last = (log.segments[at] for at in (remade[0], remade[-1]))
+    end = last.last_next_offset()
+    producers = ProducerState()
+    start = snapshot.load_newest(log.fs, log.directory, producers, first.base_offset)
+    position = log.segments[0].base_offset if start is None else start
+    history = TransactionHistory(producers, position, is_contiguous=False)
+    wanted = {log.segments[at].base_offset for at in remade}
+    for segment, header, raw in _loaded_batches(log, position, end):
+        if segment.base_offset in wanted:
+            _take(log, segment, history, header, raw)
+        else:
+            history.apply(header, raw)
 
 
 def _write_rebuilt(log: Log) -> None:

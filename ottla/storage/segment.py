@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -12,10 +12,10 @@ from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import HEADER_BYTES, MIN_BATCH_LENGTH, BatchHeader, crc_is_valid, read_header
 from ottla.storage.checkpoints import MAX_OFFSET
 from ottla.storage.config import LogConfig
-from ottla.storage.filesystem import File, Filesystem, sync_dir, sync_file
+from ottla.storage.filesystem import Damaged, File, Filesystem, sync_dir, sync_file
 from ottla.storage.indexes import OffsetIndex, TimeIndex
 from ottla.storage.txn_index import TxnIndex
-from ottla.storage.walk import PIECE_BYTES, SoundBatches, batches
+from ottla.storage.walk import MAX_RELATIVE_OFFSET, PIECE_BYTES, SoundBatches, batches
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -28,6 +28,8 @@ LOOKUP_BYTES = 1 << 15
 MOST_ABORTED = 1 << 20
 """Aborted transactions that a segment's index may have beyond its batches."""
 
+
+OnBatch = Callable[[BatchHeader, memoryview], None]
 
 _FILE_NAME = re.compile(r"([0-9]{20})(\..+)", re.ASCII)
 
@@ -44,12 +46,21 @@ def parse_file_name(name: str, suffix: str) -> int | None:
     return int(parts[1])
 
 
+def astray(path: str, entry: str) -> Damaged:
+    """An index that does not fit its log, whichever of the two is damaged."""
+    return Damaged(path, f"the entry of {entry} leads astray; remove the file, and the next start makes it anew")
+
+
 class Recovered(NamedTuple):
-    """What is sound of a segment: up to which offset and byte, and what is wrong behind it, if anything is."""
+    """What is sound of a segment: up to which offset and byte, and what is wrong behind it, if anything is.
+
+    ``damaged_offset`` is the first offset of which nothing is known.
+    """
 
     next_offset: int
     size_bytes: int
     reason: str | None
+    damaged_offset: int
 
 
 class Segment:
@@ -118,7 +129,7 @@ class Segment:
     def should_roll(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int, config: LogConfig) -> bool:
         """LogSegment.shouldRoll: size, age, full indexes, or an offset too far from the base for four bytes."""
         if self.log.size == 0:
-            return last_offset - self.base_offset > 0x7FFFFFFF
+            return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         if self.log.size > config.segment_bytes - size:
             return True
         since = timestamp_ms - self.first_timestamp_ms if self.first_timestamp_ms >= 0 else now_ms - self.created_ms
@@ -127,7 +138,7 @@ class Segment:
         full = config.segment_index_bytes
         if self.offset_index.size_bytes + 8 > full or self.time_index.size_bytes + 12 > full:
             return True
-        return last_offset - self.base_offset > 0x7FFFFFFF
+        return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
 
     def flush_indexes(self) -> None:
         """Bring the files to what an inactive segment has: indexes up to the log with the last time entry, and no surplus.
@@ -168,11 +179,33 @@ class Segment:
         return batches(self.log, position, end, piece_bytes=piece_bytes, must_reach_end=must_reach_end)
 
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """File position and header of the first batch whose last offset is at or above ``offset``."""
-        for position, header in self.headers(self.offset_index.lookup(offset)):
+        """File position and header of the first batch whose last offset is at or above ``offset``.
+
+        Raises `Damaged` where the index leads to no batch that it names: what it leaves out would be taken for never written.
+        """
+        indexed, start = self.offset_index.floor(offset)
+        for position, header in self.headers(start):
+            if indexed >= 0:
+                if header.last_offset != indexed or header.magic != 2:
+                    break
+                indexed = -1
             if header.last_offset >= offset:
                 return position, header
+        if indexed >= 0:
+            raise astray(self.offset_index.file.path, f"offset {indexed}")
         return None
+
+    def offset_below(self, timestamp_ms: int) -> int:
+        """The offset from which on a record at or after ``timestamp_ms`` must be looked for. Raises `Damaged` as `position_of`."""
+        timestamp, offset = self.time_index.lookup(timestamp_ms)
+        if timestamp >= 0 and not self._has_timestamp(timestamp, offset):
+            raise astray(self.time_index.file.path, f"timestamp {timestamp}")
+        return offset
+
+    def _has_timestamp(self, timestamp_ms: int, offset: int) -> bool:
+        """Whether ``timestamp_ms`` is the largest of the batch that holds an offset. Raises `Damaged` as `position_of`."""
+        place = self.position_of(offset)
+        return place is not None and place[1].max_timestamp_ms == timestamp_ms
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from a file position on: reads a window, and jumps over large batches.
@@ -193,8 +226,8 @@ class Segment:
 
     # start
 
-    def load(self) -> bool:
-        """Take over the indexes after a clean stop; False when they must be rebuilt."""
+    def load(self, index_interval_bytes: int) -> bool:
+        """Take over the indexes after a clean stop; False when they must be rebuilt. Nothing but their ends is looked at."""
         at_most = self.log.size // HEADER_BYTES
         # More entries than batches: reading them could take any amount of memory. Compaction may leave transactions without any.
         if max(self.offset_index.stored, self.time_index.stored) > at_most or self.txn_index.stored > max(at_most, MOST_ABORTED):
@@ -203,17 +236,33 @@ class Segment:
         if not sound or not self.offset_index.is_within(self.log.size):
             return False
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last
-        for _, header in self.headers(0):
-            self.first_timestamp_ms = header.max_timestamp_ms
-            break
-        if len(self.time_index) == 0 and self.log.size:
+        if self.log.size < HEADER_BYTES:
+            return self.log.size == 0
+        self.first_timestamp_ms = read_header(self.log.read(HEADER_BYTES, 0)).max_timestamp_ms
+        try:
+            return len(self.time_index) > 0 and self._reach_end(index_interval_bytes) and self._has_timestamp(*self.time_index.last)
+        except Damaged:
             return False
-        return True
 
-    def recover(self, index_interval_bytes: int) -> Recovered:
+    def _reach_end(self, index_interval_bytes: int) -> bool:
+        """Whether the offset index goes as near to the log's end as appends leave it, and the time index knows what follows.
+
+        The interval may have been larger when the entries were set; they lie further apart than it was then.
+        """
+        position = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
+        self._bytes_since_index = self.log.size - position
+        gap_bytes = 0
+        for at, header in self.headers(position):
+            if header.max_timestamp_ms > self.max_timestamp_ms:
+                return False
+            gap_bytes = at - position
+        return gap_bytes <= index_interval_bytes or gap_bytes < self.offset_index.least_gap_bytes()
+
+    def recover(self, index_interval_bytes: int, known_end: int = 0, on_batch: OnBatch | None = None) -> Recovered:
         """Check every batch up to the first bad one, rebuild the indexes in memory; the one of transactions is empty.
 
-        The log is left as it is: `cut` takes away what is bad.
+        ``known_end`` is an offset where the log once ended, so that no batch has offsets on both sides of it. The CRC does not
+        cover the offsets. ``on_batch`` is given each sound batch. The log is left as it is.
         """
         # The time index goes first: without it the next start does this again, wherever this one is killed.
         self.time_index.clear()
@@ -224,15 +273,27 @@ class Segment:
         self.first_timestamp_ms = -1
         self._bytes_since_index = 0
         sound = SoundBatches(self.log, self.base_offset)
-        for position, header, _ in sound:
+        next_offset = self.base_offset
+        for position, header, raw in sound:
+            if next_offset < known_end < header.next_offset:
+                crossed = f"offset {header.base_offset} after {next_offset - 1} at byte {position}"
+                return Recovered(next_offset, position, crossed, next_offset)
+            next_offset = header.next_offset
             self._note(position, header.size_bytes, header.last_offset, header.max_timestamp_ms, index_interval_bytes)
-        reason = None if sound.is_whole else f"{sound.reason or 'no whole batch'} at byte {sound.end} of {self.log.path}"
-        return Recovered(sound.next_offset, sound.end, reason)
+            if on_batch is not None:
+                on_batch(header, raw)
+        reason = None if sound.is_whole else f"{sound.reason or 'no whole batch'} at byte {sound.end}"
+        return Recovered(sound.next_offset, sound.end, reason, sound.damaged_offset)
 
     def last_next_offset(self) -> int:
         """The offset after the last batch, found from the last index entry."""
         last = self._last_batch()
         return self.base_offset if last is None else last[1].next_offset
+
+    def last_leader_epoch(self, otherwise: int) -> int:
+        """That of the last batch; ``otherwise`` where there is no batch."""
+        last = self._last_batch()
+        return otherwise if last is None else last[1].leader_epoch
 
     def ends_soundly(self) -> bool:
         """Whether the last batch, found from the last index entry, is sound and ends where the file does."""
@@ -245,7 +306,7 @@ class Segment:
         return crc_is_valid(self.log.read(header.size_bytes, position), header)
 
     def _last_batch(self) -> tuple[int, BatchHeader] | None:
-        return next(iter(deque(self.headers(self.offset_index.lookup(self.base_offset + 0x7FFFFFFF)), maxlen=1)), None)
+        return next(iter(deque(self.headers(self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)), maxlen=1)), None)
 
     # end
 

@@ -32,6 +32,7 @@ class TransactionHistory:
         "_had_producers",
         "_markers",
         "_next_offset",
+        "_read_ms",
         "_settled",
         "first_batch_ms",
         "first_marker_ms",
@@ -39,9 +40,13 @@ class TransactionHistory:
         "producers",
     )
 
-    def __init__(self, producers: ProducerState, start_offset: int, *, is_contiguous: bool) -> None:
-        """``is_contiguous``: ``producers`` is all that the log has said before ``start_offset``."""
+    def __init__(self, producers: ProducerState, start_offset: int, *, is_contiguous: bool, read_ms: int = 0) -> None:
+        """``is_contiguous``: ``producers`` is all that the log has said before ``start_offset``.
+
+        ``read_ms`` is when the log is read; it matters to whoever keeps ``producers``.
+        """
         self.producers = producers
+        self._read_ms = read_ms
         # Whether no offset was missing so far, as after compaction or retention.
         self.is_contiguous = is_contiguous
         # When the first marker behind the last gap was written, None without one.
@@ -71,7 +76,10 @@ class TransactionHistory:
             self._settled[header.producer_id] = self._now(header.producer_id)
         producers, timestamp_ms = self.producers, header.max_timestamp_ms
         if marker is None:
-            producers.apply_data(header, header.base_offset, header.last_offset, timestamp_ms, timestamp_ms)
+            # A batch does not say when it came, and its timestamp may be of any time: the age of an idempotent producer counts
+            # from the reading, so that a retry is recognised. A transaction's age must go on, and its marker says when it came.
+            seen_ms = timestamp_ms if header.is_transactional else self._read_ms
+            producers.apply_data(header, header.base_offset, header.last_offset, timestamp_ms, seen_ms)
             return None
         if self.first_marker_ms is None:
             self.first_marker_ms = timestamp_ms

@@ -25,8 +25,14 @@ from ottla.protocol.records import (
 from ottla.storage.filesystem import Damaged, File
 
 PIECE_BYTES = 1 << 20
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+"""How far an offset may be from its segment's base: the indexes have four bytes for it."""
+FIRST_SEARCHED_BYTES = 4096
+SEARCHED_BYTES = 256 << 20
+"""Bytes of what only looks like a batch that a search for whole batches computes CRCs of before it ends."""
 
 _LENGTH_AND_MAGIC = Struct(">8xi4xb")
+_MAGIC, _MAGIC_AT = b"\2", 16
 
 MayRead = Callable[[int, BatchHeader], bool]
 """Takes the position and the header of a batch that is larger than a piece; whether it may be read as a whole."""
@@ -102,21 +108,35 @@ def batches(
 
 
 class SoundBatches:
-    """The batches of a segment's file up to the first that a start would cut away: torn, with a wrong CRC, or out of order.
+    """The batches of a segment's file up to the first that is not sound: torn, with a wrong CRC, or out of order.
 
     Iterate once. Then ``end`` is the file position behind the last sound batch and ``next_offset`` the offset behind it.
-    ``reason`` says what is wrong with the batch at ``end``, None where there is no whole one. Memory is bounded also where a
-    length is damaged: a batch that is larger than a piece is read whole only after its CRC was found right, piece by piece.
+    ``reason`` says what is wrong with the batch at ``end``, None where there is no whole one. ``damaged_offset`` is the first
+    offset of which nothing is known: where offsets go back, either of two batches may bear the wrong one, and it is the lower.
+    Memory is bounded also where a length is damaged: a batch that is larger than a piece is read whole only after its CRC was
+    found right, piece by piece.
     """
 
-    __slots__ = ("_piece_bytes", "_position", "end", "file", "next_offset", "reason")
+    __slots__ = (
+        "_base_offset",
+        "_piece_bytes",
+        "_position",
+        "damaged_offset",
+        "end",
+        "file",
+        "is_gapless",
+        "next_offset",
+        "reason",
+    )
 
     def __init__(self, file: File, base_offset: int, position: int = 0, *, piece_bytes: int = PIECE_BYTES) -> None:
         """``base_offset`` is the segment's; ``position`` is where a batch begins."""
         self.file = file
-        self.next_offset = base_offset
+        self._base_offset = self.next_offset = self.damaged_offset = base_offset
         self.end = self._position = position
         self.reason: str | None = None
+        self.is_gapless = True
+        """Whether the sound batches have every offset from the segment's base on. No CRC covers the offsets."""
         self._piece_bytes = piece_bytes
 
     @property
@@ -133,17 +153,24 @@ class SoundBatches:
                 return
             if header.base_offset < self.next_offset or header.last_offset_delta < 0:
                 self.reason = f"offset {header.base_offset} after {self.next_offset - 1}"
+                self.damaged_offset = min(self.damaged_offset, header.base_offset)
                 return
+            if header.last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
+                self.reason = f"offset {header.base_offset} after {self.next_offset - 1}, further than a segment reaches"
+                return
+            if header.base_offset != self.next_offset:
+                self.is_gapless = False
             self.end, self.next_offset = position + header.size_bytes, header.next_offset
+            self.damaged_offset = self.next_offset
             yield position, header, raw
 
+    def damage(self) -> Damaged:
+        """What a reader raises who must not take the bytes behind ``end`` for nothing."""
+        because = "" if self.reason is None else f": {self.reason}"
+        return Damaged(self.file.path, f"it cannot be read from byte {self.end} on{because}")
+
     def _is_sound_in_pieces(self, position: int, header: BatchHeader) -> bool:
-        at, end, crc = position + CRC_START, position + header.size_bytes, 0
-        while at < end:
-            piece = self.file.read(min(self._piece_bytes, end - at), at)
-            crc = crc32c(piece, crc)
-            at += len(piece)
-        if crc == header.crc:
+        if _crc_in_pieces(self.file, position, header, self._piece_bytes) == header.crc:
             return True
         self.reason = _wrong_crc(header)
         return False
@@ -151,3 +178,66 @@ class SoundBatches:
 
 def _wrong_crc(header: BatchHeader) -> str:
     return f"the batch at offset {header.base_offset} has a wrong CRC"
+
+
+class WholeBatches(NamedTuple):
+    """Whole batches with right CRCs that lie somewhere behind a damaged place."""
+
+    batch_count: int
+    size_bytes: int
+
+
+def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches:
+    """Search a file from a position on for whole batches at or above ``offset``, whatever lies between them.
+
+    A write that a crash has torn is the last of its file. So batches behind a damaged place tell that it was damaged later, or
+    that a power cut has taken a piece out of the middle, and what is lost with them was acknowledged.
+    """
+    count = size_bytes = wasted = 0
+    while wasted < SEARCHED_BYTES:
+        place = _next_likely(file, position, offset)
+        if place is None:
+            break
+        position, header = place
+        if _crc_in_pieces(file, position, header, PIECE_BYTES) == header.crc:
+            count, size_bytes = count + 1, size_bytes + header.size_bytes
+            position, offset = position + header.size_bytes, header.next_offset
+        else:
+            wasted += header.size_bytes
+            position += 1
+    return WholeBatches(count, size_bytes)
+
+
+def _next_likely(file: File, position: int, offset: int) -> tuple[int, BatchHeader] | None:
+    """Position and header of the first place from a position on that looks like a batch. Batches mostly follow each other."""
+    wanted, end = FIRST_SEARCHED_BYTES, file.size
+    while end - position >= HEADER_BYTES:
+        data = file.read(min(wanted, end - position), position)
+        last_header = len(data) - HEADER_BYTES
+        at = data.find(_MAGIC, _MAGIC_AT) - _MAGIC_AT
+        while 0 <= at <= last_header:
+            header = read_header(data, at)
+            if _is_likely(header, offset, end - position - at):
+                return position + at, header
+            at = data.find(_MAGIC, at + _MAGIC_AT + 1) - _MAGIC_AT
+        position += last_header + 1
+        wanted = min(wanted * 2, PIECE_BYTES)
+    return None
+
+
+def _is_likely(header: BatchHeader, offset: int, room: int) -> bool:
+    """Whether bytes may be a batch's header, by what needs no CRC."""
+    return (
+        MIN_BATCH_LENGTH <= header.batch_length <= room - LENGTH_OVERHEAD
+        and offset <= header.base_offset <= offset + MAX_RELATIVE_OFFSET
+        and header.last_offset_delta >= 0
+    )
+
+
+def _crc_in_pieces(file: File, position: int, header: BatchHeader, piece_bytes: int) -> int:
+    at, end, crc = position + CRC_START, position + header.size_bytes, 0
+    while at < end:
+        piece = file.read(min(piece_bytes, end - at), at)
+        crc = crc32c(piece, crc)
+        at += len(piece)
+    return crc

@@ -63,7 +63,14 @@ def _policies(kind: int, name: str, key: str, refusal: Code) -> list[Case]:
         case("subtract knows the default", one(key, SUBTRACT, "delete"), value=""),
         case("subtract what is not there", one(key, SUBTRACT, "compact"), value="delete"),
         case("a list that may be empty", one(key, SET, ""), value=""),
-        case("an element twice", one(key, SET, "delete,delete"), value="delete"),
+        case(
+            "an element twice",
+            one(key, SET, "delete,delete"),
+            # Apache Kafka 4.3.1 took it for brokers too.
+            code=Code.NONE if kind == T else Code.INVALID_REQUEST,
+            says=None if kind == T else f"Configuration '{key}' values must not be duplicated.",
+            value="delete",
+        ),
         case("spaces", one(key, SET, " compact , delete "), value="compact,delete"),
         case(
             "append nothing",

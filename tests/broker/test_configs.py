@@ -26,8 +26,16 @@ from tests.raw import create
 TABLES = Path(__file__).parent / "kafka_configs"
 
 AS_WANTED_HERE = {
+    "group.consumer.assignment.interval.ms",
+    "group.consumer.heartbeat.interval.ms",
+    "group.consumer.migration.policy",
+    "group.consumer.min.heartbeat.interval.ms",
     "group.initial.rebalance.delay.ms",
     "group.min.session.timeout.ms",
+    "group.streams.assignment.interval.ms",
+    "group.streams.heartbeat.interval.ms",
+    "group.streams.initial.rebalance.delay.ms",
+    "group.streams.min.heartbeat.interval.ms",
     "offsets.topic.replication.factor",
     "queued.max.request.bytes",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",

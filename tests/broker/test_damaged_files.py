@@ -23,8 +23,11 @@ from ottla.protocol.records import batches, build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS
+from ottla.storage.checkpoints import RECOVERY_POINTS
+from ottla.storage.filesystem import Damaged
 from ottla.storage.identity import META_FILE, DirectoryError
-from ottla.storage.log_dir import CLEAN_FILE, LOCK_FILE, RECOVERY_POINTS
+from ottla.storage.last_stop import CLEAN_FILE
+from ottla.storage.log_dir import LOCK_FILE
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.steps import run
 
@@ -161,6 +164,31 @@ def test_an_append_meets_another_file(broker: SimulatedBroker, tmp_path: Path, h
         assert produce(client, "bad") == OFFLINE
     assert [line["event"] for line in lines] == ["partition_offline"]
     check_only_bad_is_offline(broker)
+
+
+MEETS: list[Callable[[SimulatedBroker, SimulatedClient], object]] = [
+    lambda broker, client: produce(client, "bad"),
+    lambda broker, client: fetched(client, "bad", 20),
+    lambda broker, client: broker.broker.partitions.disk_refused(
+        broker.broker.partitions.get("bad", 0).log, Damaged("bad-0", "as housekeeping meets it")
+    ),
+]
+
+
+@pytest.mark.parametrize("meets", MEETS, ids=["append", "read", "housekeeping"])
+def test_a_fetch_that_waits_is_told_that_its_partition_is_offline(
+    broker: SimulatedBroker, tmp_path: Path, meets: Callable[[SimulatedBroker, SimulatedClient], object]
+) -> None:
+    with broker.connect() as waiting, broker.connect() as client:
+        asked = [FetchTopic(t, partitions=[FetchPartition(0, fetch_offset=25, partition_max_bytes=1)]) for t in ("good", "bad")]
+        sent = waiting.send(FetchRequest(max_wait_ms=30_000, min_bytes=1, session_epoch=-1, topics=asked), 12)
+        cut(tmp_path / "bad-0" / FIRST)
+        broker.sleep(2_000)
+        began_ms = broker.now_ms()
+        meets(broker, client)
+        answer = waiting.receive(sent)
+        assert [t.partitions[0].error_code for t in answer.responses] == [0, OFFLINE]
+        assert broker.now_ms() - began_ms < 100
 
 
 @pytest.mark.parametrize("harm", [cut, grow, remove])

@@ -12,6 +12,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
+from ottla.storage.filesystem import Damaged
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 
@@ -82,6 +83,23 @@ def test_whoever_waits_for_a_group_is_told_that_its_coordinator_is_gone(broker: 
     sent = second.send(joining(b"b"), 3)
     broker.broker.cluster.delete_topic(OFFSETS_TOPIC)
     assert second.receive(sent).error_code == Code.NOT_COORDINATOR
+    for client in (first, second):
+        client.close()
+
+
+def test_whoever_waits_for_a_group_is_told_that_its_coordinators_log_is_offline(broker: SimulatedBroker, world: World) -> None:
+    """No change of the group can be written any more, so nobody would be answered."""
+    perform(world, "topic t")
+    assert perform(world, "commit_offsets h t=5").startswith("NONE")
+    first, second = broker.connect("one"), broker.connect("two")
+    assert first.call(joining(b"a"), 3).error_code == 0
+    sent = second.send(joining(b"b"), 3)
+    partitions = broker.broker.partitions
+    partitions.disk_refused(partitions.get(OFFSETS_TOPIC, 0).log, Damaged("log", "somebody else wrote to it"))
+    began_ms = broker.now_ms()
+    assert second.receive(sent).error_code == Code.NOT_COORDINATOR
+    assert broker.now_ms() - began_ms < 200
+    assert first.call(joining(b"a"), 3).error_code == Code.NOT_COORDINATOR
     for client in (first, second):
         client.close()
 

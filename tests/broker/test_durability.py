@@ -13,8 +13,9 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTop
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.env import SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.checkpoints import RECOVERY_POINTS
 from ottla.storage.filesystem import Damaged
-from ottla.storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
+from ottla.storage.last_stop import CLEAN_FILE, LOG_STARTS
 from tests.scenarios.play import cut_up, perform
 from tests.scenarios.verbs import VERBS
 from tests.scenarios.world import World

@@ -83,6 +83,26 @@ def test_a_full_disk_refuses_and_housekeeping_goes_on(broker: SimulatedBroker, d
     assert perform(world, "delete_records t before=1").startswith("NONE")
 
 
+def test_a_retry_of_what_is_stored_says_nothing_of_the_disk(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+    for command in ("topic t", "A = init", "produce A t"):
+        perform(world, command)
+    disk.refuse_everything()
+    perform(world, "produce A t once")
+    assert perform(world, "produce A t seq=0 once") == "NONE @0 stamped"
+    assert not broker.broker.disk.is_sound
+
+
+def test_a_retry_counts_as_records_that_came_and_not_as_growth(broker: SimulatedBroker, world: World) -> None:
+    """ReplicaManager.appendRecordsToLeader marks its meters for duplicates as well."""
+    for command in ("topic t", "A = init", "produce A t"):
+        perform(world, command)
+    partition = broker.broker.partitions.get("full-t", 0)
+    grown, came = partition.appended_bytes, partition.bytes_in
+    assert grown == came > 0
+    assert perform(world, "produce A t seq=0") == "NONE @0 stamped"
+    assert (partition.appended_bytes, partition.bytes_in, partition.messages_in) == (grown, 2 * came, 2)
+
+
 @pytest.mark.entry("STO-21", "RDC-08")
 def test_a_start_on_a_full_disk_serves_all_that_is_there(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     for command in ("topic t", "A = init x", "produce A t", "abort A", "produce A t", "commit A", "produce A t"):
@@ -163,7 +183,7 @@ def test_what_cannot_be_removed_is_named_and_the_rest_is_removed(broker: Simulat
     directory = broker.broker.directory
     for name in "abc":
         disk.write_file(f"/data/{name}.deleted", b"x")
-    directory.retire([f"/data/{name}.deleted" for name in "abc"], broker.now_ms())
+    directory.trash.add_files([f"/data/{name}.deleted" for name in "abc"], broker.now_ms())
     disk.refuses = lambda number, kind, path: kind == "unlink" and "b.deleted" in path
     with capture_logs() as lines:
         broker.sleep(2_000)

@@ -22,6 +22,7 @@ from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, TopicInfo, Topology
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import api_key, newest
@@ -165,6 +166,24 @@ def test_many_offsets(timed: Timed) -> None:
     assert timed.ask(everything, 9).groups[0].topics == []
     timed.broker.restart(kill=True)
     assert not timed.broker.broker.groups.shard("g")[0].exists("g")
+
+
+def test_many_internal_topics(timed: Timed) -> None:
+    changelogs = [TopicInfo(name=f"changelog-{n}") for n in range(200)]
+    topology = Topology(subtopologies=[Subtopology(subtopology_id="0", source_topics=["small"], state_changelog_topics=changelogs)])
+    joining = StreamsGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        process_id="a",
+        rebalance_timeout_ms=10_000,
+        topology=topology,
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+    assert timed.ask(joining).error_code == 0
+    held(timed, "StreamsGroupHeartbeat")
+    assert {changelog.name for changelog in changelogs} <= timed.broker.broker.cluster.state.topics.keys()
 
 
 def test_many_members(timed: Timed) -> None:

@@ -25,7 +25,7 @@ from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.log_dir import CLEAN_FILE
+from ottla.storage.last_stop import CLEAN_FILE
 
 BROKER, TOPIC = 4, 2
 

@@ -15,7 +15,7 @@ from ottla.broker.partitions import Partition
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.broker.superseded import latest_batches
-from ottla.coordinator.group.group import Group
+from ottla.coordinator.group.classic.group import Group
 from ottla.coordinator.group.records import (
     OFFSET_KEY_VERSIONS,
     CommittedOffset,
@@ -31,12 +31,14 @@ from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TxnMetadata,
 from ottla.coordinator.transaction.requests import TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import TxnState
-from ottla.protocol.records import EndTxnMarker, build_batch, build_marker
+from ottla.protocol.records import EndTxnMarker, build_batch, build_marker, renew_crc
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
+from ottla.storage.filesystem import Damaged
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
 from ottla.storage.walk import pieces
+from tests.coordinator.consumer_world import FakeTopics
 from tests.storage.logs import NOW_MS
 
 LOGGED = [s for s in TxnState if s not in (TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE)]
@@ -118,7 +120,7 @@ def of_transactions(log: Log, *, everything: bool) -> object:
 
 
 def of_groups(log: Log, *, everything: bool) -> object:
-    shard = GroupShard(0, GroupConfig(), lambda: "id")
+    shard = GroupShard(0, GroupConfig(), FakeTopics(), lambda: "id")
     loading = runtime(log, lambda record, offset, producer_id: shard.replay(record, offset, producer_id, NOW_MS))
 
     def on_marker(producer_id: int, commit: bool) -> None:
@@ -159,6 +161,21 @@ def test_what_is_replaced_comes_once_however_the_log_is_read(piece: int, monkeyp
     assert sorted(header.base_offset for header, _ in latest_batches(log, (TXN_KEY_VERSION,))) == list(range(993, 1_000))
 
 
+@pytest.mark.entry("STO-28")
+def test_a_segment_with_offsets_of_another_is_damaged() -> None:
+    """Of the first segment no earlier one says where it must begin, only its name. The file is an older one's."""
+    log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=2_000))
+    while len(log.segments) < 4:
+        log.append_own(build_batch([(b"\0\0\0\1a", b"value")], NOW_MS), NOW_MS)
+    older, first = log.segments[0], log.segments[2]
+    first.log.truncate(0)
+    first.log.append(older.log.read(older.size_bytes, 0))
+    log.segments = log.segments[2:]
+    for read in (all_batches, functools.partial(latest_batches, kinds=(TXN_KEY_VERSION,))):
+        with pytest.raises(Damaged, match=f"{first.base_offset:020}.log: it cannot be read from byte 0 on: offset 0 after"):
+            list(read(log))
+
+
 def log_of(*batches: bytearray) -> Log:
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig())
     for batch in batches:
@@ -193,6 +210,7 @@ def test_where_the_newest_batch_cannot_be_decoded_the_one_before_it_holds() -> N
     broken = single(record)
     # The value says that it is longer than the batch.
     broken[66 + 5] = 0x7E
+    renew_crc(broken)
     log = log_of(single(record), broken)
     assert of_transactions(log, everything=False) == of_transactions(log, everything=True)
     assert list(of_transactions(log, everything=False)[0]) == ["a"]  # type: ignore[index]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
-from ottla.coordinator.group.group import Group, GroupState
+from ottla.coordinator.group.classic.group import Group, GroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
 from ottla.coordinator.group.shard import GroupShard
@@ -20,6 +20,7 @@ from ottla.coordinator.transaction.requests import ProducerIdAndEpoch, TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
+from tests.coordinator.consumer_world import FakeTopics
 
 STEPS = 400
 GROUPS = ("g", "h", "i")
@@ -63,7 +64,7 @@ class GroupWorld:
         self.members: dict[str, list[tuple[str, str | None, int]]] = {g: [] for g in GROUPS}
 
     def _new(self) -> GroupShard:
-        return GroupShard(0, GroupConfig(), self._id)
+        return GroupShard(0, GroupConfig(), FakeTopics(), self._id)
 
     def _id(self) -> str:
         self.ids += 1

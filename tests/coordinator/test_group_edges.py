@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.group import GroupState
+from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.requests import JoinAnswer, SyncAnswer
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import AnswerMember

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.group import GroupState
+from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import AnswerMember, LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
+from tests.coordinator.consumer_world import FakeTopics
 
 GROUP = "g"
 T0 = ("t", 0)
@@ -32,7 +33,7 @@ class World:
         self.shard = self._new()
 
     def _new(self) -> GroupShard:
-        return GroupShard(0, self.config, self._id)
+        return GroupShard(0, self.config, FakeTopics(), self._id)
 
     def _id(self) -> str:
         self.ids += 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.coordinator.group.group import Group, GroupState
+from ottla.coordinator.group.classic.group import Group, GroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.invariants import check_groups, check_transactions
 from ottla.coordinator.transaction.metadata import TxnMetadata

@@ -1,10 +1,19 @@
-"""Where an id lives: Java's hash of it."""
+"""Where an id lives, and what sweeps decide while others go on."""
 
 from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.result import java_hash
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.coordinator.result import LogRecord, Result, decided_in_batches, java_hash
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.requests import ShareStateConfig, StateWrite
+from ottla.coordinator.share.shard import ShareShard
+from ottla.coordinator.transaction.metadata import TxnMetadata
+from ottla.coordinator.transaction.requests import TxnConfig
+from ottla.coordinator.transaction.shard import TransactionShard
+from ottla.coordinator.transaction.states import TxnState
+from tests.coordinator.test_groups import World
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 511, 512, 1_000])
@@ -15,3 +24,84 @@ def test_long_ids_hash_as_their_definition_says(length: int) -> None:
     units = [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]
     value = sum(unit * 31 ** (len(units) - 1 - at) for at, unit in enumerate(units)) % (1 << 32)
     assert java_hash(text) == (value - (1 << 32) if value >= 1 << 31 else value)
+
+
+def numbered(name: str, count: int) -> list[LogRecord]:
+    return [LogRecord(f"{name}{number}".encode(), b"x" * 100) for number in range(count)]
+
+
+def test_a_sweep_decides_anew_after_each_piece() -> None:
+    left = {key: numbered(key, 5) for key in "abc"}
+    pieces = []
+    for piece in decided_in_batches(list(left), lambda key: left[key], 400):
+        pieces.append(piece)
+        assert len(piece) <= 2
+        for records in left.values():
+            records[:] = [record for record in records if not any(record is done for done in piece)]
+        left["c"].clear()
+    assert sum(map(len, pieces)) == 10
+    assert not any(left.values())
+
+
+def test_a_sweep_passes_over_what_is_refused() -> None:
+    pieces = list(decided_in_batches("abc", lambda key: numbered(key, 5), 400))
+    names = [bytes(record.key or b"").decode() for piece in pieces for record in piece]
+    assert names == ["a0", "a1", "b0", "b1", "c0", "c1"]
+
+
+def test_an_offset_that_is_committed_during_a_sweep_stays() -> None:
+    world = World()
+
+    def commit(partitions: range, offset: int, now_ms: int) -> None:
+        offsets = {("t", p): CommittedOffset(offset, -1, "", now_ms) for p in partitions}
+        world.run(world.shard.commit("g", -1, "", None, offsets, now_ms, transactional=False))
+
+    commit(range(50), 1, 0)
+    now_ms = world.shard.config.offsets_retention_ms * 2
+    sweep = world.shard.expire_offsets(now_ms, 200, 2_000)
+    world.run(next(sweep))
+    commit(range(49, 50), 777, now_ms)
+    for result in sweep:
+        world.run(result)
+    assert {where: offset.offset for where, offset in world.shard.offsets.of_group("g").items()} == {("t", 49): 777}
+
+
+def test_an_id_that_begins_a_transaction_during_a_sweep_stays() -> None:
+    shard = TransactionShard(0, TxnConfig(id_expiration_ms=1_000), 2)
+    for name in "abcdef":
+        shard.ids[name] = TxnMetadata(name, 1, 0, 60_000, TxnState.EMPTY, update_ms=0)
+
+    def run(result: Result[None]) -> int:
+        for record in result.records:
+            shard.replay(record)
+        return len(result.records)
+
+    sweep = shard.expire_ids(5_000, 100, 120)
+    first = run(next(sweep))
+    following = next(iter(shard.ids))
+    shard.ids[following] = TxnMetadata(following, 1, 1, 60_000, TxnState.ONGOING, update_ms=5_000)
+    assert first + sum(map(run, sweep)) == 5
+    assert list(shard.ids) == [following]
+
+
+def test_no_snapshot_of_a_sweep_undoes_a_write_or_a_deletion() -> None:
+    shard = ShareShard(
+        0, ShareStateConfig(updates_per_snapshot=500, cold_snapshot_interval_ms=1_000), lambda topic, partition: True
+    )
+    keys = [ShareKey("g", bytes(16), partition) for partition in range(40)]
+
+    def run(result: Result[None]) -> int:
+        for record in result.records:
+            shard.replay(record, 0)
+        return len(result.records)
+
+    for key in keys:
+        run(shard.initialize(key, 1, 0, 0))
+    sweep = shard.cold_snapshots(10_000, 600)
+    following = keys[run(next(sweep))]
+    run(shard.write(following, StateWrite(1, 0, 100, 5, ()), 10_000))
+    run(shard.delete(keys[-1]))
+    for result in sweep:
+        run(result)
+    assert shard.read_summary(following).start_offset == 100
+    assert keys[-1] not in shard.persisted

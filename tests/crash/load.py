@@ -11,8 +11,11 @@ from tests.scenarios.play import perform
 from tests.scenarios.world import World
 
 TOPICS = ("t", "t/1", "u")
+REPLACED = "v"
+"""A topic that is deleted and made again. No transaction writes to it."""
 IDS = ("x", "y", "z")
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 10_000
+"""Longer than a load holds a transaction open; after a crash, simulated time goes on until it is over."""
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "log.flush.offset.checkpoint.interval.ms": "3000",
@@ -34,11 +37,26 @@ class Transaction:
 
 
 @dataclass(slots=True)
+class Generation:
+    """One of the topics named `REPLACED`: from its creation, which was asked for and then acknowledged, to its deletion.
+
+    Each is a length of the trace. ``values`` have when they were acknowledged, ``starts`` of the log when they were asked for too.
+    """
+
+    asked_at: int
+    made_at: int = 0
+    doomed_at: int = 1 << 62
+    values: list[tuple[int, str]] = field(default_factory=list)
+    starts: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Story:
     """A trace, and the facts that must hold after it. ``acknowledged``: trace length, partition, offset, value."""
 
     trace: list[Op]
     ended_ms: int = 0
+    generations: list[Generation] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
     acknowledged: list[tuple[int, str, int, str]] = field(default_factory=list)
 
@@ -54,10 +72,13 @@ def run_load(durability: str, transactions: int, seed: int) -> Story:
         perform(world, command)
     for name in IDS:
         assert perform(world, f"{name.upper()} = init {name} timeout={TIMEOUT_MS}").startswith("NONE")
+    _make_again(world, story)
     open_by: dict[str, Transaction] = {}
     while len(story.transactions) < transactions or open_by:
         name = rng.choice(IDS)
         _step(world, rng, story, open_by, name, may_begin=len(story.transactions) < transactions)
+        if rng.random() < 0.15:
+            _use_replaced(world, rng, story)
         if rng.random() < 0.02:
             broker.sleep(1_000)
         if rng.random() < 0.01:
@@ -66,6 +87,29 @@ def run_load(durability: str, transactions: int, seed: int) -> Story:
     story.ended_ms = broker.now_ms()
     broker.abandon()
     return story
+
+
+def _make_again(world: World, story: Story) -> None:
+    made = Generation(asked_at=len(story.trace))
+    story.generations.append(made)
+    perform(world, f"topic {REPLACED} internal.segment.bytes=1200")
+    made.made_at = len(story.trace)
+
+
+def _use_replaced(world: World, rng: random.Random, story: Story) -> None:
+    current = story.generations[-1]
+    if rng.random() < 0.25:
+        current.doomed_at = len(story.trace)
+        perform(world, f"delete {REPLACED}")
+        _make_again(world, story)
+    elif current.values and rng.random() < 0.2:
+        start = rng.randrange(len(current.values)) + 1
+        asked_at = len(story.trace)
+        assert "NONE" in perform(world, f"delete_records {REPLACED} before={start}")
+        current.starts.append((asked_at, len(story.trace), start))
+    else:
+        assert perform(world, f"produce N {REPLACED} size={rng.randrange(20, 200)}").startswith("NONE @")
+        current.values.append((len(story.trace), f"n{world.actors['N'].written}"))
 
 
 def _step(world: World, rng: random.Random, story: Story, open_by: dict[str, Transaction], name: str, *, may_begin: bool) -> None:

@@ -9,9 +9,10 @@ import pytest
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.simulation.torn_disk import TornDisk
 from ottla.simulation.tracing_filesystem import TracingFilesystem
+from ottla.storage.checkpoints import RECOVERY_POINTS
 from ottla.storage.cleaning import filthiest
 from ottla.storage.log import Log
-from ottla.storage.log_dir import RECOVERY_POINTS, LogDirectory
+from ottla.storage.log_dir import LogDirectory
 from ottla.storage.steps import run
 from tests.storage.logs import NOW_MS, end
 from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, contents, visible, write
@@ -57,7 +58,7 @@ def compacted_trace(seed: int) -> tuple[TracingFilesystem, list[tuple[int, int, 
         dirty = run(filthiest([log], now_ms))
         assert dirty is not None
         run(directory.clean(dirty, now_ms, rng.choice([BUFFER_BYTES, 2_000])))
-        run(directory.empty_trash(1 << 62))
+        run(directory.trash.empty(1 << 62))
         passes.append((begin, len(fs.trace), visible(log)))
         assert len(contents(log)) < 80 * (at + 1)
     return fs, passes

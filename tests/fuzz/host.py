@@ -101,11 +101,24 @@ def action(text: str) -> Action:
     raise ValueError(f"no such action: {text}")
 
 
+def text_of(action: Action) -> str:
+    """The line of a trace that says so."""
+    if action.word == "cut":
+        return f"cut {action.line}"
+    if action.word == "wait":
+        return f"wait {action.ms}"
+    if action.word != "send":
+        return action.word
+    if len(action.raw) <= 2_000:
+        return f"send {action.line} {action.raw.hex()}"
+    return f"sendz {action.line} {base64.b64encode(zlib.compress(action.raw)).decode()}"
+
+
 class Trace:
-    """Every action that was performed, as text."""
+    """Every action that was performed."""
 
     def __init__(self) -> None:
-        self.trace: list[str] = []
+        self._actions: list[Action] = []
         self.inputs = 0
         self.longest_ms = 0.0
 
@@ -113,16 +126,22 @@ class Trace:
         """Carry an action out and check what came of it."""
         raise NotImplementedError
 
+    @property
+    def trace(self) -> list[str]:
+        """The actions as text."""
+        return [text_of(action) for action in self._actions]
+
     def perform(self, text: str) -> list[Exchange]:
         """Do what a line of a trace says; the answers that came."""
-        self.trace.append(text)
-        self.inputs += text.startswith("send")
-        return self.do(action(text))
+        return self._do(action(text))
 
     def send(self, at: int, raw: bytes) -> list[Exchange]:
-        if len(raw) <= 2_000:
-            return self.perform(f"send {at} {raw.hex()}")
-        return self.perform(f"sendz {at} {base64.b64encode(zlib.compress(raw)).decode()}")
+        return self._do(Action("send", at, raw))
+
+    def _do(self, action: Action) -> list[Exchange]:
+        self._actions.append(action)
+        self.inputs += action.word == "send"
+        return self.do(action)
 
 
 class Host(Trace):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -30,14 +31,21 @@ def codes(message: Any) -> list[tuple[int, int]]:
     return depths_and_codes
 
 
+@cache
+def _named(struct: type[msgspec.Struct]) -> list[tuple[str, bool]]:
+    """The fields of a struct; whether each is an error code."""
+    return [(name, name.endswith("error_code")) for name in struct.__struct_fields__]
+
+
 def _collect(value: Any, depth: int, depths_and_codes: list[tuple[int, int]]) -> None:
-    for name in value.__struct_fields__:
+    for name, is_code in _named(type(value)):
         inner = getattr(value, name)
-        if name.endswith("error_code"):
+        if is_code:
             depths_and_codes.append((depth, inner))
         elif isinstance(inner, list):
-            for item in inner:
-                if isinstance(item, msgspec.Struct):
+            # All elements of an array are of one type.
+            if inner and isinstance(inner[0], msgspec.Struct):
+                for item in inner:
                     _collect(item, depth + 1, depths_and_codes)
         elif isinstance(inner, msgspec.Struct):
             _collect(inner, depth + 1, depths_and_codes)

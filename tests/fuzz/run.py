@@ -13,7 +13,7 @@ from tests.fuzz.learning import Learner
 from tests.fuzz.sockets import SocketHost
 from tests.fuzz.stories import Story, Teller
 from tests.fuzz.values import Maker
-from tests.fuzz.vocabulary import Vocabulary
+from tests.fuzz.vocabulary import Dice, Vocabulary
 
 BYSTANDER_EVERY = 25
 KEPT = 200
@@ -28,7 +28,7 @@ class Run:
     def __init__(self, seed: int, host: type[Host | SocketHost] = Host) -> None:
         self.seed = seed
         self.given = settings.drawn(random.Random(seed))
-        self.rng = random.Random(seed)
+        self.rng = Dice(seed)
         self.host = host(seed, self.given)
         self._words = Vocabulary(self.rng)
         self._maker = Maker(self.rng, self._words)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
-from ottla.broker.broker import Broker
-from ottla.coordinator.cluster import INTERNAL_TOPICS, TOPIC_RESOURCE, TRANSACTION_TOPIC, ClusterState
-from ottla.coordinator.group.group import Group, GroupState
+from ottla.broker.broker import BrokerServer
+from ottla.coordinator.cluster import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TOPIC_RESOURCE, TRANSACTION_TOPIC, ClusterState
+from ottla.coordinator.group.classic.group import Group, GroupState
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.storage.log import Log
 from ottla.storage.producer_state import ProducerState
@@ -15,12 +18,12 @@ from ottla.storage.producer_state import ProducerState
 Key = tuple[Any, ...]
 State = dict[Key, Any]
 AT_REST = (GroupState.STABLE, GroupState.EMPTY)
-COORDINATED = ("group", "offsets", "pending", "transaction")
+COORDINATED = ("group", "consumer group", "streams group", "offsets", "pending", "transaction")
 TIMES = ("deadline_ms", "deadlines_ms", "since_ms", "wake_ms", "due_ms")
 METADATA = ("log", "__cluster_metadata", 0)
 
 
-def logs(broker: Broker) -> list[Log]:
+def logs(broker: BrokerServer) -> list[Log]:
     """Every log of a broker, that of the cluster's metadata too."""
     return [*(p.log for p in broker.partitions), broker.cluster._runtime.partition.log]
 
@@ -34,9 +37,31 @@ def _producers(known: ProducerState) -> Key:
     return entries, tuple(known.open_txns.items())
 
 
-def _group(group: Group) -> Key:
+@cache
+def _fields_of_a_group() -> tuple[str, ...]:
     """All that a group is, but for when something is due."""
-    return tuple(_frozen(getattr(group, f.name)) for f in fields(group) if not f.name.endswith(TIMES))
+    return tuple(f.name for f in fields(Group) if not f.name.endswith(TIMES))
+
+
+def _group(group: Group) -> Key:
+    return tuple(_frozen(getattr(group, name)) for name in _fields_of_a_group())
+
+
+def _consumer_group(group: ConsumerGroup) -> Key:
+    """All of it is in the log; in what order members came is not."""
+    epochs = (group.group_epoch, group.metadata_hash, group.assignment_epoch, group.assigned_ms)
+    return *epochs, sorted(group.members.values(), key=lambda m: m.member_id), dict(group.targets)
+
+
+def _streams_group(group: StreamsGroup) -> Key:
+    """What of it is in the log; in what order members came is not."""
+    members = sorted(group.members.values(), key=lambda m: m.member_id)
+    return group.metadata, group.assignment_epoch, group.assigned_ms, group.topology, members, dict(group.targets)
+
+
+def _streams_memory(group: StreamsGroup) -> Key:
+    """What of it no log has, but for when something is due and what is remembered of a computation."""
+    return dict(group.task_offsets), group.shutdown_member_id, group.endpoint_epoch, group.delayed_until_ms is None
 
 
 def _frozen(value: Any) -> Any:
@@ -50,7 +75,7 @@ def _frozen(value: Any) -> Any:
     return "waits" if callable(value) else value
 
 
-def live(broker: Broker) -> State:
+def live(broker: BrokerServer) -> State:
     """Everything that a request may change, but for deadlines, fetch sessions and counters."""
     out: State = {}
     cluster = broker.cluster.state
@@ -66,6 +91,10 @@ def live(broker: Broker) -> State:
     for shard in broker.groups.shards():
         for group in shard.groups.values():
             out["group", group.group_id] = _group(group)
+        for consumer_group in shard.consumers.groups.values():
+            out["consumer group", consumer_group.group_id] = _consumer_group(consumer_group)
+        for streams_group in shard.streams.groups.values():
+            out["streams group", streams_group.group_id] = (_streams_group(streams_group), _streams_memory(streams_group))
         for group_id in shard.offsets.groups:
             out["offsets", group_id] = tuple(sorted(shard.offsets.of_group(group_id).items()))
         for producer_id, pending in shard.offsets.pending.items():
@@ -73,6 +102,8 @@ def live(broker: Broker) -> State:
     for transactions in broker.transactions.shards():
         for transactional_id, metadata in transactions.ids.items():
             out["transaction", transactional_id] = metadata
+    for shares in broker.share_states.shards():
+        out |= {("share", *key): (p.state, p.state_epoch, p.leader_epoch, p.updates) for key, p in shares.persisted.items()}
     return out
 
 
@@ -89,10 +120,8 @@ def _assigned(group: Any, member: Any) -> bytes:
     return assignment
 
 
-def durable(broker: Broker) -> State:
-    """What a start on the same files must bring back."""
+def _logs(broker: BrokerServer) -> State:
     out: State = {}
-    cluster = broker.cluster.state
     for log in logs(broker):
         out["log", log.topic, log.partition] = (log.log_start_offset, log.log_end_offset, log.leader_epoch, log.topic_id)
         out["stable", log.topic, log.partition] = (log.high_watermark, log.last_stable_offset)
@@ -108,9 +137,20 @@ def durable(broker: Broker) -> State:
             known = -1 if log.config.is_compacted or log.log_start_offset > 0 else entry.coordinator_epoch
             out[key] = (entry.epoch, entry.txn_first_offset, known, last)
         out["open", log.topic, log.partition] = tuple(log.producers.open_txns.items())
+    return out
+
+
+def durable(broker: BrokerServer) -> State:
+    """What a start on the same files must bring back."""
+    out = _logs(broker)
+    cluster = broker.cluster.state
     out |= _cluster(cluster)
     out["next producer id",] = cluster.next_producer_id
     for shard in broker.groups.shards():
+        for consumer_group in shard.consumers.groups.values():
+            out["consumer group", consumer_group.group_id] = _consumer_group(consumer_group)
+        for streams_group in shard.streams.groups.values():
+            out["streams group", streams_group.group_id] = _streams_group(streams_group)
         for group in shard.groups.values():
             if group.state is GroupState.STABLE:
                 members = tuple(sorted((m.member_id, m.instance_id or "", _assigned(group, m)) for m in group.members.values()))
@@ -124,14 +164,23 @@ def durable(broker: Broker) -> State:
     for transactions in broker.transactions.shards():
         for transactional_id, metadata in transactions.ids.items():
             out["transaction", transactional_id] = metadata.logged()
-    for topic in INTERNAL_TOPICS:
+    if not _is_taken_by_retention(cluster, SHARE_STATE_TOPIC):
+        for shares in broker.share_states.shards():
+            out |= {("share", *key): persisted.state for key, persisted in shares.persisted.items()}
+    for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
         if "compact" not in cluster.config_of(TOPIC_RESOURCE, topic).get("cleanup.policy", ""):
             # An admin client may let retention take what the coordinators live by.
             out = {key: value for key, value in out.items() if key[0] not in COORDINATED}
     return out
 
 
-def moving(broker: Broker) -> set[Key]:
+def _is_taken_by_retention(cluster: ClusterState, topic: str) -> bool:
+    """Whether somebody has set a topic's configs so that retention may take what is needed."""
+    configs = cluster.config_of(TOPIC_RESOURCE, topic)
+    return configs.get("retention.ms", "") != "-1" or configs.get("retention.bytes", "-1") != "-1"
+
+
+def moving(broker: BrokerServer) -> set[Key]:
     """What a start may bring back otherwise.
 
     Groups whose log has the state before, transactions that a start takes up again, and such as have lost records to

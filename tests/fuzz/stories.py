@@ -85,8 +85,8 @@ def transaction(teller: Teller) -> Story:
             "committed_leader_epoch": -1,
             "committed_metadata": "",
         }
-        topics = [{"name": cast.topic, "partitions": [offset]}]
-        nobody = {"generation_id": -1, "member_id": "", "group_instance_id": None}
+        topics = [{"name": cast.topic, "topic_id": teller.words.topic_ids.get(cast.topic, bytes(16)), "partitions": [offset]}]
+        nobody = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
         version = teller.version(28, 5) if newer else teller.version(28, 0, 4)
         yield teller.ask(28, version, cast, topics=topics, group_id=cast.member.group_id, **nobody, **named)
     if rng.random() < 0.85:

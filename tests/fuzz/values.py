@@ -12,6 +12,14 @@ from tests.fuzz.encoding import Tree, children, requests
 from tests.fuzz.vocabulary import BAD_NAMES, GROUPS, INTERNAL, TOPICS, TRANSACTIONAL_IDS, Cast, Vocabulary
 
 BITS = {"int8": 8, "int16": 16, "uint16": 17, "int32": 32, "uint32": 33, "int64": 64}
+BOUNDS = {kind: (0 if kind.startswith("u") else -(1 << (bits - 1)), (1 << (bits - 1)) - 1) for kind, bits in BITS.items()}
+"""The least and the largest number of each type."""
+EDGES = {
+    kind: (-1, -2, 0, 1, 2, 100, limit - 1, limit - 2, -limit, -limit + 1, 255, 256, 65_536, 10_001, None)
+    for kind, limit in ((kind, 1 << (bits - 1)) for kind, bits in BITS.items())
+}
+"""Hostile numbers of each type; None for any."""
+ANY_TEXT = (*BAD_NAMES, *TOPICS, *INTERNAL, *GROUPS, *TRANSACTIONAL_IDS, "x" * 32_767, "%s%n", "(a+)+$", "[")
 MANY = (50, 200, 2_000, 20_000)
 """Elements of an array that is meant to be large."""
 MOST_ELEMENTS = (100,) * 40 + (4_000, 40_000)
@@ -96,7 +104,7 @@ class Maker:
         if kind == "records":
             partition = beside.get("index", self._cast.partition)
             return batches.records(rng, self._cast, self._topic, partition, max(self._hostility, 0.3 if hostile else 0.0))
-        if kind in BITS:
+        if kind in BOUNDS:
             return self._clamped(kind, self._any_number(kind) if hostile else self._number(field, owner))
         if kind == "bool":
             return rng.random() < 0.5
@@ -109,19 +117,20 @@ class Maker:
         return rng.random() * 10
 
     def _any_number(self, kind: str) -> int:
-        rng, limit = self._rng, 1 << (BITS[kind] - 1)
-        edges = (-1, -2, 0, 1, 2, 100, limit - 1, limit - 2, -limit, -limit + 1, 255, 256, 65_536, 10_001)
-        return rng.choice((*edges, rng.randrange(-limit, limit)))
+        edge: int | None = self._rng.choice(EDGES[kind])
+        if edge is None:
+            limit = 1 << (BITS[kind] - 1)
+            return self._rng.randrange(-limit, limit)
+        return edge
 
     @staticmethod
     def _clamped(kind: str, value: int) -> int:
-        limit = 1 << (BITS[kind] - 1)
-        if kind.startswith("u"):
-            return max(0, min(limit - 1, value))
-        return max(-limit, min(limit - 1, value))
+        least, largest = BOUNDS[kind]
+        return least if value < least else largest if value > largest else value
 
     def _any_text(self) -> str:
-        return self._rng.choice((*BAD_NAMES, *TOPICS, *INTERNAL, *GROUPS, *TRANSACTIONAL_IDS, "x" * 32_767, "%s%n", "(a+)+$", "["))
+        text: str = self._rng.choice(ANY_TEXT)
+        return text
 
     # what fits
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ottla.protocol.primitives import NO_UUID
 
@@ -13,6 +15,13 @@ BAD_NAMES = ("", ".", "..", "a/b", "../t-0", "x" * 249, "x" * 250, "nul\0", "\u0
 GROUPS = ("g", "h", "simple", "static")
 TRANSACTIONAL_IDS = ("x", "y", "z")
 MAX_KNOWN = 12
+
+
+class Dice(random.Random):
+    """Chooses by one multiplication, which is enough for sequences as short as those here and takes a third of the time."""
+
+    def choice(self, seq: Sequence[Any]) -> Any:
+        return seq[int(self.random() * len(seq))]
 
 
 @dataclass(slots=True)

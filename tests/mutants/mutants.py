@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class Mutant:
-    """The code ``old``, an expression or statements, becomes ``new``; the scenarios that ``caught_by`` selects must fail.
+    """The code ``old``, an expression or statements, becomes ``new``; a scenario of one of the rules in ``caught_by`` must fail.
 
     ``old`` is compared as a syntax tree, so that line breaks, parentheses and comments do not count, and stands once in
     ``function`` of ``file``: "Log.append", or "" for the whole module. Statements that become "" are left out.
@@ -22,6 +22,7 @@ class Mutant:
 
 
 SHARD = "ottla/coordinator/transaction/shard.py"
+TRANSITIONS = "ottla/coordinator/transaction/transitions.py"
 OFFSETS = "ottla/coordinator/group/offsets.py"
 PRODUCERS = "ottla/storage/producer_state.py"
 PRODUCE = "ottla/broker/handlers/produce.py"
@@ -38,8 +39,8 @@ MUTANTS = [
     ),
     Mutant(
         "the epoch is not bumped",
-        file=SHARD,
-        function="TransactionShard._bumped",
+        file=TRANSITIONS,
+        function="bumped",
         old="epoch = min(current.producer_epoch + 1, LAST_EPOCH)",
         new="epoch = min(current.producer_epoch, LAST_EPOCH)",
         caught_by="END-21 or INI-03",
@@ -147,8 +148,8 @@ MUTANTS = [
     ),
     Mutant(
         "a lost answer of init is not given again",
-        file=SHARD,
-        function="TransactionShard._next_epoch",
+        file=TRANSITIONS,
+        function="next_epoch",
         old="expected is not None and expected.epoch == current.last_epoch",
         new="expected is None",
         caught_by="INI-10",
@@ -211,10 +212,10 @@ MUTANTS = [
     ),
     Mutant(
         "an old generation may commit offsets",
-        file="ottla/coordinator/group/shard.py",
-        function="GroupShard._check_commit",
-        old="generation != group.generation",
-        new="generation > group.generation",
+        file="ottla/coordinator/group/classic/view.py",
+        function="ClassicView.check_commit",
+        old="epoch != group.generation",
+        new="epoch > group.generation",
         caught_by="OFF-05",
     ),
     Mutant(
@@ -228,7 +229,7 @@ MUTANTS = [
     Mutant(
         "decided transactions are not resumed by a start",
         file="ottla/broker/broker.py",
-        function="Broker.start",
+        function="BrokerServer.start",
         old="self._resume()",
         new="",
         caught_by="CRD-01",
@@ -244,7 +245,7 @@ MUTANTS = [
     Mutant(
         "an open transactional id expires",
         file=SHARD,
-        function="TransactionShard._is_expired",
+        function="TransactionShard._expired",
         old="metadata is not None and metadata.state in AT_REST and metadata.update_ms <= limit_ms",
         new="metadata is not None and metadata.update_ms <= limit_ms",
         caught_by="CRD-09",
@@ -253,8 +254,8 @@ MUTANTS = [
         "producer ids are given out again after a kill",
         file="ottla/coordinator/cluster.py",
         function="ClusterState.allocate_producer_ids",
-        old="[_record(producer_ids_record, message)]",
-        new="[_record(producer_ids_record, message)][1:]",
+        old="[metadata_record(producer_ids_record, message)]",
+        new="[metadata_record(producer_ids_record, message)][1:]",
         caught_by="INI-21",
     ),
     Mutant(

@@ -14,6 +14,7 @@ from ottla.operations.audit import TornTransaction
 from ottla.protocol.records import BatchHeader, batches, read_marker, read_records
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 
@@ -189,8 +190,9 @@ def base_of(fs: MemoryFilesystem, where: Where) -> int:
 
 
 def active(fs: MemoryFilesystem, where: Where) -> list[int]:
-    """The offsets of the batches in the last segment."""
-    return [h.base_offset for _, h in batches(fs.files[paths_of(fs, where)[-1]])]
+    """The offsets of the batches in the last segment that a crash may take: those from the recovery point on."""
+    point = read_offsets(fs, f"{DATA_DIR}/{RECOVERY_POINTS}").get(where, 0)
+    return [h.base_offset for _, h in batches(fs.files[paths_of(fs, where)[-1]]) if h.base_offset >= point]
 
 
 def cut(fs: MemoryFilesystem, where: Where, offset: int) -> None:

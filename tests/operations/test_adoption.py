@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from ottla.operations.adoption import plan_adoption
-from ottla.storage.identity import DirectoryError
+from ottla.coordinator.cluster import METADATA_TOPIC
+from ottla.directories import adopt
+from ottla.operations.adoption import carry_out, plan_adoption
+from ottla.operations.copying import Progress, copy
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
+from ottla.storage.checkpoints import RECOVERY_POINTS, parse_offsets, write_offsets
+from ottla.storage.identity import DirectoryError, Identity
+from ottla.storage.last_stop import CLEAN_FILE
 from ottla.storage.log import Log
+from ottla.storage.log_dir import LOCK_FILE
+from ottla.storage.names import parse_directory_name
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.segment import LOG_SUFFIX
-from tests.storage.logs import Logs, put
+from tests.storage.logs import NOW_MS, Logs, put
 
 
 @pytest.fixture
@@ -59,3 +67,157 @@ def test_so_is_a_segment_that_begins_below_the_end_of_the_one_before(log: Log) -
     second.write_bytes(first.read_bytes())
     with pytest.raises(DirectoryError, match="damaged after offset"):
         planned(log)
+
+
+@pytest.mark.entry("STO-12")
+def test_a_log_whose_records_are_all_gone_goes_on_where_it_ended(tmp_path: Path) -> None:
+    """Retention leaves an empty segment, whose name alone says where the next record goes."""
+    fs = RealFilesystem()
+    emptied = Logs(fs, str(tmp_path / "source" / "t-0")).new()
+    for _ in range(9):
+        put(emptied)
+    emptied.roll(NOW_MS)
+    emptied.delete_records(9)
+    for path in emptied.delete_old(NOW_MS, 100):
+        fs.unlink(path)
+    emptied.close()
+    copied = str(tmp_path / "target" / "t-0")
+    fs.make_dir(copied)
+    for name in fs.list_dir(emptied.directory):
+        for _ in copy(fs, f"{emptied.directory}/{name}", f"{copied}/{name}"):
+            pass
+    assert Logs(fs, copied).open(clean=False)[0].log_end_offset == 9
+    fs.close_files()
+
+
+def adopted_into(fs: FaultyFilesystem, progress: Progress = lambda *_: None) -> None:
+    plan = plan_adoption(fs, "/source", [], iter(lambda: bytes(16), None))
+    carry_out(fs, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, progress)
+
+
+@pytest.fixture
+def disk() -> FaultyFilesystem:
+    """Two partitions to take over, and a target that holds a topic already."""
+    fs = FaultyFilesystem()
+    for topic in ("t", "u"):
+        log = Logs(fs, f"/source/{topic}-0").new()
+        put(log, 5)
+        log.close()
+    log = Logs(fs, "/earlier/v-0").new()
+    put(log)
+    log.close()
+    plan = plan_adoption(fs, "/earlier", [], iter(lambda: bytes(range(16)), None))
+    carry_out(fs, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
+    return fs
+
+
+def names_in(fs: FaultyFilesystem) -> list[str]:
+    return [name for name in fs.list_dir("/target") if parse_directory_name(name) or name.endswith("-delete")]
+
+
+def test_a_disk_that_refuses_a_write_adopts_nothing(disk: FaultyFilesystem) -> None:
+    before = names_in(disk)
+    for nth in range(1, 200):
+        fs = FaultyFilesystem()
+        for path, content in disk.files.items():
+            fs.write_file(path, content)
+        last = fs.writes + nth
+        fs.refuses = lambda number, kind, path, last=last: number == last  # type: ignore[misc]
+        try:
+            adopted_into(fs)
+        except OSError:
+            assert names_in(fs) == before
+            fs.refuse_nothing()
+            adopted_into(fs)
+        assert names_in(fs) == sorted([*before, "t-0", "u-0"])
+        for topic in ("t", "u"):
+            assert fs.files[f"/target/{topic}-0/{0:020}.log"] == fs.files[f"/source/{topic}-0/{0:020}.log"]
+        if fs.writes < last:
+            break
+    else:
+        pytest.fail("an adoption without an end")
+    assert nth > 20
+
+
+def test_who_presses_ctrl_c_adopts_nothing(disk: FaultyFilesystem) -> None:
+    before = names_in(disk)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        adopted_into(disk, interrupt)
+    assert names_in(disk) == before
+    adopted_into(disk)
+
+
+def test_what_is_in_the_way_is_told_before_anything_is_written(disk: FaultyFilesystem) -> None:
+    disk.make_dir("/target/u-0")
+    disk.write_file(f"/target/{CLEAN_FILE}", b"")
+    with pytest.raises(DirectoryError, match="/target/u-0 is there already, and belongs to no topic of /target; move it away"):
+        adopted_into(disk)
+    disk.remove_dir("/target/u-0")
+    adopted_into(disk)
+    disk.write_file(f"/target/{CLEAN_FILE}", b"")
+    with pytest.raises(DirectoryError, match="/target has a topic t already; delete it there, or name the others by --topic"):
+        adopted_into(disk)
+    assert disk.read_file(f"/target/{CLEAN_FILE}") is not None
+
+
+@pytest.mark.parametrize(("source", "target"), [("s", "s"), ("s/t-0", "s"), ("s", "s/inner"), ("link", "s")])
+def test_neither_directory_lies_in_the_other(tmp_path: Path, source: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    log = Logs(RealFilesystem(), str(tmp_path / "s" / "t-0")).new()
+    put(log)
+    log.close()
+    (tmp_path / "link").symlink_to("s")
+    before = sorted(tmp_path.rglob("*"))
+    assert adopt(str(tmp_path / source), str(tmp_path / target), []) == 1
+    assert "one lies in the other; name one outside" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_neither_directory_is_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fs = RealFilesystem()
+    source, target = tmp_path / "source", tmp_path / "target"
+    log = Logs(fs, str(source / "t-0")).new()
+    put(log)
+    log.close()
+    target.mkdir()
+    # A directory in which nothing is may be another adoption's.
+    for directory in (source, target):
+        lock = fs.lock(str(directory / LOCK_FILE))
+        for path in (source, source / "t-0"):
+            assert adopt(str(path), str(target), []) == 1
+            assert f"{directory} is in use by a broker" in capsys.readouterr().err
+        fs.unlock(lock)
+    assert adopt(str(source), str(target), []) == 0
+
+
+def test_a_link_in_the_place_of_a_partition_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = Logs(RealFilesystem(), str(tmp_path / "elsewhere" / "t-0")).new()
+    put(log)
+    log.close()
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "t-0").symlink_to("../elsewhere/t-0")
+    assert adopt(str(tmp_path / "source"), str(tmp_path / "target"), []) == 1
+    assert "source/t-0 is no directory, but a link or a file, and stays behind" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_recovery_points_of_the_target_that_are_lost_stay_lost(disk: FaultyFilesystem, *, damaged: bool) -> None:
+    """0 tells the next start that nobody knows; a line that is not there, that the log was never written."""
+    checkpoint = f"/target/{RECOVERY_POINTS}"
+    if damaged:
+        disk.write_file(checkpoint, b"0\n7\nv 0 1\n")
+    else:
+        disk.unlink(checkpoint)
+    adopted_into(disk)
+    expected = dict.fromkeys([("v", 0), ("t", 0), ("u", 0), (METADATA_TOPIC, 0)], 0)
+    assert parse_offsets(disk.files[checkpoint]) == expected
+
+
+def test_known_recovery_points_of_the_target_are_kept(disk: FaultyFilesystem) -> None:
+    checkpoint = f"/target/{RECOVERY_POINTS}"
+    write_offsets(disk, checkpoint, {("v", 0): 1})
+    adopted_into(disk)
+    assert parse_offsets(disk.files[checkpoint]) == {("v", 0): 1, ("t", 0): 0, ("u", 0): 0}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.directories import NOT_WHOLE, audit, graduate
+from ottla.protocol.records import batches
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
@@ -72,7 +73,7 @@ def test_a_log_that_is_no_file(kind: str, whole: Path, capsys: pytest.CaptureFix
 def test_a_running_broker_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broker = SimulatedBroker({"log.dirs": str(tmp_path)}, fs=RealFilesystem()).start()
     assert audit(str(tmp_path)) == 1
-    assert "is in use by a broker; stop it first, or audit a copy" in capsys.readouterr().err
+    assert "is in use by a broker; stop it first, or work on a copy" in capsys.readouterr().err
     broker.close()
     assert audit(str(tmp_path)) == 0
 
@@ -89,6 +90,15 @@ def test_noise_in_a_log_is_told(whole: Path, capsys: pytest.CaptureFixture[str])
     log.write_bytes(log.read_bytes() + os.urandom(300))
     assert audit(str(whole)) == NOT_WHOLE
     assert f"{log} cannot be read from byte {size} on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("directory", ["t-0", "__cluster_metadata-0", "__transaction_state-0"])
+def test_a_log_that_no_stop_has_left_so_short_is_told(directory: str, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = whole / directory / f"{0:020d}.log"
+    raw = log.read_bytes()
+    log.write_bytes(raw[: [position for position, _ in batches(raw)][-1]])
+    assert audit(str(whole)) == NOT_WHOLE
+    assert f"{log}: the log ends at offset " in capsys.readouterr().out
 
 
 def test_a_lock_that_is_a_pipe_does_not_hang_the_audit(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,9 +13,10 @@ from ottla.directories import adopt, audit, graduate
 from ottla.pipeline.segments.reading import Wanted, plan, read
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
+from ottla.storage.checkpoints import RECOVERY_POINTS
 from ottla.storage.config import LogConfig
+from ottla.storage.last_stop import CLEAN_FILE
 from ottla.storage.log import Log
-from ottla.storage.log_dir import CLEAN_FILE
 from ottla.storage.reading import all_batches
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.recovery import open_log
@@ -39,17 +40,21 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         walk(root)
     root = tmp_path_factory.mktemp("large")
     played(root, *WHOLE)
-    enlarge(root / "t-0" / f"{0:020d}.log", 2)
+    end_offset = enlarge(root / "t-0" / f"{0:020d}.log", 2)
+    checkpoint = root / RECOVERY_POINTS
+    checkpoint.write_text(checkpoint.read_text().replace("t 0 2", f"t 0 {end_offset}"))
     return root
 
 
-def enlarge(path: Path, offset: int) -> None:
+def enlarge(path: Path, offset: int) -> int:
+    """Append large batches from an offset on; the end of the log."""
     batch = bytearray(build_batch([(None, b"v" * BATCH_BYTES)], 1))
     with path.open("ab") as file:
         while file.tell() < LARGE_BYTES:
             batch[:8] = offset.to_bytes(8, "big")
             offset += 1
             file.write(batch)
+    return offset
 
 
 def opened(directory: Path) -> Log:

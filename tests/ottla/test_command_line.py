@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -143,26 +141,52 @@ def test_a_job_that_cannot_be_begun(
     assert says in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.fixture
-def signals() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
+SIGNALLED = """
+import os, signal, sys
+# Whoever runs the tests in the background may have this one ignored.
+signal.signal(signal.SIGINT, signal.{disposition})
+class Signals:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), {number})
+sys.meta_path.insert(0, Signals())
+sys.argv = ["ottla", {command!r}]
+from ottla.__main__ import main
+sys.exit(main())
+"""
 
 
-def test_sigterm_while_a_broker_is_being_loaded_ends_it_well(signals: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.broker.config.sources.load", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    with pytest.raises(SystemExit) as ended:
-        main(["serve"])
-    assert ended.value.code == 0
+@pytest.mark.parametrize(
+    ("command", "module", "number", "code"),
+    [
+        ("serve", "ottla.cli", signal.SIGINT, 130),
+        ("serve", "ottla.cli", signal.SIGTERM, 0),
+        ("serve", "ottla.broker.broker", signal.SIGINT, 130),
+        ("serve", "ottla.broker.broker", signal.SIGTERM, 0),
+        ("demo", "ottla.cli", signal.SIGINT, 130),
+        ("demo", "ottla.demo.run", signal.SIGINT, 130),
+        ("demo", "ottla.cli", signal.SIGTERM, -signal.SIGTERM),
+        ("pipeline", "ottla.pipeline.cli", signal.SIGINT, 130),
+    ],
+)
+def test_a_signal_during_the_imports_shows_no_traceback(command: str, module: str, number: int, code: int) -> None:
+    script = SIGNALLED.format(disposition="default_int_handler", command=command, module=module, number=int(number))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
-def test_ctrl_c_while_a_broker_is_being_loaded_shows_no_traceback(signals: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_that_is_to_be_ignored_stays_so() -> None:
+    script = SIGNALLED.format(disposition="SIG_IGN", command="--version", module="ottla.cli", number=int(signal.SIGINT))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, f"ottla {ottla.__version__}\n")
+
+
+def test_ctrl_c_later_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ottla.broker.config.sources.load", interrupted)
-    assert main(["serve"]) == 130
+    monkeypatch.setattr("ottla.directories.audit", interrupted)
+    assert main(["audit", "directory"]) == 130
 
 
 def test_a_closed_standard_stream_is_not_the_next_files_number(tmp_path: Path) -> None:

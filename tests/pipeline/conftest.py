@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,18 +11,17 @@ import pytest
 from tools import kafka
 
 
-def java_home() -> str:
-    return str(Path(kafka.java()).resolve().parent.parent)
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
     from ottla.pipeline.session import session
+    from tests.pipeline import quick_java
 
-    os.environ.setdefault("JAVA_HOME", java_home())
     # pyspark.testing brings pandas-on-Spark along, which warns without it.
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
-    spark = session("ottla-tests", master="local[2]", ivy_home=kafka.cache_dir() / "ivy")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in quick_java.environment().items():
+            patch.setenv(name, value)
+        spark = session("ottla-tests", master="local[2]", ivy_home=kafka.cache_dir() / "ivy")
     yield spark
     spark.stop()

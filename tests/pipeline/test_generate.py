@@ -6,24 +6,24 @@ import json
 from collections import Counter
 
 from ottla.pipeline.formats import AVRO
-from ottla.pipeline.generate import LATE_MS, Shape, purchases
+from ottla.pipeline.generate import LATE_MS, Workload, purchases
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:
-    assert list(purchases(Shape(500))) == list(purchases(Shape(500)))
-    assert list(purchases(Shape(500))) != list(purchases(Shape(500, seed=2)))
+    assert list(purchases(Workload(500))) == list(purchases(Workload(500)))
+    assert list(purchases(Workload(500))) != list(purchases(Workload(500, seed=2)))
 
 
 def test_shares_are_what_was_asked_for() -> None:
-    shape = Shape(20_000, malformed_share=0.05, late_share=0.1)
-    rows = list(purchases(shape))
+    workload = Workload(20_000, malformed_share=0.05, late_share=0.1)
+    rows = list(purchases(workload))
     sound = [json.loads(row.value) for row in rows if row.is_sound]
-    in_avro = list(purchases(shape, AVRO))
+    in_avro = list(purchases(workload, AVRO))
     assert [(row.key, row.at_ms, row.is_sound) for row in in_avro] == [(row.key, row.at_ms, row.is_sound) for row in rows]
-    assert 0.04 < 1 - len(sound) / shape.rows < 0.06
-    late = [row for number, row in enumerate(rows) if row.at_ms < shape.begin_ms + number * shape.step_ms]
-    assert 0.08 < len(late) / shape.rows < 0.12
-    assert all(shape.begin_ms + number * shape.step_ms - row.at_ms < LATE_MS for number, row in enumerate(rows))
+    assert 0.04 < 1 - len(sound) / workload.rows < 0.06
+    late = [row for number, row in enumerate(rows) if row.at_ms < workload.begin_ms + number * workload.step_ms]
+    assert 0.08 < len(late) / workload.rows < 0.12
+    assert all(workload.begin_ms + number * workload.step_ms - row.at_ms < LATE_MS for number, row in enumerate(rows))
     assert len({p["id"] for p in sound}) == len(sound)
     users = Counter(row.key for row in rows)
-    assert sum(n for _, n in users.most_common(shape.users // 10)) > 0.25 * shape.rows
+    assert sum(n for _, n in users.most_common(workload.users // 10)) > 0.25 * workload.rows

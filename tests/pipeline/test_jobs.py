@@ -19,7 +19,7 @@ from ottla import Broker
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.exactly_once import BatchReport
 from ottla.pipeline.formats import AVRO
-from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import audit, shop, totals
 from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
@@ -28,8 +28,8 @@ from ottla.pipeline.topics import create, fill
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-14")]
 
-SHAPE = Shape(2_000, malformed_share=0.05)
-MORE = Shape(500, seed=2)
+WORKLOAD = Workload(2_000, malformed_share=0.05)
+MORE = Workload(500, seed=2)
 BATCH_RECORDS = 900
 
 
@@ -37,7 +37,7 @@ BATCH_RECORDS = 900
 def broker(tmp_path: Path) -> Iterator[Broker]:
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), 3)
-        fill(broker.bootstrap, PURCHASES, purchases(SHAPE))
+        fill(broker.bootstrap, PURCHASES, purchases(WORKLOAD))
         yield broker
 
 
@@ -62,15 +62,15 @@ def die_before_sparks_commit(checkpoint: Path, batch: int) -> None:
         (checkpoint / "commits" / name).unlink()
 
 
-def sound(shape: Shape = SHAPE) -> int:
-    return sum(row.is_sound for row in purchases(shape))
+def sound(workload: Workload = WORKLOAD) -> int:
+    return sum(row.is_sound for row in purchases(workload))
 
 
 @pytest.mark.parametrize("by_driver", [False, True], ids=["tasks", "driver"])
 def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: Broker, tmp_path: Path, by_driver: bool) -> None:
     reports = run(spark, broker, shop.JOB, tmp_path / "shop", by_driver=by_driver)
     assert len(reports) >= 3
-    assert sum(report.records for report in reports) == 2 * sound() + SHAPE.rows - sound()
+    assert sum(report.records for report in reports) == 2 * sound() + WORKLOAD.rows - sound()
     die_before_sparks_commit(tmp_path / "shop", reports[-1].batch)
     (again,) = run(spark, broker, shop.JOB, tmp_path / "shop", by_driver=by_driver)
     assert (again.batch, again.is_replay) == (reports[-1].batch, True)
@@ -78,7 +78,7 @@ def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: B
     assert audit_report.is_sound, audit_report.findings
     by_topic = {figures.topic: figures for figures in audit_report.topics}
     assert by_topic[INVOICES].committed == by_topic[SHIPMENTS].committed == sound()
-    assert by_topic[DEAD_LETTERS].committed == SHAPE.rows - sound()
+    assert by_topic[DEAD_LETTERS].committed == WORKLOAD.rows - sound()
     assert by_topic[INVOICES].offsets == sound() + by_topic[INVOICES].markers
     if not by_driver:
         check_what_a_person_is_told(spark, broker, tmp_path)
@@ -103,7 +103,7 @@ def check_offenders_are_named(spark: Any, broker: Broker) -> None:
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    known = next(json.loads(row.value) for row in purchases(SHAPE) if row.is_sound)
+    known = next(json.loads(row.value) for row in purchases(WORKLOAD) if row.is_sound)
     invoice = {"purchase": known["id"], "user": known["user"], "amount_cents": 1, "at_ms": 1}
     producer.produce(INVOICES, json.dumps(invoice).encode())
     producer.produce(SHIPMENTS, json.dumps({"purchase": 999_999, "user": "u", "product": "p", "quantity": 1}).encode())
@@ -113,12 +113,12 @@ def check_offenders_are_named(spark: Any, broker: Broker) -> None:
     left.begin_transaction()
     left.produce(DEAD_LETTERS, b"open", partition=1)
     assert left.flush(10) == 0
-    broken = {f.rule: f.examples for f in audit.audit(spark, audit.AuditOptions(broker.bootstrap)).findings if f.count}
-    assert broken.pop("transactions left open")[0].startswith(f"{DEAD_LETTERS}-1@")
+    broken = {f.rule: (f.count, f.examples) for f in audit.audit(spark, audit.AuditOptions(broker.bootstrap)).findings if f.count}
+    assert broken.pop("transactions left open")[1][0].startswith(f"{DEAD_LETTERS}-1@")
     assert broken == {
-        "invoices twice": [str(known["id"])],
-        "invoices of a wrong amount": [str(known["id"])],
-        "shipments of no purchase": ["999999"],
+        "invoices twice": (1, [str(known["id"])]),
+        "purchases with an invoice of a wrong amount": (1, [str(known["id"])]),
+        "shipments of no purchase": (1, ["999999"]),
     }
 
 
@@ -157,7 +157,11 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
     run(spark, broker, shop.JOB, tmp_path / "shop")
     audit_report = audit.audit(spark, audit.AuditOptions(broker.bootstrap, with_totals=True, export=to))
     # The second seed begins its purchases anew: the shop cannot know that, the totals and the export do not mind.
-    assert {f.rule for f in audit_report.findings if f.count} <= {"invoices twice", "shipments twice", "invoices of a wrong amount"}
+    assert {f.rule for f in audit_report.findings if f.count} <= {
+        "invoices twice",
+        "shipments twice",
+        "purchases with an invoice of a wrong amount",
+    }
     assert len(fed) >= 2
     with pytest.raises(PipelineError, match=f"holds an export of topic '{PURCHASES}'"):
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)
@@ -184,7 +188,7 @@ def test_two_pipelines_with_one_id_stop_each_other(spark: Any, broker: Broker, t
 def test_values_in_avro(spark: Any, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), 3)
-        fill(broker.bootstrap, PURCHASES, purchases(SHAPE, AVRO))
+        fill(broker.bootstrap, PURCHASES, purchases(WORKLOAD, AVRO))
         for job in (shop.JOB, totals.JOB):
             run(spark, broker, job, tmp_path / job.name, values=AVRO)
         assert audit.audit(spark, audit.AuditOptions(broker.bootstrap, with_totals=True, values=AVRO)).is_sound

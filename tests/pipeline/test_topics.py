@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ottla import Broker
 from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.topics import create, fill
 from ottla.pipeline.wire import ClusterClient
 
@@ -22,7 +22,7 @@ def test_purchases_of_another_year_are_not_too_old(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path, settings=settings) as broker:
         assert create(broker.bootstrap, ("purchases",), 2) == ["purchases"]
         assert create(broker.bootstrap, ("purchases",), 2) == []
-        fill(broker.bootstrap, "purchases", purchases(Shape(100)))
+        fill(broker.bootstrap, "purchases", purchases(Workload(100)))
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         (description,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, "purchases")]).values()
         assert description.result(10)["retention.ms"].value == "-1"

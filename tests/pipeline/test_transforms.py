@@ -13,7 +13,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.formats import AVRO, FORMATS, JSON, Format
-from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.partitioning import partitions_for
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, RECORD, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
@@ -86,7 +86,7 @@ def test_avro_comes_in_and_goes_out_as_json_does(spark: Any) -> None:
 
 
 def test_the_generator_and_the_transform_agree_on_what_is_a_purchase(spark: Any, form: Format) -> None:
-    made = list(purchases(Shape(1_000, malformed_share=0.3), form))
+    made = list(purchases(Workload(1_000, malformed_share=0.3), form))
     sound = shop.parsed(records(spark, *(row.value for row in made)), form).select(shop.is_sound().alias("ok")).collect()
     assert [row.ok for row in sound] == [row.is_sound for row in made]
 

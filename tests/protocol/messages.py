@@ -28,7 +28,10 @@ class MessageMaker:
 
     def _struct(self, name: str, fields: list[Field]) -> Any:
         values = {f.name: self._value(f) for f in fields if f.low <= self._version <= f.high}
-        return getattr(self._module, name)(**values)
+        # A response's struct that differs from the request's of the same name is called so.
+        renamed = f"Response{name}" if self._section.name.endswith("Response") else name
+        shape = getattr(self._module, renamed, None) or getattr(self._module, name)
+        return shape(**values)
 
     def _value(self, field: Field) -> Any:
         nullable = field.nullable and (field.type != "string" or field.low <= self._version)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Callable
 from random import Random
@@ -16,11 +15,13 @@ from ottla.protocol.record_stream import LARGE_RECORD_BYTES, RecordStream, zigza
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header
 from ottla.protocol.validation import BLAMED_AT_ONCE, RecordsRefused, Rules, check_in_steps, check_records
 from ottla.storage.steps import run
-from tests.measuring import measured
+from tests.measuring import best, measured, slowest_step
 from tests.scenarios.batches import batch, record, varint
 
 NOW_MS = 1_700_000_000_000
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+ATTEMPTS = 2
+"""These machines are noisy: of a few attempts the best counts."""
 CODECS = pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD], ids=["none", "gzip", "snappy", "lz4", "zstd"])
 MIB = 1 << 20
 LIMIT_BYTES = 1 << 30
@@ -205,37 +206,33 @@ def test_the_errors_of_a_batch_are_bounded() -> None:
     assert "due to 12000 record errors" in (error.message or "")
 
 
-def costs(raw: bytes) -> tuple[float, int]:
-    """Seconds of the longest step on the loop, and bytes at the peak of all Python objects; best of a few attempts."""
-    longest, peak = [], 0
-    for is_traced in (False, False, True):
-        header, allowance, slowest = read_header(raw), Allowance(LIMIT_BYTES), 0.0
-        steps = check_in_steps(raw, header, rules(), allowance, RecordStream(raw, header, allowance))
-        if is_traced:
-            tracemalloc.start()
-        while True:
-            began = time.thread_time()
-            aside = next(steps, "end")
-            slowest = max(slowest, time.thread_time() - began)
-            if aside == "end":
-                break
-            if callable(aside):
-                aside()
-        if is_traced:
-            peak = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-        else:
-            longest.append(slowest)
-    return min(longest), peak
+def slowest_of(raw: bytes) -> float:
+    """Seconds of the longest step on the loop."""
+    header, allowance = read_header(raw), Allowance(LIMIT_BYTES)
+    return slowest_step(check_in_steps(raw, header, rules(), allowance, RecordStream(raw, header, allowance)))
+
+
+def peak_bytes(raw: bytes) -> int:
+    """Bytes of all Python objects at the peak of the check."""
+    tracemalloc.start()
+    try:
+        slowest_of(raw)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def is_in_small_steps(raw: bytes, limit_s: float) -> bool:
+    return best(lambda _: slowest_of(raw), ATTEMPTS, limit_s) < limit_s
 
 
 @measured
 @pytest.mark.heavy
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
 def test_a_bomb_costs_no_memory_and_does_not_hold_the_loop(codec: int) -> None:
-    slowest, peak = costs(packed([record(value=bytes(40 * MIB))], codec))
-    assert slowest < STEP_S
-    assert peak < 8 * MIB
+    raw = packed([record(value=bytes(40 * MIB))], codec)
+    assert is_in_small_steps(raw, STEP_S)
+    assert peak_bytes(raw) < 8 * MIB
 
 
 @measured
@@ -243,9 +240,8 @@ def test_a_bomb_costs_no_memory_and_does_not_hold_the_loop(codec: int) -> None:
 def test_tiny_records_cost_no_memory_and_do_not_hold_the_loop(codec: int) -> None:
     count = 20_000
     raw = bytes(build_batch([(None, b"")] * count, NOW_MS, compression=codec))
-    slowest, peak = costs(raw)
-    assert slowest < STEP_S
-    assert peak < 8 * MIB
+    assert is_in_small_steps(raw, STEP_S)
+    assert peak_bytes(raw) < 8 * MIB
 
 
 @measured
@@ -256,4 +252,4 @@ def test_records_that_are_all_headers_do_not_hold_the_loop(codec: int, count: in
     """A header takes two bytes, and more time than any other two of a record."""
     raw = packed([record(delta=i, headers=varint(headers) + b"\0\1" * headers) for i in range(count)], codec)
     assert check_records(raw, read_header(raw), rules(), Allowance(LIMIT_BYTES)) is None
-    assert costs(raw)[0] < 2 * STEP_S
+    assert is_in_small_steps(raw, 2 * STEP_S)

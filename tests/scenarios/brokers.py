@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from ottla import Broker
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.simulation.broker import SimulatedBroker
-from tests.raw import RawClient
+from tests.raw import RawClient, retry
 from tools.kafka import QUICK_JVM, ApacheKafka
 
 TARGETS = ("simulated", "ottla", "kafka")
@@ -29,7 +32,10 @@ _SHORT_IDS = {
     "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
 }
 _SHORT_PRODUCERS = {"producer.id.expiration.ms": "1500", "producer.id.expiration.check.interval.ms": "200"}
-_SHORT_LIVES = _SHORT_IDS | _SHORT_PRODUCERS
+_TARGETS_AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.assignor.offload.enable": "false"}
+"""A group's target assignment is computed by the heartbeat that calls for it."""
+_CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2097152"}
+"""Apache Kafka wipes the whole buffer for each pass, 128 MB of it by default."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,15 +48,14 @@ SET_UPS = {
     "default": SetUp(),
     "tv0": SetUp(features={"transaction.version": 0}),
     "tv1": SetUp(features={"transaction.version": 1}),
-    "features": SetUp(),
+    # Levels change here, and unstable versions are offered.
+    "versions": SetUp({"unstable.api.versions.enable": "true"}),
     "model": SetUp(),
-    "short": SetUp(_SHORT_LIVES),
+    # Ids and producers are soon forgotten; two-phase commit is allowed.
+    "short": SetUp(_SHORT_IDS | _SHORT_PRODUCERS | _TWO_PHASE | _CLEANER),
     "ids": SetUp(_SHORT_IDS),
-    "cleaner": SetUp({"log.cleaner.backoff.ms": "100"}),
-    "forgetful cleaner": SetUp({"log.cleaner.backoff.ms": "100"} | _SHORT_PRODUCERS),
-    "2pc": SetUp(_TWO_PHASE | {"transactional.id.expiration.ms": "1500", **_SHORT_LIVES}),
-    "unstable": SetUp({"unstable.api.versions.enable": "true"}),
-    "idle": SetUp({"connections.max.idle.ms": "1000", "max.connections.per.ip": "20"}),
+    "cleaner": SetUp(_CLEANER),
+    "consumers": SetUp(_TARGETS_AT_ONCE),
 }
 
 
@@ -90,10 +95,11 @@ class _Process(Protocol):
 
 
 class Wire:
-    """A broker in a process of its own, over sockets."""
+    """A broker in a process of its own, over sockets. ``end`` is how it ends for good; without, as a user stops it."""
 
-    def __init__(self, process: _Process) -> None:
+    def __init__(self, process: _Process, end: Callable[[], object] | None = None) -> None:
         self.process = process
+        self._end = process.stop if end is None else end
 
     def connect(self, client_id: str = "scenario") -> RawClient:
         return RawClient(self.process.bootstrap, client_id)
@@ -102,7 +108,7 @@ class Wire:
         self.process.restart(kill=kill)
 
     def close(self) -> None:
-        self.process.stop()
+        self._end()
 
     def sleep(self, ms: float) -> None:
         time.sleep(ms / 1000)
@@ -121,4 +127,14 @@ def start(target: str, name: str, directory: Path) -> Target:
         return Wire(Broker(data_dir=directory, settings=settings, features=set_up.features).start())
     levels = [part for key, level in set_up.features.items() for part in ("--feature", f"{key}={level}")]
     kafka = ApacheKafka(directory, settings=_QUICK_RESTART | settings, jvm=QUICK_JVM, format_arguments=("--standalone", *levels))
-    return Wire(kafka.start())
+    # Nobody looks at what it would write to its directory in a clean stop.
+    broker = Wire(kafka.start(), end=kafka.kill)
+    _make_coordinators(broker)
+    return broker
+
+
+def _make_coordinators(broker: Wire) -> None:
+    """Have the coordinators' topics made, for which a fresh Apache Kafka takes longer than a short-lived id lives."""
+    with broker.connect() as client:
+        for request in (FindCoordinatorRequest(key="any", key_type=key_type) for key_type in (0, 1)):
+            retry(partial(client.call, request, 3), lambda answer: answer.error_code == 0)

@@ -10,7 +10,7 @@ from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, Des
 from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.scenarios.setting import Questions, Setting
 
-TOPIC, BROKER, LOGGER, METRICS = 2, 4, 8, 16
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 KINDS = (0, 1, 3, TOPIC, BROKER, METRICS, 99)
 
@@ -26,6 +26,27 @@ def _resources(setting: Setting) -> list[tuple[str, int, str]]:
         ("a broker's name", BROKER, "me"),
         ("a broker below 0", BROKER, "-1"),
     ]
+
+
+SESSION, RESET = "consumer.session.timeout.ms", "share.auto.offset.reset"
+KEPT: list[tuple[int, str, str | None]] = [
+    *[(GROUP, SESSION, value) for value in ("50000", "1", "x", "60001", "", None)],
+    *[(GROUP, "consumer.heartbeat.interval.ms", value) for value in ("6000", "0", "60000")],
+    *[(GROUP, RESET, value) for value in ("earliest", "by_duration:PT1H", "by_duration:P1DT0.5S", "by_duration:", "x")],
+    *[(GROUP, "share.isolation.level", value) for value in ("read_committed", "x")],
+    *[(GROUP, "share.delivery.count.limit", value) for value in ("2", "1", "99")],
+    *[(GROUP, "share.record.lock.duration.ms", value) for value in ("15000", "1000")],
+    *[(GROUP, "streams.num.standby.replicas", value) for value in ("1", "5", "-1")],
+    *[(GROUP, name, "1") for name in ("no.such", "", "interval.ms", "retention.ms")],
+    *[(METRICS, "interval.ms", value) for value in ("1000", "99", "3600001", "x", "", None)],
+    *[(METRICS, "metrics", value) for value in ("org.apache", "", "*", "a,b")],
+    *[
+        (METRICS, "match", value)
+        for value in ("client_id=x.*", "client_software_name=a,client_source_port=9", "x", "y=z", "client_id=[")
+    ],
+    *[(METRICS, name, "1") for name in ("no.such", "")],
+]
+"""Configs of groups and of client metrics, which need not be there: type, key, value."""
 
 
 def incrementally(setting: Setting, version: int) -> Questions:
@@ -82,6 +103,22 @@ def incrementally(setting: Setting, version: int) -> Questions:
         yield f"{label}, a key twice", ask(BROKER, name, *[("log.retention.ms", SET, "1")] * 2)
         yield f"{label}, appended to a number", ask(BROKER, name, ("log.retention.ms", APPEND, "1"))
         yield f"{label}, take back what was not set", ask(BROKER, name, ("log.retention.ms", DELETE, None))
+    for kind, key, value in KEPT:
+        name = setting.name(f"kept-{version}")
+        for operation in (SET, DELETE, APPEND):
+            yield f"type {kind}, operation {operation} of {key}={value}", ask(kind, name, (key, operation, value))
+        yield f"type {kind} without a name, {key}={value}", ask(kind, "", (key, SET, value))
+        yield f"type {kind}, nothing to change", ask(kind, name)
+    for name in ("", this, "77", "x", "-1"):
+        for key, operation, value in (
+            *[("root", SET, level) for level in ("INFO", "info", "OFF", "FATAL", "TRACE", None)],
+            *[("root", operation, "INFO") for operation in (DELETE, APPEND, SUBTRACT)],
+            *[("no.such.logger", operation, "INFO") for operation in (SET, DELETE)],
+            ("", SET, "INFO"),
+        ):
+            yield f"loggers of {name!r}, operation {operation} of {key}={value}", ask(LOGGER, name, (key, operation, value))
+    yield "loggers, nothing to change", ask(LOGGER, this)
+    yield "loggers, one twice", ask(LOGGER, this, *[("root", SET, "INFO")] * 2)
     yield "all brokers, one broker's own", ask(BROKER, "", ("advertised.listeners", SET, "PLAINTEXT://x:1"))
 
 
@@ -133,6 +170,10 @@ def replaced(setting: Setting, version: int) -> Questions:
         yield f"{label}, null", ask(BROKER, name, ("log.retention.ms", None))
         yield f"{label}, a key twice", ask(BROKER, name, *[("log.retention.ms", "1")] * 2)
 
+    for kind, key, value in KEPT:
+        yield f"type {kind}, {key}={value}", ask(kind, setting.name(f"kept-{version}"), (key, value))
+        yield f"type {kind} without a name, {key}={value}", ask(kind, "", (key, value))
+
 
 def described(setting: Setting, version: int) -> Questions:
     def ask(kind: int, name: str, keys: list[str] | None = None, **options: bool) -> DescribeConfigsRequest:
@@ -145,6 +186,11 @@ def described(setting: Setting, version: int) -> Questions:
         yield label, ask(kind, name, key)
     for kind in (0, 1, 3, 99):
         yield f"resource type {kind}", ask(kind, "x", key)
+    for kind in (GROUP, METRICS):
+        for name in ("", setting.name("none"), "a b/"):
+            yield f"resource type {kind}, {name!r}", ask(kind, name, [SESSION, "interval.ms"])
+    for name in ("", str(setting.node_id), "77", "x"):
+        yield f"loggers of {name!r}", ask(LOGGER, name)
     for label, keys in (("every key", None), ("no keys", []), ("a key", key), ("a key twice", key * 2), ("no such key", ["x"])):
         yield label, ask(TOPIC, two, keys)
     yield "synonyms", ask(TOPIC, two, ["segment.ms", "cleanup.policy"], include_synonyms=True)
@@ -161,9 +207,14 @@ def described(setting: Setting, version: int) -> Questions:
 
 
 def listed(setting: Setting, version: int) -> Questions:
-    """Kafka also lists the groups and client metrics that other questions have given configs, which ottla refuses."""
-    for types in ([LOGGER], [BROKER], [0], [1], [99], [BROKER, BROKER]) if version else ():
-        yield f"types {types}", ListConfigResourcesRequest(types)
+    kept = changing.AlterableConfig(name=SESSION, config_operation=SET, value="46000")
+    asked = changing.AlterableConfig(name="interval.ms", config_operation=SET, value="1000")
+    for kind, config in ((GROUP, kept), (METRICS, asked)):
+        resource = changing.AlterConfigsResource(resource_type=kind, resource_name=setting.name("listed"), configs=[config])
+        setting.call(changing.IncrementalAlterConfigsRequest([resource]), 1)
+    types = ([LOGGER], [BROKER], [GROUP], [METRICS], [GROUP, METRICS], [0], [1], [99], [BROKER, BROKER]) if version else ([],)
+    for wanted in types:
+        yield f"types {wanted}", ListConfigResourcesRequest(wanted)
 
 
 CONFIG_QUESTIONS: dict[str, Callable[[Setting, int], Questions]] = {

@@ -18,6 +18,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from ottla.protocol.primitives import NO_UUID
 from tests.scenarios.verbs import identity, transactional_id, verb
 from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
 
@@ -26,7 +27,7 @@ from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
 def join(world: World, words: Words) -> str:
     """M = join g [instance=i] [session=30000]: the only member of a group, joined and synced"""
     group = world.real(words.plain[0])
-    _coordinated(world, group)
+    coordinated(world, group)
     instance = words.options.get("instance")
     known = world.actors.get(words.name)
     member = known.member if known is not None else ""
@@ -64,7 +65,7 @@ def leave(world: World, words: Words) -> Ask:
     return Ask(request, 4, lambda a: name_of(a.error_code or a.members[0].error_code))
 
 
-def _coordinated(world: World, group: str) -> None:
+def coordinated(world: World, group: str) -> None:
     """Have the coordinator there: looking for it makes the offsets topic."""
     request = FindCoordinatorRequest(key=group, key_type=0)
     world.until(lambda: world.call(request, 3), lambda a: a.error_code == 0)
@@ -96,35 +97,39 @@ def offsets(world: World, words: Words) -> Ask:
     pid, epoch = identity(world, words, actor)
     generation, member, instance = _membership(world, words)
     wanted = _offsets(world, words)
+    version = words.version(5) or 0
+    ids = {t: world.topic_id(t) if version >= 6 else NO_UUID for t, _, _ in wanted}
     topics = [
-        TxnOffsetCommitRequestTopic(name=t, partitions=[TxnOffsetCommitRequestPartition(partition_index=i, committed_offset=at)])
+        TxnOffsetCommitRequestTopic(
+            name=t, topic_id=ids[t], partitions=[TxnOffsetCommitRequestPartition(partition_index=i, committed_offset=at)]
+        )
         for t, i, at in wanted
     ]
     group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
-    _coordinated(world, group or "any")
+    coordinated(world, group or "any")
     request = TxnOffsetCommitRequest(
         transactional_id=transactional_id(world, words, actor) or "",
         group_id=group,
         producer_id=pid,
         producer_epoch=epoch,
-        generation_id=generation,
+        generation_id_or_member_epoch=generation,
         member_id=member,
         group_instance_id=instance,
         topics=topics,
     )
 
     def show(answer: Any) -> str:
-        codes = {(t.name, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
-        names = [name_of(codes[t, i]) for t, i, _ in wanted]
+        codes = {(t.name or t.topic_id, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
+        names = [name_of(codes[ids[t] if version >= 6 else t, i]) for t, i, _ in wanted]
         return names[0] if len(set(names)) == 1 else " | ".join(names)
 
-    return Ask(request, words.version(5), show)
+    return Ask(request, version, show)
 
 
 @verb
 def commit_offsets(world: World, words: Words) -> Ask:
     """commit_offsets g t=5 [v=9] [member=M]: a plain OffsetCommit"""
-    _coordinated(world, world.real(words.plain[0]))
+    coordinated(world, world.real(words.plain[0]))
     generation, member, instance = _membership(world, words)
     wanted = _offsets(world, words)
     topics = [
@@ -147,15 +152,16 @@ def commit_offsets(world: World, words: Words) -> Ask:
 
 @verb
 def committed(world: World, words: Words) -> Ask:
-    """committed g t [u] [stable] [v=8]: OffsetFetch"""
+    """committed g t [u] [stable] [v=8] [member=M] [gen=g-1]: OffsetFetch"""
     names = [p for p in words.plain[1:] if p not in ("stable", "once")]
     wanted = [world.partition(p) for p in names]
     version = words.version(8) or 0
     asked = [OffsetFetchRequestTopics(t, partition_indexes=[i]) for t, i in wanted] or None
     group = world.real(words.plain[0])
+    generation, member, _ = _membership(world, words)
     if version >= 8:
         request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group, topics=asked)],
+            groups=[OffsetFetchRequestGroup(group, member_id=member or None, member_epoch=generation, topics=asked)],
             require_stable=words.has("stable"),
         )
     else:

@@ -6,14 +6,18 @@ import re
 from dataclasses import dataclass
 
 from ottla.simulation.client import newest
-from tests.scenarios import forge, group_verbs, verbs, views
+from tests.scenarios import config_verbs, consumer_verbs, forge, group_verbs, verbs, views
 from tests.scenarios.brokers import Target
 from tests.scenarios.script import Scenario, Step, choose
 from tests.scenarios.world import PATIENCE_MS, PAUSE_MS, Ask, Words, World
 
-_LOADED = (verbs, views, group_verbs, forge)
+_LOADED = (verbs, views, group_verbs, consumer_verbs, config_verbs, forge)
 MODES = {"once", "cut", "twice"}
 _NAMED = re.compile(r"^(\w+) = (.+)$")
+
+
+class NotOffered(Exception):
+    """A broker does not offer what a case asks of it: an older release of Apache Kafka."""
 
 
 class Differs(AssertionError):
@@ -40,10 +44,16 @@ def cut_up(command: str, case: dict[str, str]) -> Words:
 
 
 def play(scenario: Scenario, case: dict[str, str], broker: Target, target: str, prefix: str) -> list[Played]:
-    """Every answer. Does not compare them."""
+    """Every answer. Does not compare them. Raises `NotOffered`."""
     world = World(broker, target, prefix)
+    played: list[Played] = []
     try:
-        return [Played(step, _perform(world, step, case, target)) for step in scenario.steps]
+        for step in scenario.steps:
+            world.not_offered = ""
+            played.append(Played(step, _perform(world, step, case, target)))
+            if world.not_offered and "closed" not in (step.expected or ""):
+                raise NotOffered(world.not_offered)
+        return played
     finally:
         world.close()
 

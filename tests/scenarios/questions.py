@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -18,8 +17,6 @@ from ottla.protocol.messages.create_topics import (
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
-from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -34,16 +31,17 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from ottla.protocol.primitives import NO_UUID
+from tests.scenarios.access_questions import ACCESS_QUESTIONS
 from tests.scenarios.config_questions import CONFIG_QUESTIONS
+from tests.scenarios.consumer_questions import CONSUMER_QUESTIONS
 from tests.scenarios.group_questions import GROUP_QUESTIONS
 from tests.scenarios.record_questions import RECORD_QUESTIONS
 from tests.scenarios.setting import NO_SUCH_ID, NO_SUCH_NODE, NO_SUCH_PRODUCER, TIMEOUT_MS, Questions, Setting
+from tests.scenarios.share_questions import SHARE_QUESTIONS, share_coordinators
+from tests.scenarios.streams_questions import STREAMS_QUESTIONS
+from tests.scenarios.tool_questions import TOOL_QUESTIONS
+from tests.scenarios.transaction_questions import TRANSACTION_QUESTIONS
 
 
 def metadata(setting: Setting, version: int) -> Questions:
@@ -341,79 +339,6 @@ def producer_ids(setting: Setting, version: int) -> Questions:
             )
 
 
-def transactions(setting: Setting, version: int) -> Questions:
-    """EndTxn at its versions, and AddOffsetsToTxn and TxnOffsetCommit at theirs as far as they go."""
-    name = setting.name(f"t{version}")
-    producer_id, epoch = setting.init(name)
-    identities = {
-        "an empty id": ("", producer_id, epoch),
-        "no such id": (setting.name("nobody"), producer_id, epoch),
-        "another producer": (name, NO_SUCH_PRODUCER, epoch),
-        "an epoch to come": (name, producer_id, epoch + 1),
-    }
-    for label, identity in identities.items():
-        transactional_id, producer, at_epoch = identity
-        yield (
-            f"commit for {label}",
-            EndTxnRequest(transactional_id=transactional_id, producer_id=producer, producer_epoch=at_epoch, committed=True),
-        )
-        yield (
-            f"offsets for {label}",
-            AddOffsetsToTxnRequest(
-                transactional_id=transactional_id, producer_id=producer, producer_epoch=at_epoch, group_id=setting.name("group")
-            ),
-        )
-    yield (
-        "offsets",
-        AddOffsetsToTxnRequest(
-            transactional_id=name, producer_id=producer_id, producer_epoch=epoch, group_id=setting.name("group")
-        ),
-    )
-    topic = TxnOffsetCommitRequestTopic(
-        name=setting.name("one"),
-        partitions=[
-            TxnOffsetCommitRequestPartition(
-                partition_index=0, committed_offset=5, committed_leader_epoch=-1, committed_metadata="m"
-            )
-        ],
-    )
-    for label, identity in identities.items():
-        if label != "an empty id":
-            transactional_id, producer, at_epoch = identity
-            request = TxnOffsetCommitRequest(
-                transactional_id=transactional_id,
-                group_id=setting.name("group"),
-                producer_id=producer,
-                producer_epoch=at_epoch,
-                topics=[topic],
-            )
-            yield f"commit of offsets for {label}", request
-    topics = [
-        TxnOffsetCommitRequestTopic(
-            name=setting.name(stem),
-            partitions=[
-                TxnOffsetCommitRequestPartition(
-                    partition_index=i, committed_offset=5, committed_leader_epoch=-1, committed_metadata="m"
-                )
-                for i in indexes
-            ],
-        )
-        for stem, indexes in (("one", (0,)), ("two", (1, 9)), ("none", (0,)), ("full", ()))
-    ]
-    yield (
-        "topics that are there or not",
-        TxnOffsetCommitRequest(
-            transactional_id=name, group_id=setting.name("group"), producer_id=producer_id, producer_epoch=epoch, topics=topics
-        ),
-    )
-    yield (
-        "no group",
-        TxnOffsetCommitRequest(transactional_id=name, group_id="", producer_id=producer_id, producer_epoch=epoch, topics=[topic]),
-    )
-    yield "describe", DescribeTransactionsRequest([name, setting.name("nobody"), ""])
-    yield "commit", EndTxnRequest(transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=True)
-
-
 def fetched_offsets(setting: Setting, version: int) -> Questions:
     def ask(group: str, topics: dict[str, list[int]] | None) -> OffsetFetchRequest:
         if version < 8:
@@ -441,6 +366,11 @@ def fetched_offsets(setting: Setting, version: int) -> Questions:
         yield "all topics", ask(group, None)
 
 
+def coordinators(setting: Setting, version: int) -> Questions:
+    yield from GROUP_QUESTIONS["FindCoordinator"](setting, version)
+    yield from share_coordinators(setting, version)
+
+
 QUESTIONS: dict[str, Callable[[Setting, int], Questions]] = {
     "Metadata": metadata,
     "CreateTopics": create_topics,
@@ -451,9 +381,15 @@ QUESTIONS: dict[str, Callable[[Setting, int], Questions]] = {
     "OffsetForLeaderEpoch": leader_epochs,
     "DescribeCluster": cluster,
     "InitProducerId": producer_ids,
-    "EndTxn": transactions,
     "OffsetFetch": fetched_offsets,
     **CONFIG_QUESTIONS,
     **GROUP_QUESTIONS,
+    **CONSUMER_QUESTIONS,
     **RECORD_QUESTIONS,
+    **TOOL_QUESTIONS,
+    **ACCESS_QUESTIONS,
+    **TRANSACTION_QUESTIONS,
+    **SHARE_QUESTIONS,
+    **STREAMS_QUESTIONS,
+    "FindCoordinator": coordinators,
 }

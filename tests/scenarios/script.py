@@ -10,7 +10,8 @@
 A head at the margin (entries, title, parameters), then one command a line. Right of ``->`` stands the answer. A line
 without one must succeed. Alternatives are divided by `` ; `` and told apart by parameters or by whose answer it is:
 ``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or ``-> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR``; where the two brokers
-differ, a ``differs:`` line says why. ``*`` is any answer.
+differ, a ``differs:`` line says why. Where two releases of Apache Kafka part, ``kafka-4.3.1: NONE ; kafka-4.4.0: ...`` tells which
+of them is meant. ``*`` is any answer.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.kafka import ORACLE_VERSION
+
 FOLDER = Path(__file__).parent / "transcripts"
 ARROW = " -> "
 OR = " ; "
 _HEAD = re.compile(r"^((?:[A-Z]{3}-\d+ )+)(.+?)(?:\s+\[(.+)\])?$")
-_LABEL = re.compile(r"^((?:\w+=\S+|ottla|kafka)(?: (?:\w+=\S+|ottla|kafka))*): (.*)$")
+_WHO = r"(?:ottla|kafka(?:-\d+\.\d+\.\d+)?)"
+_LABEL = re.compile(rf"^((?:\w+=\S+|{_WHO})(?: (?:\w+=\S+|{_WHO}))*): (.*)$")
+_TELLS_APART = re.compile(rf"(?:^|\s){_WHO}(?:: |\s)")
 _ATTRIBUTE = re.compile(r"^  (broker|differs): (.+)$")
 
 
@@ -95,7 +100,16 @@ def choose(expected: str, case: dict[str, str], target: str) -> str | None:
 
 def _fits(condition: str, case: dict[str, str], target: str) -> bool:
     name, equals, values = condition.partition("=")
-    return case.get(name) in values.split(",") if equals else (condition == "kafka") == (target == "kafka")
+    if equals:
+        return case.get(name) in values.split(",")
+    if condition == "ottla":
+        return target != "kafka"
+    return target == "kafka" and condition in ("kafka", f"kafka-{ORACLE_VERSION}")
+
+
+def tells_apart(expected: str) -> bool:
+    """Whether an answer depends on whose it is."""
+    return _TELLS_APART.search(expected) is not None
 
 
 def rewrite(file: Path, answers: dict[int, list[tuple[dict[str, str], str]]]) -> None:
@@ -103,7 +117,7 @@ def rewrite(file: Path, answers: dict[int, list[tuple[dict[str, str], str]]]) ->
     lines = file.read_text().splitlines()
     for number, given in answers.items():
         command, arrow, expected = lines[number].partition(ARROW)
-        if any(mark in f" {expected}" for mark in (" ottla: ", " kafka: ", " ottla ", " kafka ")):
+        if tells_apart(expected):
             continue
         merged = _merged(given)
         if not arrow and merged in ("", "NONE"):

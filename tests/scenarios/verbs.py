@@ -1,4 +1,4 @@
-"""The commands of scenario files that change something; views.py has those that look."""
+"""The commands of scenario files that change something; config_verbs.py has those for settings, views.py those that look."""
 
 from __future__ import annotations
 
@@ -19,23 +19,15 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTop
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
-from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
 from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
 
 Verb = Callable[[World, Words], "Ask | str"]
 VERBS: dict[str, Verb] = {}
-CONFIG_SETTLES_MS = 600
-"""How long Apache Kafka may take from having a config to living by it, on a busy machine."""
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -63,7 +55,7 @@ def transactional_id(world: World, words: Words, actor: Actor) -> str | None:
     return None if given == "null" else "" if given == "empty" else world.real(given)
 
 
-# topics and settings
+# topics
 
 
 @verb
@@ -107,56 +99,6 @@ def create_partitions(world: World, words: Words) -> Ask:
     wanted = CreatePartitionsTopic(name=world.real(words.plain[0]), count=words.number("count", 1), assignments=None)
     request = CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000, validate_only=words.has("dry"))
     return Ask(request, 3, lambda a: name_of(a.results[0].error_code))
-
-
-def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -> str:
-    configs = [AlterableConfig(name=k, config_operation=0 if v is not None else 1, value=v) for k, v in changes.items()]
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)])
-    code = world.call(request).responses[0].error_code
-    if world.target == "kafka":
-        world.broker.sleep(CONFIG_SETTLES_MS)
-    return "" if code == 0 else name_of(code)
-
-
-@verb
-def config(world: World, words: Words) -> str:
-    """config t some.config=value"""
-    return _alter(world, 2, world.real(words.plain[0]), dict(words.options))
-
-
-@verb
-def broker_config(world: World, words: Words) -> str:
-    """broker_config some.config=value (``=default`` takes it back)"""
-    return _alter(world, 4, "", {k: None if v == "default" else v for k, v in words.options.items()})
-
-
-@verb
-def hold(world: World, words: Words) -> str:
-    """hold t: nothing is small enough for the topic from here on, be it a marker or a coordinator's record.
-
-    A marker refused so is not tried again before a restart; the transaction stays prepared.
-    """
-    world.held.add(words.plain[0])
-    return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": "1"})
-
-
-@verb
-def release(world: World, words: Words) -> str:
-    """release t: records are taken again; decisions held before go on with the next restart."""
-    if words.plain[0].startswith("__"):
-        world.held.discard(words.plain[0])
-    return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": None})
-
-
-@verb
-def feature(world: World, words: Words) -> str:
-    """feature transaction.version=1 kind=3 (1 up, 2 safely down, 3 down)"""
-    kind = int(words.options.pop("kind"))
-    updates = [FeatureUpdateKey(feature=k, max_version_level=int(v), upgrade_type=kind) for k, v in words.options.items()]
-    answer = world.call(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=updates, validate_only=False))
-    if world.target == "kafka":
-        world.broker.sleep(CONFIG_SETTLES_MS)
-    return "" if answer.error_code == 0 else name_of(answer.error_code)
 
 
 # producers

@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.protocol.errors import Code
-from ottla.simulation.client import Closed, newest
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.primitives import NO_UUID
+from ottla.simulation.client import Closed, api_key, newest
 from tests.raw import TIMEOUT_S
 from tests.scenarios.brokers import Client, Target
+from tests.scenarios.setting import NO_SUCH_ID
 
 NOT_READY = (
     "COORDINATOR_LOAD_IN_PROGRESS",
@@ -21,7 +25,8 @@ NOT_READY = (
 )
 """Answers that mean «not yet»: asked again, unless a command says ``once``."""
 PAUSE_MS = 20
-PATIENCE_MS = TIMEOUT_S * 1000
+PATIENCE_MS = 3 * TIMEOUT_S * 1000
+"""Longer than anything takes on a busy machine: who waits in vain has failed."""
 
 
 @dataclass(slots=True)
@@ -36,6 +41,8 @@ class Actor:
     written: int = 0
     member: str = ""
     generation: int = -1
+    owned: dict[bytes, list[int]] = field(default_factory=dict)
+    """What a member of a consumer group was told to consume, by topic id."""
 
     def restore(self, before: Actor) -> None:
         self.pid, self.epoch, self.sequences = before.pid, before.epoch, before.sequences
@@ -86,6 +93,8 @@ class World:
         self.held: set[str] = set()
         self._pids: dict[int, str] = {-1: "-"}
         self._client: Client | None = None
+        self.not_offered = ""
+        """The last request that the broker closed the connection for, because it does not offer that version."""
 
     # names
 
@@ -115,6 +124,12 @@ class World:
             self._client = self.broker.connect()
         return self._client
 
+    def topic_id(self, topic: str) -> bytes:
+        """Its id; of a topic that is not there, an id that none has."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        answered: bytes = self.call(request).topics[0].topic_id
+        return NO_SUCH_ID if answered == NO_UUID else answered
+
     def connect(self) -> Client:
         return self.broker.connect()
 
@@ -142,7 +157,15 @@ class World:
         try:
             return ask.show(self.call(ask.request, ask.version))
         except Closed:
+            self._note_if_not_offered(ask)
             return "closed"
+
+    def _note_if_not_offered(self, ask: Ask) -> None:
+        key, version = api_key(ask.request), newest(ask.request) if ask.version is None else ask.version
+        offered = {api.api_key: (api.min_version, api.max_version) for api in self.call(ApiVersionsRequest(), 0).api_keys}
+        low, high = offered.get(key, (0, -1))
+        if not low <= version <= high:
+            self.not_offered = f"{type(ask.request).__name__} in version {version}"
 
     def _cut(self, ask: Ask) -> str:
         """The request is carried out; its answer is lost: nobody believes anything new."""

@@ -21,13 +21,18 @@ class Logs:
 
     fs: Filesystem
     directory: str
+    latest: Log | None = None
 
     def new(self, config: LogConfig = SMALL) -> Log:
-        return Log(self.fs, self.directory, "t", 0, config, bytes(range(16)))
+        self.latest = Log(self.fs, self.directory, "t", 0, config, bytes(range(16)))
+        return self.latest
 
     def open(
-        self, *, clean: bool, recovery_point: int = 0, start: int | None = None, config: LogConfig = SMALL
+        self, *, clean: bool, recovery_point: int | None = None, start: int | None = None, config: LogConfig = SMALL
     ) -> tuple[Log, RecoveryReport]:
+        """Without ``recovery_point`` a clean stop has left that of the log that was opened last, and a crash has left none."""
+        if recovery_point is None:
+            recovery_point = self.latest.recovery_point if clean and self.latest is not None else 0
         log = self.new(config)
         return log, open_log(log, NOW_MS, clean=clean, recovery_point=recovery_point, log_start_offset=start)
 

@@ -9,21 +9,28 @@ import pytest
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.primitives import NO_UUID, Buffer
 from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage import snapshot
-from ottla.storage.checkpoints import LEADER_EPOCH_FILE, write_offsets
+from ottla.storage.checkpoints import LEADER_EPOCH_FILE, RECOVERY_POINTS, write_offsets
+from ottla.storage.cleaning import filthiest
+from ottla.storage.config import LogConfig
+from ottla.storage.last_stop import ABORTED, CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.log import Log
-from ottla.storage.log_dir import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS, RECOVERY_POINTS, LogDirectory
+from ottla.storage.log_dir import LogDirectory
 from ottla.storage.settling import settle
 from ottla.storage.steps import run
 from ottla.storage.txn_index import AbortedTxn
 from tests.storage.logs import NOW_MS, SMALL, end, put, state
+from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, write
 
 
-def opened(fs: MemoryFilesystem) -> tuple[LogDirectory, Log]:
+def opened(fs: MemoryFilesystem | TracingFilesystem, config: LogConfig = SMALL) -> tuple[LogDirectory, Log]:
     fs.crashed()
     directory = LogDirectory(fs, "/data")
     directory.acquire()
-    return directory, directory.open("t", 0, SMALL, NOW_MS)[0]
+    log, _ = directory.open("t", 0, config, NOW_MS)
+    directory.loaded()
+    return directory, log
 
 
 @pytest.fixture
@@ -59,6 +66,34 @@ def test_the_clean_file_is_the_last_that_a_stop_writes(fs: MemoryFilesystem, mon
     assert written[-1] == f"/data/{CLEAN_FILE}"
 
 
+@pytest.mark.entry("STO-05")
+def test_every_checkpoint_is_on_the_disk_before_the_clean_file() -> None:
+    """A power cut must not leave older checkpoints behind it. Some checkpoint is read by each kind of start."""
+    fs = TracingFilesystem()
+    directory, log = opened(fs)
+    put(log, 3)
+    directory.close()
+    moments = {(op.kind, op.path): number for number, op in enumerate(fs.trace)}
+    for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY, ABORTED):
+        written, synced = moments["write", f"/data/{name}"], moments["sync", f"/data/{name}"]
+        assert written < synced < moments["write", f"/data/{CLEAN_FILE}"], name
+
+
+@pytest.mark.entry("STO-12")
+def test_the_recovery_point_is_on_the_disk_before_compaction_leaves_gaps_below_it() -> None:
+    fs = TracingFilesystem()
+    directory, log = opened(fs, COMPACTED)
+    for _ in range(5):
+        write(log, ("key", "value"))
+    log.roll(NOW_MS)
+    dirty = run(filthiest([log], NOW_MS))
+    assert dirty is not None
+    run(directory.clean(dirty, NOW_MS, BUFFER_BYTES))
+    moments = {(op.kind, op.path): number for number, op in enumerate(fs.trace)}
+    written, synced = moments["write", f"/data/{RECOVERY_POINTS}"], moments["sync", f"/data/{RECOVERY_POINTS}"]
+    assert written < synced < min(number for number, op in enumerate(fs.trace) if op.to.endswith(".log.swap"))
+
+
 @pytest.mark.entry("STO-11")
 @pytest.mark.parametrize(
     "damage",
@@ -79,7 +114,7 @@ def test_a_damaged_checkpoint_counts_as_none(fs: MemoryFilesystem, damage: Calla
         put(log)
     log.delete_records(5)
     run(settle([log]))
-    run(directory.checkpoint())
+    run(directory.write_checkpoints())
     before = state(log)
     for name in (RECOVERY_POINTS, LOG_STARTS):
         raw = damage(bytes(fs.files[f"/data/{name}"]))
@@ -93,18 +128,63 @@ def test_a_damaged_checkpoint_counts_as_none(fs: MemoryFilesystem, damage: Calla
     assert again.log_start_offset == again.segments[0].base_offset
 
 
+def test_a_damaged_checkpoint_is_not_replaced_by_one_that_says_nothing(fs: MemoryFilesystem) -> None:
+    """Also where meta.properties is missing, as in a new directory, which gets a checkpoint without entries."""
+    fs.write_file(f"/data/{RECOVERY_POINTS}", b"garbage")
+    for _ in range(2):
+        assert opened(fs)[0].unreadable
+    fs.unlink(f"/data/{RECOVERY_POINTS}")
+    assert not opened(fs)[0].unreadable
+    assert fs.read_file(f"/data/{RECOVERY_POINTS}") == b"0\n0\n"
+
+
+@pytest.mark.entry("STO-10")
+@pytest.mark.parametrize("is_settled_later", [False, True])
+def test_after_a_crash_a_compacted_log_knows_the_last_five_batches(fs: MemoryFilesystem, is_settled_later: bool) -> None:
+    """Cleaning has left one batch of a producer, and the newest segments were rolled since the recovery point was written."""
+    directory, log = opened(fs, COMPACTED)
+    for sequence in range(7):
+        write(log, ("key", f"v{sequence}"), pid=1, sequence=sequence)
+    log.roll(NOW_MS)
+    dirty = run(filthiest([log], NOW_MS))
+    assert dirty is not None
+    run(directory.clean(dirty, NOW_MS, BUFFER_BYTES))
+    for sequence in range(200):
+        write(log, ("other", f"v{sequence}"), pid=2, sequence=sequence)
+        if sequence == 120 and is_settled_later:
+            run(settle([log]))
+    assert len(log.segments) > 4
+    _, again = opened(fs, COMPACTED)
+    assert log.log_end_offset == again.log_end_offset
+    for sequence in range(2, 7):
+        assert write(again, ("key", f"v{sequence}"), pid=1, sequence=sequence).base_offset == sequence
+
+
 @pytest.mark.entry("STO-10")
 def test_only_the_snapshots_of_the_newest_segments_are_kept(fs: MemoryFilesystem) -> None:
     directory, log = opened(fs)
     for _ in range(100):
         put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
     assert len(log.segments) > 4
+    run(settle([log]))
+    assert snapshot.offsets(fs, log.directory) == [s.base_offset for s in log.segments[1:]], "no checkpoint was written yet"
+    run(directory.write_checkpoints())
+    for _ in range(40):
+        put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
+    since = [s.base_offset for s in log.segments if s.base_offset >= log.recovery_point]
+    assert len(since) > 2
+    assert snapshot.offsets(fs, log.directory) == since
+    run(settle([log]))
+    run(directory.write_checkpoints())
+    put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
+    log.roll(NOW_MS)
     wanted = [s.base_offset for s in log.segments[-2:]]
     assert snapshot.offsets(fs, log.directory) == wanted
+    put(log, 1, pid=1, epoch=0, sequence=log.log_end_offset)
     directory.close()
     assert snapshot.offsets(fs, log.directory) == [*wanted, log.log_end_offset]
     _, again = opened(fs)
-    put(again, 1, pid=1, epoch=0, sequence=100)
+    put(again, 1, pid=1, epoch=0, sequence=again.log_end_offset)
     again.roll(NOW_MS)
     assert len(snapshot.offsets(fs, again.directory)) <= 3
 
@@ -137,7 +217,7 @@ def test_the_start_of_an_open_transaction_may_be_deleted(fs: MemoryFilesystem, c
     put(log, 2)
     log.delete_records(4)
     assert log.last_stable_offset == log.log_start_offset == 4
-    run(directory.checkpoint())
+    run(directory.write_checkpoints())
     _, again = opened(fs)
     assert again.last_stable_offset == 4
     end(again, 1, commit=commit)
@@ -174,7 +254,7 @@ def checkpointed_and_deleted(fs: MemoryFilesystem) -> LogDirectory:
     put(log, 3)
     log.delete_records(2)
     log.recovery_point = log.first_dirty_offset = 3
-    run(directory.checkpoint())
+    run(directory.write_checkpoints())
     write_offsets(fs, f"/data/{FIRST_DIRTY}", {("t", 0): 3})
     directory.delete(directory.logs["t", 0], "x", NOW_MS)
     return directory
@@ -187,6 +267,7 @@ def test_a_new_log_does_not_begin_with_the_checkpoints_of_a_deleted_one(fs: Memo
         fs.crashed()
         directory = LogDirectory(fs, "/data")
         directory.acquire()
+        directory.loaded()
     put(directory.create("t", 0, SMALL, NO_UUID), 5)
     directory, log = opened(fs)
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point, log.first_dirty_offset) == (0, 5, 0, 0)

@@ -116,7 +116,7 @@ def test_retention_goes_on_where_the_disk_stopped_it() -> None:
         renamed = {path for path in fs.files if path.endswith(".deleted")}
         assert renamed
         assert renamed <= set(retired), "what was renamed is unlinked later, whenever it was renamed"
-        assert not log.owes_renames
+        assert not log.renames.are_owed
         assert (log.log_start_offset, log.log_end_offset) == (12, 12)
         opened = again(fs, log, clean=False)
         assert (opened.log_start_offset, opened.log_end_offset) == (12, 12)
@@ -170,7 +170,7 @@ def test_the_exchange_of_cleaned_segments_is_finished_later() -> None:
         assert after_a_crash.last_stable_offset == log.last_stable_offset
         put(log)
         log.delete_old(NOW_MS, 100)
-        assert not log.owes_renames
+        assert not log.renames.are_owed
         dirty = dirtiness(log, NOW_MS)
         if dirty is not None:
             run(clean(dirty, NOW_MS, 1 << 20))

@@ -93,6 +93,24 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
     assert "cannot use" in refused("--data-dir", str(tmp_path / "file"), "--listen", "127.0.0.1:0")
 
 
+def test_ctrl_c_while_a_handle_waits_for_its_broker_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker has a session of its own, so that it does not get the signal."""
+    broker, pids = Broker(data_dir=tmp_path / "data"), list[int | None]()
+
+    def interrupted(*_: object) -> bool:
+        pids.append(broker.pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ottla.handle.threading.Event.wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        broker.start()
+    monkeypatch.undo()
+    (pid,) = pids
+    assert pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
 def test_a_second_broker_on_the_directory_is_refused(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data"):
         assert "in use by another broker" in refused("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")

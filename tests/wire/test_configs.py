@@ -23,12 +23,14 @@ TABLES = Path(__file__).parent.parent / "broker" / "kafka_configs"
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
     try:
         kafka.java()
-        kafka.jars("all")
+        kafka.jars("all", kafka.KAFKA_VERSION)
     except kafka.Unavailable as missing:
         pytest.skip(f"Apache Kafka: {missing}")
     # Without ELR no min.insync.replicas is set for all brokers.
     arguments = ("--standalone", "--feature", "eligible.leader.replicas.version=0")
-    oracle = kafka.ApacheKafka(tmp_path_factory.mktemp("kafka"), jvm=kafka.QUICK_JVM, format_arguments=arguments)
+    # Keys, defaults and rules are those of the release that ottla follows.
+    directory, version = tmp_path_factory.mktemp("kafka"), kafka.KAFKA_VERSION
+    oracle = kafka.ApacheKafka(directory, jvm=kafka.QUICK_JVM, format_arguments=arguments, version=version)
     with oracle, RawClient(oracle.bootstrap) as connected:
         yield connected
 

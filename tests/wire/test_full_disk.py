@@ -145,7 +145,7 @@ def test_an_abort_on_a_full_disk_is_finished_when_there_is_room(tmp_path: Path) 
             perform(world, command)
         assert health(broker).returncode == 0
         fill(disk)
-        assert perform(world, "abort A").startswith("NONE")
+        assert perform(world, "abort A nosettle").startswith("NONE")
         world.broker.sleep(300)
         assert perform(world, "describe x").startswith("PrepareAbort")
         ill = health(broker)

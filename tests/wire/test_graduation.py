@@ -74,21 +74,23 @@ def live(directory: Path) -> tuple[World, dict[str, str]]:
     return world, {command: perform(world, command) for command in LOOKS}
 
 
-def kafka_on(directory: Path, home: Path) -> ApacheKafka:
-    kafka = ApacheKafka(home, jvm=QUICK_JVM, log_dir=directory)
+def kafka_on(directory: Path, home: Path, version: str) -> ApacheKafka:
+    kafka = ApacheKafka(home, jvm=QUICK_JVM, log_dir=directory, version=version)
     return kafka.start()
 
 
 @pytest.mark.entry("STO-17")
 @pytest.mark.parametrize(
-    ("stop", "in_place"),
+    ("version", "stop", "in_place"),
     [
-        pytest.param("stopped", False, marks=pytest.mark.slow),
-        ("killed", False),
-        pytest.param("stopped", True, marks=pytest.mark.slow),
+        pytest.param("4.4.0", "stopped", False, marks=pytest.mark.slow),
+        ("4.4.0", "killed", False),
+        pytest.param("4.4.0", "stopped", True, marks=pytest.mark.slow),
+        pytest.param("4.3.1", "stopped", False, marks=pytest.mark.slow),
+        pytest.param("4.3.1", "killed", True, marks=pytest.mark.slow),
     ],
 )
-def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
+def test_everything_goes_on(tmp_path: Path, version: str, stop: str, in_place: bool) -> None:
     source, target = tmp_path / "ottla", tmp_path / "kafka"
     world, seen = live(source)
     process = world.broker.process  # type: ignore[attr-defined]
@@ -97,11 +99,14 @@ def test_everything_goes_on(tmp_path: Path, stop: str, in_place: bool) -> None:
     before = {p: p.read_bytes() for p in source.rglob("*") if p.is_file()}
     assert audit(str(source)) == 0
     said: list[str] = []
-    assert graduate(str(source), None if in_place else str(target), dry_run=False, in_place=in_place, say=said.append) == 0
+    features = {"metadata.version": 30} if version == "4.3.1" else {}
+    to = None if in_place else str(target)
+    assert graduate(str(source), to, dry_run=False, in_place=in_place, features=features, say=said.append) == 0
     assert any("t " in line and "2 partitions" in line for line in said)
+    assert any("needs Apache Kafka 4.4" in line for line in said) == (version == "4.4.0")
     if not in_place:
         assert {p: p.read_bytes() for p in source.rglob("*") if p.is_file()} == before, "nothing is written into the source"
-    kafka = kafka_on(source if in_place else target, tmp_path / "home")
+    kafka = kafka_on(source if in_place else target, tmp_path / "home", version)
     try:
         world.broker = Wire(kafka)
         world.target = "kafka"

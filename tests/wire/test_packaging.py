@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.pipeline.conftest import java_home
 from tools import kafka
 
 pytestmark = pytest.mark.wire
@@ -99,6 +98,9 @@ def test_the_plugin_starts_a_broker_in_a_project_with_packages_of_the_same_names
 @pytest.mark.java
 def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(project: Project) -> None:
     """A broker's process, a Spark driver and its Python workers, which all find the user's packages before ours."""
+    pytest.importorskip("pyspark")
+    from tests.pipeline import quick_java
+
     output = project.run(
         "-m",
         "ottla",
@@ -107,7 +109,7 @@ def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(proje
         "--rows",
         "400",
         timeout_s=DEMO_TIMEOUT_S,
-        JAVA_HOME=java_home(),
+        **quick_java.environment(),
         OTTLA_CACHE=str(kafka.cache_dir()),
     )
     assert "Findings" in output
@@ -125,6 +127,13 @@ def test_the_source_distribution_is_whole_and_builds_the_same_wheel(wheel: Path,
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(source)]
     subprocess.run(build, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
     (again,) = tmp_path.glob("ottla-*.whl")
+    assert contents(again) == contents(wheel)
+    # What an earlier build has left is not packed.
+    left = source / "build" / "lib" / "ottla"
+    assert left.is_dir()
+    (left / "gone.py").write_text("")
+    again.unlink()
+    subprocess.run(build, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
     assert contents(again) == contents(wheel)
 
 

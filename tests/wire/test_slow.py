@@ -101,7 +101,7 @@ def test_nothing_acknowledged_is_lost_over_kills(tmp_path: Path) -> None:
         for load in loads:
             load.start()
         for _ in range(ROUNDS):
-            time.sleep(rng.uniform(0.3, 1.5))
+            time.sleep(rng.uniform(0.1, 0.7))
             broker.restart(kill=True)
         for load in loads:
             load.stop()
@@ -128,8 +128,8 @@ def test_the_benchmark_runs() -> None:
 
 
 def test_the_soak_runs() -> None:
-    """One minute says nothing of a plateau: only that the uses of a broker go on without an error."""
-    command = [sys.executable, "-m", "benchmarks.soak", "--warm-up", "0", "--minutes", "1"]
+    """Half a minute says nothing of a plateau: only that the uses go on without an error, each through more than one life."""
+    command = [sys.executable, "-m", "benchmarks.soak", "--warm-up", "0", "--minutes", "0.5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "transactions" in done.stdout

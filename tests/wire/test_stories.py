@@ -99,6 +99,11 @@ def test_deep_dive_3_the_producer_hangs_and_wakes_as_a_zombie(
         zombie.send(topic, b"after the pause", partition=0)
         zombie.flush()
         zombie.commit()
+    if client.name == "kafka-python":
+        # Its zombie, told that its epoch is stale, asks for the id without one, in the background, and so may fence the heir.
+        zombie.close()
+        heir = closing(client.producer(bootstrap, transactional_id=name))
+        heir.init()
     heir.begin()
     heir.send(topic, b"heir", partition=0)
     heir.commit()

@@ -130,7 +130,7 @@ def test_records_are_deleted_and_directories_told(broker: Broker, tmp_path: Path
     tool("DeleteRecordsCommand", broker, "--offset-json-file", str(offsets))
     assert tool("GetOffsetShell", broker, "--topic", "shortened", "--time", "earliest").strip() == "shortened:0:6"
     assert '"partition":"shortened-0"' in tool("LogDirsCommand", broker, "--describe", "--topic-list", "shortened")
-    assert "ApiVersions(18): 0 to 4" in tool("BrokerApiVersionsCommand", broker)
+    assert "ApiVersions(18): 0 to 5" in tool("BrokerApiVersionsCommand", broker)
 
 
 def aborted_and_committed(broker: Broker) -> None:

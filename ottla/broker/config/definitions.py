@@ -66,6 +66,13 @@ class Definition:
             raise ConfigError(f"Invalid value {shown(self.rule, text.strip(), value)} for configuration {self.name}: {reason}")
         return value
 
+    def repeats(self, text: str) -> bool:
+        """Whether it is a list that names something twice."""
+        if self.type != "LIST" or self.rule == "-":
+            return False
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        return len(set(parts)) < len(parts)
+
     def canonical(self, text: str) -> str:
         """A value as Kafka shows it when it has read it (ConfigDef.convertToString). Raises `ConfigError`."""
         value = self.parse(text)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 _RANGE = re.compile(r"(-?[0-9.]+?)\.\.([0-9.]*)")
+_DURATION = re.compile(r"P(?=.)([0-9]{1,9}D)?(T(?=.)([0-9]{1,9}H)?([0-9]{1,9}M)?([0-9]{1,9}(\.[0-9]{1,9})?S)?)?")
 _REPLICAS = re.compile(r"[0-9]+:[0-9]+")
 
 
@@ -71,9 +72,21 @@ def _throttled_replicas(name: str, value: object) -> str | None:
     )
 
 
+def _offset_reset(name: str, value: object) -> str | None:
+    """As ShareGroupAutoOffsetResetStrategy reads it, with a duration of ISO 8601 that is not below 0."""
+    text = str(value)
+    if text in ("latest", "earliest") or (text.startswith("by_duration:") and _DURATION.fullmatch(text[12:].upper())):
+        return None
+    return (
+        f"Invalid value `{text}` for configuration {name}. The value must be either 'earliest', 'latest' or of the format "
+        "'by_duration:<PnDTnHnMn.nS>'."
+    )
+
+
 _NAMED: dict[str, Callable[[str, object], str | None]] = {
     "-": lambda name, value: None,
     "!": lambda name, value: None if value else "String must be non-empty",
     "gzip": _gzip_level,
+    "reset": _offset_reset,
     "replicas": _throttled_replicas,
 }

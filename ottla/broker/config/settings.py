@@ -8,20 +8,34 @@ from typing import Any
 import msgspec
 
 from ottla.broker.config.definitions import ConfigError, Value, broker_definitions, topic_definitions, unknown
+from ottla.coordinator.group.assignors.named import ASSIGNORS
+
+CONTROLLER_LISTENER = "CONTROLLER"
+"""What the listener of controllers is called; ottla opens none, as it has nobody to talk to there."""
 
 OWN_DEFAULTS: dict[str, str] = {
     "node.id": "1",
     "process.roles": "broker,controller",
     "queued.max.request.bytes": str(256 << 20),
     "listeners": "PLAINTEXT://127.0.0.1:9092",
-    "controller.listener.names": "CONTROLLER",
+    "controller.listener.names": CONTROLLER_LISTENER,
     "log.dirs": ".ottla/data",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "100",
+    "group.consumer.migration.policy": "disabled",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.assignment.interval.ms": "100",
+    "group.streams.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
 }
 """Where a laptop wants something else than a data centre."""
 
@@ -73,11 +87,42 @@ class Settings(msgspec.Struct, frozen=True):
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
+    group_consumer_assignment_interval_ms: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_max_size: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_session_timeout_ms: int
+    group_streams_acceptable_recovery_lag: int
+    group_streams_assignment_interval_ms: int
+    group_streams_heartbeat_interval_ms: int
+    group_streams_initial_rebalance_delay_ms: int
+    group_streams_max_assignment_interval_ms: int
+    group_streams_max_heartbeat_interval_ms: int
+    group_streams_max_session_timeout_ms: int
+    group_streams_max_size: int
+    group_streams_max_standby_replicas: int
+    group_streams_min_assignment_interval_ms: int
+    group_streams_min_heartbeat_interval_ms: int
+    group_streams_min_session_timeout_ms: int
+    group_streams_num_standby_replicas: int
+    group_streams_rack_aware_assignment_tags: tuple[str, ...]
+    group_streams_session_timeout_ms: int
+    group_streams_task_offset_interval_ms: int
     offsets_topic_num_partitions: int
     offsets_topic_segment_bytes: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
     offset_metadata_max_bytes: int
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_segment_bytes: int
+    share_coordinator_state_topic_prune_interval_ms: int
+    share_coordinator_cold_partition_snapshot_interval_ms: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
     ottla_durability: str
     ottla_fetch_session_max_partitions: int
     ottla_inflating_memory_bytes: int
@@ -117,6 +162,7 @@ class BrokerConfig:
                 raise ConfigError("log.dirs: exactly one directory is supported")
             values["log_dirs"] = values["log_dirs"][0]
         self._check_retention()
+        self._check_groups()
         self.settings = Settings(**values)
         self.static = {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
         """What the broker was started with, ottla's own defaults included (DynamicBrokerConfig.staticBrokerConfigs)."""
@@ -128,6 +174,21 @@ class BrokerConfig:
             value = self.value(name)
             if isinstance(value, int) and (value == 0 or value < -1):
                 raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+
+    def _check_groups(self) -> None:
+        """Raises `ConfigError` where what members are told lies outside of its own bounds (GroupCoordinatorConfig)."""
+        names: tuple[str, ...] = self.value("group.consumer.assignors")  # type: ignore[assignment]
+        for name in names:
+            if name not in ASSIGNORS:
+                raise ConfigError(f"group.consumer.assignors: there is no {name}, only {' and '.join(ASSIGNORS)}")
+        for kind in ("consumer", "streams"):
+            for name in ("heartbeat.interval.ms", "session.timeout.ms"):
+                low, value, high = (self.value(f"group.{kind}.{bound}{name}") for bound in ("min.", "", "max."))
+                if not low <= value <= high:  # type: ignore[operator]
+                    raise ConfigError(
+                        f"group.{kind}.{name} ({value}) must lie between group.{kind}.min.{name} ({low})"
+                        f" and group.{kind}.max.{name} ({high})"
+                    )
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> BrokerConfig:
         """Raises `ConfigError`. Names that Kafka does not know change nothing."""
@@ -184,6 +245,8 @@ _ACCEPTED = {
     "default.replication.factor",
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.min.isr",
+    "share.coordinator.state.topic.replication.factor",
     "num.network.threads",
     "num.io.threads",
 }

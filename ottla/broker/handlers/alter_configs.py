@@ -11,7 +11,7 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
-from ottla.broker.handlers.each import Handled, for_each
+from ottla.broker.handlers.each import Handled, each
 from ottla.broker.live_config import LiveConfig
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_configs import (
@@ -20,6 +20,7 @@ from ottla.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from ottla.storage.steps import Steps, begun
 
 
 class Ports(Protocol):
@@ -28,12 +29,18 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: AlterConfigsRequest, context: RequestContext) -> Handled[AlterConfigsResponse]:
-    twice = repeated(request.resources)
-    return for_each(
-        request.resources,
-        lambda resource: _alter(ports, resource, twice, request.validate_only),
-        lambda results: AlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
-        work=change_work,
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:
+    twice = yield from repeated(request.resources)
+    return (
+        yield from each(
+            request.resources,
+            lambda resource: _alter(ports, resource, twice, request.validate_only),
+            lambda results: AlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
+            work=change_work,
+        )
     )
 
 

@@ -1,7 +1,8 @@
-"""ApiVersions, versions 0 to 4 (KIP-35): what is served, in which versions, and the levels of the features.
+"""ApiVersions, versions 0 to 5 (KIP-35): what is served, in which versions, and the levels of the features.
 
 - 3 (KIP-511, KIP-584): the client names its software; features.
 - 4 (KAFKA-17011): a feature may have 0 as its lowest level; it is left out for version 3, whose clients cannot take that.
+- 5 (KIP-1242): the client names the cluster and the node that it takes this broker for, and begins anew where it is another.
 
 An unknown version is answered in version 0 with UNSUPPORTED_VERSION, so that a newer client can come again.
 """
@@ -17,7 +18,7 @@ from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
 from ottla.broker.handlers.registry import offered_versions
 from ottla.broker.live_config import LiveConfig
 from ottla.protocol.codec import API_VERSIONS_KEY
-from ottla.protocol.errors import Code
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -26,19 +27,22 @@ from ottla.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
+NAMES_BROKER_FROM = 5
+NO_NODE = -1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class Ports(Protocol):
     cluster: Cluster
+    cluster_id: str
     live_config: LiveConfig
 
 
 def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    if context.version >= 3:
-        names = (request.client_software_name, request.client_software_version)
-        if not all(_SOFTWARE.fullmatch(name) for name in names):
-            return ApiVersionsResponse(Code.INVALID_REQUEST)
+    try:
+        _check(ports, request, context.version)
+    except KafkaError as error:
+        return ApiVersionsResponse(error.code)
     features = ports.cluster.state.features
     # Version 3 clients cannot take a minimum of 0 (KIP-584, KAFKA-17011).
     supported = {name: (low, high) for name, (low, high) in SUPPORTED_FEATURES.items() if context.version >= 4 or low > 0}
@@ -56,6 +60,21 @@ def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -
             if level > 0
         ],
     )
+
+
+def _check(ports: Ports, request: ApiVersionsRequest, version: int) -> None:
+    """Raises INVALID_REQUEST, and REBOOTSTRAP_REQUIRED to a client that means another broker."""
+    names = (request.client_software_name, request.client_software_version)
+    if version >= 3 and not all(_SOFTWARE.fullmatch(name) for name in names):
+        raise KafkaError(Code.INVALID_REQUEST)
+    if version < NAMES_BROKER_FROM:
+        return
+    # Cluster and node are named both or not at all.
+    if (request.cluster_id is None) != (request.node_id == NO_NODE):
+        raise KafkaError(Code.INVALID_REQUEST)
+    own = (ports.cluster_id, ports.live_config.settings.node_id)
+    if request.cluster_id is not None and (request.cluster_id, request.node_id) != own:
+        raise KafkaError(Code.REBOOTSTRAP_REQUIRED)
 
 
 def _keys(*, unstable: bool = False) -> list[ApiVersion]:

@@ -11,15 +11,31 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ottla.broker.cluster import Cluster
+from ottla.broker.config.client_metrics import validate_client_metrics
 from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, broker_definitions
+from ottla.broker.config.groups import validate_group
 from ottla.broker.config.topics import validate_all
+from ottla.broker.handlers.each import made
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
+from ottla.coordinator.cluster import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    MAX_KEPT,
+    MAX_KEPT_CHARACTERS,
+    TOPIC_RESOURCE,
+    ConfigTotals,
+    characters_of,
+    check_topic_name,
+)
 from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.steps import WORK_A_STEP, Steps
 
 MAX_CONFIGS = 1_000
 """Entries of one resource in one request, and configs that a broker may have set: Kafka knows some 370 names, but takes any.
 Kafka's own bound is 10,000 records in one operation, with the same code."""
+PATTERNS_WORK = 2 * WORK_A_STEP
+"""What a subscription takes: its patterns are compiled."""
 CHANGE_WORK = 100
 ENTRY_WORK = 10
 _FIXED = {"listeners", "listener.security.protocol.map"}
@@ -44,10 +60,14 @@ class _Resource(Protocol):
     def configs(self) -> Sequence[Any]: ...
 
 
-def repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:
+def repeated(resources: Sequence[_Resource]) -> Steps[set[tuple[int, str]]]:
     """The resources that a request names more than once; Kafka refuses each mention."""
-    counts = Counter((r.resource_type, r.resource_name) for r in resources)
-    return {resource for resource, count in counts.items() if count > 1}
+
+    def find() -> set[tuple[int, str]]:
+        counts = Counter((r.resource_type, r.resource_name) for r in resources)
+        return {resource for resource, count in counts.items() if count > 1}
+
+    return made(find, len(resources))
 
 
 def check_named_once(resource: _Resource, twice: set[tuple[int, str]]) -> None:
@@ -68,6 +88,12 @@ def check_resource(ports: Ports, resource_type: int, name: str) -> None:
             raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
         if name not in ("", str(node_id)):
             raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}")
+    elif resource_type == GROUP_RESOURCE:
+        if not name:
+            raise KafkaError(Code.INVALID_REQUEST, "Default group resources are not allowed.")
+    elif resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise KafkaError(Code.INVALID_REQUEST, "Subscription name can't be empty")
     else:
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
@@ -81,6 +107,8 @@ def check_count(count: int) -> None:
 
 def change_work(resource: _Resource) -> int:
     """What changing a resource's configs takes, in the units of `storage.steps`."""
+    if resource.resource_type == CLIENT_METRICS_RESOURCE and resource.configs:
+        return PATTERNS_WORK
     return CHANGE_WORK + len(resource.configs) * ENTRY_WORK
 
 
@@ -97,7 +125,7 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
 def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
     """Set, or by None take back, configs of one resource.
 
-    Raises INVALID_REQUEST for a broker, INVALID_CONFIG for a topic, and then UNKNOWN_TOPIC_OR_PARTITION.
+    Raises INVALID_REQUEST for a broker, INVALID_CONFIG for a topic and then UNKNOWN_TOPIC_OR_PARTITION, either for others.
     """
     own = ports.cluster.state.config_of(resource_type, name)
     wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}
@@ -108,10 +136,34 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
             raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
         if name not in ports.cluster.state.topics:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    else:
+    elif resource_type == BROKER_RESOURCE:
         _check_broker(ports, name, wanted)
+    else:
+        _check_kept(ports, resource_type, name, wanted)
     if not validate_only:
         ports.cluster.set_configs(resource_type, name, {k: v for k, v in changes.items() if own.get(k) != v})
+
+
+def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
+    """Of a group or of client metrics, which need not be there yet. Raises `KafkaError`."""
+    if resource_type == GROUP_RESOURCE:
+        try:
+            validate_group(wanted, ports.live_config.current)
+        except ConfigError as error:
+            raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+    else:
+        validate_client_metrics(wanted)
+    state = ports.cluster.state
+    if not wanted:
+        return
+    kept = state.config_totals.get(resource_type, ConfigTotals())
+    if (resource_type, name) not in state.configs and kept.resources >= MAX_KEPT:
+        reason = f"{MAX_KEPT} resources of this type have configs; take some back first"
+        raise KafkaError(Code.POLICY_VIOLATION, reason)
+    added = characters_of(name, wanted) - characters_of(name, state.config_of(resource_type, name))
+    if added > 0 and kept.characters + added > MAX_KEPT_CHARACTERS:
+        reason = f"configs of this type have {MAX_KEPT_CHARACTERS} characters with their names; take some back first"
+        raise KafkaError(Code.POLICY_VIOLATION, reason)
 
 
 def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
@@ -125,6 +177,9 @@ def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
     if single and not name:
         reason = "Cannot update these configs at default cluster level, broker id must be specified"
         raise KafkaError(Code.INVALID_REQUEST, f"{reason}: [{', '.join(single)}]")
+    twice = [key for key, definition in known.items() if definition.repeats(wanted[key])]
+    if twice:
+        raise KafkaError(Code.INVALID_REQUEST, f"Configuration '{twice[0]}' values must not be duplicated.")
     state = ports.cluster.state
     try:
         if name:

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ottla.broker.cluster import Cluster
+from ottla.broker.config.client_metrics import CLIENT_METRICS_DEFINITIONS
 from ottla.broker.config.definitions import Definition, broker_defaults, broker_definition, broker_definitions, topic_definitions
+from ottla.broker.config.groups import effective_group, group_definitions
 from ottla.broker.config.topics import effective
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_CLUSTER, STATIC_BROKER, DEFAULT = range(1, 6)
+DYNAMIC_LOGGER, DYNAMIC_CLIENT_METRICS, DYNAMIC_GROUP = range(6, 9)
 _TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
 UNKNOWN_TYPE = 0
 
@@ -38,12 +41,15 @@ class ConfigEntry:
     read_only: bool
     is_sensitive: bool
     scope: str
-    """B for broker or T for topic, whose documentation it has."""
+    """B for broker or T for topic, whose documentation it has; else it brings its own."""
+    documentation: str | None = None
+    source_alone: int = DEFAULT
+    """The source of a value that has no synonyms."""
     synonyms: list[Synonym] = field(default_factory=list)
 
     @property
     def source(self) -> int:
-        return self.synonyms[0][2] if self.synonyms else DEFAULT
+        return self.synonyms[0][2] if self.synonyms else self.source_alone
 
 
 def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None = None) -> list[ConfigEntry]:
@@ -70,6 +76,47 @@ def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None 
             )
         )
     return entries
+
+
+def group_entries(ports: Ports, group: str) -> list[ConfigEntry]:
+    """Of any group, whether there is one or not."""
+    own, places = ports.cluster.state.config_of(GROUP_RESOURCE, group), _places(ports)
+    entries = []
+    for name, definition in group_definitions().items():
+        if definition.is_internal and name not in own:
+            continue
+        text = effective_group(name, own, ports.live_config.current)
+        # Where no broker's key stands in for it, Kafka names the config itself.
+        synonyms = [(synonym, definition.default, DEFAULT) for synonym in definition.synonyms or (name,)]
+        if definition.synonyms and definition.synonyms[0] in broker_definitions():
+            synonyms = _broker_synonyms(places, definition.synonyms[0])
+        if name in own:
+            synonyms = [(name, text, DYNAMIC_GROUP), *synonyms]
+        entries.append(_kept_entry(definition, text, synonyms))
+    return entries
+
+
+def client_metrics_entries(ports: Ports, name: str) -> list[ConfigEntry]:
+    """Of any subscription, whether there is one or not."""
+    own = ports.cluster.state.config_of(CLIENT_METRICS_RESOURCE, name)
+    entries = []
+    for key, definition in CLIENT_METRICS_DEFINITIONS.items():
+        synonyms: list[Synonym] = [(key, own[key], DYNAMIC_CLIENT_METRICS)] if key in own else []
+        entries.append(_kept_entry(definition, own.get(key, definition.default), synonyms))
+    return entries
+
+
+def _kept_entry(definition: Definition, value: str | None, synonyms: list[Synonym]) -> ConfigEntry:
+    return ConfigEntry(
+        name=definition.name,
+        value=value,
+        type=_TYPES[definition.type],
+        read_only=False,
+        is_sensitive=False,
+        scope="",
+        documentation=definition.documentation,
+        synonyms=synonyms,
+    )
 
 
 def broker_entries(ports: Ports) -> list[ConfigEntry]:

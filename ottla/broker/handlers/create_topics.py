@@ -54,7 +54,7 @@ def _in_steps(ports: Ports, request: CreateTopicsRequest) -> Steps[CreateTopicsR
         try:
             if times > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            results.append((yield from _create(ports, topic, request.validate_only)))
+            results.append((yield from create(ports, topic, validate_only=request.validate_only)))
         except KafkaError as error:
             results.append(
                 CreatableTopicResult(name=topic.name, topic_id=NO_UUID, error_code=error.code, error_message=error.message)
@@ -62,8 +62,11 @@ def _in_steps(ports: Ports, request: CreateTopicsRequest) -> Steps[CreateTopicsR
     return CreateTopicsResponse(throttle_time_ms=0, topics=results)
 
 
-def _create(ports: Ports, asked: CreatableTopic, validate_only: bool) -> Steps[CreatableTopicResult]:
-    """The name is looked at first, then the configs, then the partitions (ReplicationControlManager.createTopics)."""
+def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) -> Steps[CreatableTopicResult]:
+    """The name is looked at first, then the configs, then the partitions (ReplicationControlManager.createTopics).
+
+    Raises `KafkaError`, with nothing changed.
+    """
     ports.cluster.state.check_new_topic(asked.name)
     check_count(len(asked.configs))
     configs: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""DeleteGroups, versions 0 to 2 (KIP-229): a group without members, with all its offsets.
+"""DeleteGroups, versions 0 to 3 (KIP-229): a group without members, with all its offsets.
 
-All versions behave alike.
+- 3 (KIP-1331): room for a message, which Kafka has only where a plugin fails to delete the topology of a streams group.
 """
 
 from __future__ import annotations

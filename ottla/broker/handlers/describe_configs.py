@@ -1,4 +1,4 @@
-"""DescribeConfigs, versions 1 to 4 (KIP-133): topics and this broker.
+"""DescribeConfigs, versions 1 to 4 (KIP-133): topics, this broker and its log, groups, client metrics.
 
 - 1 (KIP-226): where a value comes from, and what it would be otherwise (synonyms).
 - 3 (KIP-569): types and documentation.
@@ -13,10 +13,26 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import documentation
-from ottla.broker.handlers.configs import ConfigEntry, broker_entries, cluster_entries, topic_entries
+from ottla.broker.handlers.configs import (
+    ConfigEntry,
+    broker_entries,
+    client_metrics_entries,
+    cluster_entries,
+    group_entries,
+    topic_entries,
+)
 from ottla.broker.handlers.each import Handled, made
+from ottla.broker.handlers.loggers import logger_entries
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, check_topic_name
+from ottla.broker.logs import LogLevels
+from ottla.coordinator.cluster import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    check_topic_name,
+)
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -35,6 +51,7 @@ RESOURCE_WORK = 500
 class Ports(Protocol):
     cluster: Cluster
     live_config: LiveConfig
+    log_levels: LogLevels
 
 
 def handle(ports: Ports, request: DescribeConfigsRequest, context: RequestContext) -> Handled[DescribeConfigsResponse]:
@@ -71,6 +88,16 @@ def _entries(ports: Ports, kind: int, name: str) -> list[ConfigEntry]:
         check_topic_name(name)
         ports.cluster.state.topic(name)
         return topic_entries(ports, name)
+    if kind == GROUP_RESOURCE:
+        if not name:
+            raise KafkaError(Code.INVALID_REQUEST, "Group name must not be empty")
+        return group_entries(ports, name)
+    if kind == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise KafkaError(Code.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return client_metrics_entries(ports, name)
+    if kind == BROKER_LOGGER_RESOURCE:
+        return logger_entries(ports, name)
     if kind != BROKER_RESOURCE:
         raise KafkaError(Code.INVALID_REQUEST, f"Unsupported resource type {kind}")
     if not name:
@@ -94,8 +121,12 @@ def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfi
         if request.include_synonyms
         else [],
         config_type=entry.type,
-        documentation=documentation().get((entry.scope, entry.name)) if request.include_documentation else None,
+        documentation=_text(entry) if request.include_documentation else None,
     )
+
+
+def _text(entry: ConfigEntry) -> str | None:
+    return documentation().get((entry.scope, entry.name)) if entry.documentation is None else entry.documentation
 
 
 def failed(request: DescribeConfigsRequest, version: int, code: Code) -> DescribeConfigsResponse:

@@ -14,7 +14,7 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.each import Handled, id_work
-from ottla.coordinator.group.group import GroupState
+from ottla.coordinator.group.classic.group import GroupState
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -25,6 +25,7 @@ from ottla.protocol.messages.describe_groups import (
 from ottla.storage.steps import Pace, Steps, begun
 
 UNKNOWN_IS_AN_ERROR_FROM = 6
+CLASSIC = "classic"
 MEMBER_WORK = 5
 """What one member takes, in the units of `storage.steps`."""
 
@@ -57,12 +58,14 @@ def _describe(
         return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
     group = shard.groups.get(group_id)
     if group is None:
-        if shard.exists(group_id):
+        view = shard.view(group_id)
+        if view is not None and view.type_name == CLASSIC:
             return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value, authorized_operations=operations)
+        says = f"Group {group_id} is not a classic group." if view is not None else f"Group {group_id} not found."
         unknown = context.version >= UNKNOWN_IS_AN_ERROR_FROM
         return DescribedGroup(
             error_code=Code.GROUP_ID_NOT_FOUND if unknown else Code.NONE,
-            error_message=clipped(f"Group {group_id} not found.") if unknown else None,
+            error_message=clipped(says) if unknown else None,
             group_id=group_id,
             group_state=GroupState.DEAD.value,
             authorized_operations=NOT_ASKED if unknown else operations,

@@ -25,7 +25,7 @@ from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock, Timer, Timers
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, FetchSessions, PartitionKey, Session
-from ottla.broker.handlers.fetch_answers import divergence, is_news, refusal
+from ottla.broker.handlers.fetch_answers import divergence, refusal, response
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
@@ -44,7 +44,6 @@ from ottla.storage.steps import Pace, Steps, run
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 IDS_FROM = 13
-_NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 MAX_WAIT_MS = 0x7FFFFFFF
 PARTITIONS_AT_ONCE = 200
 """A fetch of more partitions is read in steps, now and whenever it is woken."""
@@ -127,7 +126,7 @@ class Fetch:
         enough = yield from self._read_all()
         wait_ms = self._request.max_wait_ms
         if enough or wait_ms <= 0 or not self._partitions:
-            return (yield from self._response())
+            return (yield from response(self._session, self._answers, is_whole=self._full))
         self._later = Later(on_abandoned=self._abandoned)
         self._later.is_large = len(self._asked) > PARTITIONS_AT_ONCE
         self._wait()
@@ -175,7 +174,11 @@ class Fetch:
         self._answers = []
         for partition in self._partitions:
             partition.waiters[self._woken] = None
-        if self._appended_bytes() > 0 or self._has_new_marker() or any(p.log.is_deleted for p in self._partitions):
+        if (
+            self._appended_bytes() > 0
+            or self._has_new_marker()
+            or any(p.log.is_deleted or p.log.is_offline for p in self._partitions)
+        ):
             # Something came, or went, while others of the partitions were read.
             self._ports.timers.call_soon(self._woken)
 
@@ -257,9 +260,9 @@ class Fetch:
 
     def _finish(self) -> Steps[None]:
         self._stop_waiting()
-        response = yield from self._response()
+        answer = yield from response(self._session, self._answers, is_whole=self._full)
         if self._later is not None:
-            self._later.resolve(response)
+            self._later.resolve(answer)
 
     def _abandoned(self) -> None:
         """The client is gone: nothing may hold what this fetch has read, or wake it."""
@@ -332,6 +335,8 @@ class Fetch:
             return None, refusal(index, error.code, is_there=True), True
         # Kafka does not park this one, while it does between the two (rule RDC-15).
         is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
+        # One answer holds no bytes of two segments, and the bytes of the next are there already (DelayedFetch, case F).
+        is_urgent = is_urgent or piece.has_more_segments
         aborted = (
             None
             if piece.aborted is None
@@ -355,34 +360,6 @@ class Fetch:
                 raise KafkaError(Code.UNKNOWN_TOPIC_ID)
             name = topic.name
         return self._ports.partitions.get(name, index)
-
-    # answering
-
-    def _response(self) -> Steps[FetchResponse]:
-        """In the order of the request, only neighbours of one topic together; what is not there stands last.
-
-        Clients give their application the partitions in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
-        """
-        session, pace = self._session, Pace()
-        there: list[FetchableTopicResponse] = []
-        missing: list[FetchableTopicResponse] = []
-        for asked, data in self._answers:
-            if pace.is_over(1):
-                yield None
-            if session is not None:
-                if not self._full and not is_news(asked, data):
-                    continue
-                asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
-                if data.records:
-                    session.served(asked.key)
-            topic_id, name, _ = asked.key
-            topics = missing if data.error_code in _NOT_THERE else there
-            if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):
-                topics.append(FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[]))
-            topics[-1].partitions.append(data)
-        if there and missing and (there[-1].topic_id, there[-1].topic) == (missing[0].topic_id, missing[0].topic):
-            there[-1].partitions += missing.pop(0).partitions
-        return FetchResponse(session_id=session.session_id if session is not None else NO_SESSION, responses=there + missing)
 
 
 def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:

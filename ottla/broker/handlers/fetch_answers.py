@@ -1,11 +1,20 @@
-"""What Fetch answers for one partition beside records."""
+"""What Fetch answers: for one partition beside records, and for all of them together."""
 
 from __future__ import annotations
 
-from ottla.broker.fetch_sessions import Asked
+from ottla.broker.fetch_sessions import NO_SESSION, Asked, Session
 from ottla.broker.partitions import Partition, leader_epoch_end
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.messages.fetch import AbortedTransaction, EpochEndOffset, PartitionData
+from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from ottla.storage.steps import Pace, Steps
+
+_NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 
 
 def is_news(asked: Asked, data: PartitionData) -> bool:
@@ -48,3 +57,31 @@ def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
     """Kafka has an empty list of aborted transactions for a partition that is not there, and none for one that is."""
     aborted: list[AbortedTransaction] | None = None if is_there else []
     return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
+
+
+def response(session: Session | None, answers: list[tuple[Asked, PartitionData]], *, is_whole: bool) -> Steps[FetchResponse]:
+    """In the order of the request, only neighbours of one topic together; what is not there stands last.
+
+    Clients give their application the partitions in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
+    ``is_whole`` is false for an incremental fetch, which names only what is news.
+    """
+    pace = Pace()
+    there: list[FetchableTopicResponse] = []
+    missing: list[FetchableTopicResponse] = []
+    for asked, data in answers:
+        if pace.is_over(1):
+            yield None
+        if session is not None:
+            if not is_whole and not is_news(asked, data):
+                continue
+            asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
+            if data.records:
+                session.served(asked.key)
+        topic_id, name, _ = asked.key
+        topics = missing if data.error_code in _NOT_THERE else there
+        if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):
+            topics.append(FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[]))
+        topics[-1].partitions.append(data)
+    if there and missing and (there[-1].topic_id, there[-1].topic) == (missing[0].topic_id, missing[0].topic):
+        there[-1].partitions += missing.pop(0).partitions
+    return FetchResponse(session_id=session.session_id if session is not None else NO_SESSION, responses=there + missing)

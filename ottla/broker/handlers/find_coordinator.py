@@ -2,11 +2,12 @@
 
 - 1 (KIP-98): coordinators of transactional ids, beside those of groups; the answer has a message, also for success.
 - 4 (KIP-699): many keys in one request.
-- 6 (KIP-932): coordinators of share groups, which are not served.
+- 6 (KIP-932): coordinators of share partitions, by keys of the form ``group:topic id:partition``.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
@@ -14,13 +15,15 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.coordinator.cluster import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-_TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
 SHARE_KEY_TYPE = 2
+_TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC, SHARE_KEY_TYPE: SHARE_STATE_TOPIC}
 MANY_KEYS_FROM = 4
+SHARES_FROM = 6
+_SHARE_KEY = re.compile(r".+:[A-Za-z0-9_-]{22}(?:==)?:([+-]?[0-9]{1,19}):*", re.DOTALL)
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
@@ -38,18 +41,34 @@ class Ports(Protocol):
 
 def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContext) -> Handled[FindCoordinatorResponse]:
     topic = _TOPICS.get(request.key_type)
-    if topic is None:
+    is_share = request.key_type == SHARE_KEY_TYPE
+    if topic is None or (is_share and context.version < SHARES_FROM):
         return failed(request, context.version, Code.INVALID_REQUEST)
-    ports.cluster.ensure_internal(topic)
+    if not is_share:
+        ports.cluster.ensure_internal(topic)
     node_id, (host, port) = ports.live_config.settings.node_id, ports.advertised(context.listener)
     if context.version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(error_message=_MESSAGES[Code.NONE], node_id=node_id, host=host, port=port)
+
+    def coordinator(key: str) -> Coordinator:
+        if is_share:
+            if not is_share_key(key):
+                return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=Code.INVALID_REQUEST, error_message="")
+            ports.cluster.ensure_internal(topic)
+        return Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message="")
+
     return for_each(
         request.coordinator_keys,
-        lambda key: Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message=""),
+        coordinator,
         lambda coordinators: FindCoordinatorResponse(coordinators=list(coordinators)),
-        work=1,
+        work=5 if is_share else 1,
     )
+
+
+def is_share_key(key: str) -> bool:
+    """Whether a key is one of a share partition. A group's id may have colons itself (SharePartitionKey.validate)."""
+    match = _SHARE_KEY.fullmatch(key)
+    return match is not None and -(1 << 31) <= int(match[1]) < 1 << 31
 
 
 def failed(request: FindCoordinatorRequest, version: int, code: Code) -> FindCoordinatorResponse:
@@ -68,5 +87,5 @@ API = Declaration(
     key=10,
     handle=handle,
     failed=failed,
-    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID"),
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TRANSACTIONAL_ID, CLUSTER_ACTION CLUSTER"),
 )

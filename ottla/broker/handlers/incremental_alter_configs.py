@@ -5,16 +5,20 @@ Both versions behave alike.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.config.definitions import broker_definitions, topic_definitions
+from ottla.broker.config.definitions import Definition, broker_definitions, topic_definitions
+from ottla.broker.config.groups import group_definitions
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
-from ottla.broker.handlers.each import Handled, for_each
+from ottla.broker.handlers.each import Handled, each
+from ottla.broker.handlers.loggers import APPEND, DELETE, SET, SUBTRACT, VERBS, alter_loggers
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import TOPIC_RESOURCE
+from ottla.broker.logs import LogLevels
+from ottla.coordinator.cluster import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -23,25 +27,30 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-
-SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-_VERBS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+from ottla.storage.steps import Steps, begun
 
 
 class Ports(Protocol):
     cluster: Cluster
     live_config: LiveConfig
+    log_levels: LogLevels
 
 
 def handle(
     ports: Ports, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> Handled[IncrementalAlterConfigsResponse]:
-    twice = repeated(request.resources)
-    return for_each(
-        request.resources,
-        lambda resource: _alter(ports, resource, twice, request.validate_only),
-        lambda results: IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
-        work=change_work,
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:
+    twice = yield from repeated(request.resources)
+    return (
+        yield from each(
+            request.resources,
+            lambda resource: _alter(ports, resource, twice, request.validate_only),
+            lambda results: IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=list(results)),
+            work=change_work,
+        )
     )
 
 
@@ -52,6 +61,9 @@ def _alter(
     try:
         check_named_once(asked, twice)
         check_keys(asked.configs, may_be_null=lambda config: config.config_operation == DELETE)
+        if kind == BROKER_LOGGER_RESOURCE:
+            alter_loggers(ports, name, asked.configs, validate_only=validate_only)
+            return AlterConfigsResourceResponse(error_code=0, error_message=None, resource_type=kind, resource_name=name)
         if kind != TOPIC_RESOURCE:
             check_resource(ports, kind, name)
         own = ports.cluster.state.config_of(kind, name)
@@ -76,10 +88,19 @@ def _value(kind: int, config: AlterableConfig, own: str | None) -> str | None:
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown operations type {operation}")
     if operation == SET or value is None:
         return value
-    definition = (topic_definitions() if kind == TOPIC_RESOURCE else broker_definitions()).get(name)
+    definition = _definitions(kind).get(name)
     if definition is None or definition.type != "LIST":
-        raise KafkaError(Code.INVALID_CONFIG, f"Can't {_VERBS[operation]} to key {name} because its type is not LIST.")
+        raise KafkaError(Code.INVALID_CONFIG, f"Can't {VERBS[operation]} to key {name} because its type is not LIST.")
     return _combined(definition.default if own is None else own, value, subtract=operation == SUBTRACT)
+
+
+def _definitions(kind: int) -> Mapping[str, Definition]:
+    if kind == TOPIC_RESOURCE:
+        return topic_definitions()
+    if kind == GROUP_RESOURCE:
+        return group_definitions()
+    # Kafka's controller knows of no lists among the configs of client metrics.
+    return broker_definitions() if kind == BROKER_RESOURCE else {}
 
 
 def _combined(current: str | None, value: str, *, subtract: bool) -> str:
@@ -89,8 +110,11 @@ def _combined(current: str | None, value: str, *, subtract: bool) -> str:
     """
     parts = [part for part in (current or "").split(",") if part]
     given = value.split(",")
-    parts = [p for p in parts if p not in given] if subtract else parts + [p for p in given if p not in parts]
-    return ",".join(parts)
+    if subtract:
+        taken = set(given)
+        return ",".join(p for p in parts if p not in taken)
+    known = set(parts)
+    return ",".join([*parts, *(p for p in given if p not in known)])
 
 
 def failed(request: IncrementalAlterConfigsRequest, version: int, code: Code) -> IncrementalAlterConfigsResponse:

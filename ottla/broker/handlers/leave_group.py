@@ -60,7 +60,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: LeaveGroupRequest)
 def _leave(ports: Ports, group_id: str, leaving: Leaving) -> list[Code]:
     shard, runtime = ports.groups.shard(group_id)
     try:
-        return runtime.execute(shard.membership.leave(group_id, leaving, ports.clock.steady_ms()))
+        return runtime.execute(shard.leave(group_id, leaving, ports.clock.steady_ms()))
     except KafkaError as error:
         if error.code is not Code.UNKNOWN_MEMBER_ID:
             raise

@@ -1,6 +1,6 @@
 """ListConfigResources, versions 0 and 1 (KIP-1142): which resources can have configs.
 
-- 0 (KIP-1000): client metrics alone, of which there are none.
+- 0 (KIP-1000): client metrics alone.
 - 1: resources of the types that are asked for, or of all.
 """
 
@@ -13,7 +13,13 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.each import Handled
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.cluster import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -22,9 +28,7 @@ from ottla.protocol.messages.list_config_resources import (
 )
 from ottla.storage.steps import Pace, Steps, begun
 
-BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
-# Kafka lists groups that have configs of their own, and client metrics that somebody asked for: here there are none.
-_SUPPORTED = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER, CLIENT_METRICS, GROUP}
+_SUPPORTED = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
 
 
 class Ports(Protocol):
@@ -37,8 +41,7 @@ def handle(ports: Ports, request: ListConfigResourcesRequest, context: RequestCo
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResourcesRequest) -> Steps[ListConfigResourcesResponse]:
-    # Version 0 was about client metrics alone, of which there are none.
-    wanted = {CLIENT_METRICS} if context.version == 0 else set(request.resource_types) or _SUPPORTED
+    wanted = {CLIENT_METRICS_RESOURCE} if context.version == 0 else set(request.resource_types) or _SUPPORTED
     if not wanted <= _SUPPORTED:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
     resources: list[ConfigResource] = []
@@ -47,7 +50,13 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResource
         resources.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
         if pace.is_over(1):
             yield None
-    for kind in (BROKER_RESOURCE, BROKER_LOGGER):
+    # Of groups and client metrics those that have configs of their own.
+    for kind, name in list(ports.cluster.state.configs):
+        if kind in wanted and kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
+            resources.append(ConfigResource(resource_name=name, resource_type=kind))
+        if pace.is_over(1):
+            yield None
+    for kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
         if kind in wanted:
             resources.append(ConfigResource(resource_name=str(ports.live_config.settings.node_id), resource_type=kind))
     return ListConfigResourcesResponse(throttle_time_ms=0, error_code=0, config_resources=resources)

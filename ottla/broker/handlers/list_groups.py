@@ -1,7 +1,7 @@
 """ListGroups, versions 0 to 5: every group, or those in some states and of some types.
 
 - 4 (KIP-518): a filter by state, and the state in the answer.
-- 5 (KIP-848): a filter by type, and the type in the answer. Every group here is of type classic.
+- 5 (KIP-848): a filter by type, and the type in the answer.
 
 Kafka authorises DESCRIBE on the cluster, or else leaves out the groups that the client may not DESCRIBE.
 """
@@ -14,13 +14,11 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, made
-from ottla.coordinator.group.group import GroupState
 from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ottla.storage.steps import Pace, Steps, begun
 
-CLASSIC = "classic"
 GROUP_WORK = 5
 """What one group takes, in the units of `storage.steps`."""
 
@@ -41,14 +39,13 @@ def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> Steps[ListGro
     for shard, group_id in groups:
         if pace.is_over(GROUP_WORK):
             yield None
-        if not shard.exists(group_id):
+        group = shard.view(group_id)
+        if group is None:
             continue
-        group = shard.groups.get(group_id)
-        state = GroupState.EMPTY.value if group is None else group.state.value
-        if (states and state.lower() not in states) or (types and CLASSIC not in types):
+        state, kind = group.state_name, group.type_name
+        if (states and state.lower() not in states) or (types and kind not in types):
             continue
-        protocol_type = (group and group.protocol_type) or ""
-        listed.append(ListedGroup(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=CLASSIC))
+        listed.append(ListedGroup(group_id=group_id, protocol_type=group.protocol_type_name, group_state=state, group_type=kind))
     return ListGroupsResponse(groups=listed)
 
 

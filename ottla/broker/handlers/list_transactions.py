@@ -6,42 +6,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.env import Clock
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.transactions import Transactions
+from ottla.coordinator.expressions import InvalidExpression, compiled, match_work
 from ottla.coordinator.transaction.states import BY_LABEL, TxnState
-from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
 from ottla.storage.steps import Pace, Steps, begun
-
-MAX_PATTERN_CHARACTERS = 1_000
-PATTERN_CHARACTERS = 100
-"""Characters of an id that are held against a pattern in one of the units of `storage.steps`."""
-
-
-def _compiled(pattern: str) -> Any:
-    """Raises INVALID_REGULAR_EXPRESSION. RE2, as in Kafka: no pattern takes more than linear time."""
-    try:
-        import re2
-    except ImportError:
-        # Python's own expressions may take exponential time, so they are no substitute.
-        raise KafkaError(Code.INVALID_REGULAR_EXPRESSION, "patterns need google-re2: pip install 'ottla[regex]'") from None
-    if len(pattern) > MAX_PATTERN_CHARACTERS:
-        raise KafkaError(Code.INVALID_REGULAR_EXPRESSION)
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        raise KafkaError(Code.INVALID_REGULAR_EXPRESSION, str(error)) from None
 
 
 class Ports(Protocol):
@@ -62,15 +42,15 @@ def _in_steps(ports: Ports, request: ListTransactionsRequest) -> Steps[ListTrans
     pattern = None
     if request.transactional_id_pattern:
         try:
-            pattern = _compiled(request.transactional_id_pattern)
-        except KafkaError as error:
-            return ListTransactionsResponse(throttle_time_ms=0, error_code=error.code)
+            pattern = compiled(request.transactional_id_pattern)
+        except InvalidExpression:
+            return ListTransactionsResponse(throttle_time_ms=0, error_code=Code.INVALID_REGULAR_EXPRESSION)
     producers = yield from made(lambda: set(request.producer_id_filters), len(request.producer_id_filters))
     oldest_ms = ports.clock.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
     transaction_states, pace = [], Pace(begun=True)
     for shard in ports.transactions.shards():
         for m in list(shard.ids.values()):
-            if pace.is_over(1 if pattern is None else 1 + len(m.transactional_id) // PATTERN_CHARACTERS):
+            if pace.is_over(1 if pattern is None else match_work(pattern, m.transactional_id)):
                 yield None
             if m.state is TxnState.DEAD or (states and m.state not in states) or (producers and m.producer_id not in producers):
                 continue

@@ -32,6 +32,7 @@ from ottla.protocol.messages.offset_commit import (
 )
 from ottla.storage.steps import Pace, Steps, begun
 
+GROUP_ID_NOT_FOUND_FROM = 9
 IDS_FROM = 10
 Topics = dict[Hashable, OffsetCommitResponseTopic]
 PARTITION_WORK = 5
@@ -123,7 +124,7 @@ def _commit(
             offsets,
             ports.clock.steady_ms(),
             transactional=False,
-            version=context.version,
+            has_newest_rules=context.version >= GROUP_ID_NOT_FOUND_FROM,
         )
         codes = runtime.execute(result)
     except KafkaError as error:

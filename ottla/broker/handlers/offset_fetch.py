@@ -100,6 +100,7 @@ def _group(
 ) -> Steps[OffsetFetchResponseGroup]:
     try:
         shard, _ = ports.groups.shard(asked.group_id)
+        shard.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[], error_code=error.code)
     topics = asked.topics

@@ -1,9 +1,10 @@
-"""TxnOffsetCommit, versions 0 to 5 (KIP-98): a group's positions that are pending until the transaction ends.
+"""TxnOffsetCommit, versions 0 to 6 (KIP-98): a group's positions that are pending until the transaction ends.
 
 - 2 (KIP-320): leader epochs are kept with offsets.
 - 3 (KIP-447): member, generation and instance, which fence a producer whose consumer has lost its partitions.
 - 4 (KIP-890): TRANSACTION_ABORTABLE; older clients are told INVALID_TXN_STATE.
 - 5 (KIP-890): the partition of ``__consumer_offsets`` is added to the transaction by the commit itself, without AddOffsetsToTxn.
+- 6 (KIP-1319): topics by id; an unknown group is GROUP_ID_NOT_FOUND, and no longer ILLEGAL_GENERATION.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock
 from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import refused_first
+from ottla.broker.handlers.common import refused_first, topic_name
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
 from ottla.broker.partitions import Partitions
@@ -28,15 +29,18 @@ from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 from ottla.storage.steps import Pace, Steps, begun
 
+IDS_FROM = 6
 IMPLICIT_ADD_FROM = 5
 ABORTABLE_FROM = 4
 Topics = dict[Hashable, TxnOffsetCommitResponseTopic]
+Answers = list[tuple[TopicPartition, TxnOffsetCommitResponsePartition]]
 
 
 class Ports(Protocol):
@@ -56,54 +60,51 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
     now_ms = ports.clock.steady_ms()
     refused: Topics = {}
     asked: Topics = {}
-    codes: dict[TopicPartition, Code] = {}
-    offsets: dict[TopicPartition, CommittedOffset] = {}
+    waiting: dict[TopicPartition, CommittedOffset] = {}
+    answers: Answers = []
     pace = Pace()
     for topic in request.topics:
-        if topic.name not in ports.cluster.state.topics:
+        name = _name(ports, context, topic)
+        if name not in ports.cluster.state.topics:
             # Answered also where no partition is named, as by Kafka.
-            _answer_of(refused, topic.name)
+            _answer_of(refused, topic)
         for p in topic.partitions:
-            if ports.partitions.find(topic.name, p.partition_index) is None:
-                answer = TxnOffsetCommitResponsePartition(
-                    partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION
-                )
-                _answer_of(refused, topic.name).append(answer)
+            answer = TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
+            if isinstance(name, Code):
+                answer.error_code = name
+                _answer_of(refused, topic).append(answer)
+            elif ports.partitions.find(name, p.partition_index) is None:
+                _answer_of(refused, topic).append(answer)
             else:
-                _answer_of(asked, topic.name).append(TxnOffsetCommitResponsePartition(p.partition_index))
-                offsets[topic.name, p.partition_index] = CommittedOffset(
-                    p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms
-                )
+                _answer_of(asked, topic).append(answer)
+                where = (name, p.partition_index)
+                answers.append((where, answer))
+                waiting[where] = CommittedOffset(p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms)
             if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
-                codes |= _codes(ports, context, request, offsets, now_ms)
-                offsets = {}
+                _commit(ports, context, request, waiting, answers)
+                waiting, answers = {}, []
                 yield None
         if pace.is_over(1):
             yield None
-    codes |= _codes(ports, context, request, offsets, now_ms)
-    return (yield from made(lambda: _response(refused, asked, codes), len(codes) + len(request.topics)))
+    _commit(ports, context, request, waiting, answers)
+    return (yield from made(lambda: TxnOffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
 
 
-def _answer_of(topics: Topics, name: str) -> list[TxnOffsetCommitResponsePartition]:
+def _answer_of(topics: Topics, asked: TxnOffsetCommitRequestTopic) -> list[TxnOffsetCommitResponsePartition]:
     """The partitions of a topic's answer, which comes into being when it is first asked for."""
-    if name not in topics:
-        topics[name] = TxnOffsetCommitResponseTopic(name=name, partitions=[])
-    return topics[name].partitions
+    key = (asked.name, asked.topic_id)
+    if key not in topics:
+        topics[key] = TxnOffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
+    return topics[key].partitions
 
 
-def _codes(
-    ports: Ports,
-    context: RequestContext,
-    request: TxnOffsetCommitRequest,
-    offsets: dict[TopicPartition, CommittedOffset],
-    now_ms: int,
-) -> dict[TopicPartition, Code]:
+def _name(ports: Ports, context: RequestContext, topic: TxnOffsetCommitRequestTopic) -> str | Code:
+    if context.version < IDS_FROM:
+        return topic.name
     try:
-        if not request.group_id:
-            raise KafkaError(Code.INVALID_GROUP_ID)
-        return _commit(ports, context, request, offsets, now_ms) if offsets else {}
+        return topic_name(ports.cluster, topic.topic_id)
     except KafkaError as error:
-        return dict.fromkeys(offsets, _code(error.code, context.version))
+        return error.code
 
 
 def _commit(
@@ -111,21 +112,32 @@ def _commit(
     context: RequestContext,
     request: TxnOffsetCommitRequest,
     offsets: dict[TopicPartition, CommittedOffset],
-    now_ms: int,
-) -> dict[TopicPartition, Code]:
-    """Verification, member and generation, append: one synchronous stretch."""
-    shard, runtime = ports.groups.shard(request.group_id)
-    _verify(ports, context, request, shard.partition)
-    result = shard.commit(
-        request.group_id,
-        request.generation_id,
-        request.member_id,
-        request.group_instance_id,
-        offsets,
-        now_ms,
-        transactional=True,
-    )
-    return runtime.execute_transactional(result, request.producer_id, request.producer_epoch)
+    answers: Answers,
+) -> None:
+    """Verification, member and generation, append: one synchronous stretch. Fills in the codes."""
+    if not offsets:
+        return
+    codes: dict[TopicPartition, Code] = {}
+    try:
+        if not request.group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID)
+        shard, runtime = ports.groups.shard(request.group_id)
+        _verify(ports, context, request, shard.partition)
+        result = shard.commit(
+            request.group_id,
+            request.generation_id_or_member_epoch,
+            request.member_id,
+            request.group_instance_id,
+            offsets,
+            ports.clock.steady_ms(),
+            transactional=True,
+            has_newest_rules=context.version >= IDS_FROM,
+        )
+        codes = runtime.execute_transactional(result, request.producer_id, request.producer_epoch)
+    except KafkaError as error:
+        codes = dict.fromkeys(offsets, _code(error.code, context.version))
+    for where, answer in answers:
+        answer.error_code = codes[where]
 
 
 def _verify(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int) -> None:
@@ -146,17 +158,11 @@ def _code(code: Code, version: int) -> Code:
     return OFFSET_COMMIT_CODES.get(code, code)
 
 
-def _response(refused: Topics, asked: Topics, codes: dict[TopicPartition, Code]) -> TxnOffsetCommitResponse:
-    for topic in asked.values():
-        for part in topic.partitions:
-            part.error_code = codes[topic.name, part.partition_index]
-    return TxnOffsetCommitResponse(throttle_time_ms=0, topics=refused_first(refused, asked))
-
-
 def failed(request: TxnOffsetCommitRequest, version: int, code: Code) -> TxnOffsetCommitResponse:
     topics = [
         TxnOffsetCommitResponseTopic(
             name=t.name,
+            topic_id=t.topic_id,
             partitions=[TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code) for p in t.partitions],
         )
         for t in request.topics

@@ -155,8 +155,12 @@ def _logs(ports: Ports) -> Iterator[Metric]:
         sums[0] += partition.bytes_in
         sums[1] += partition.messages_in
     metrics = "kafka_server_brokertopicmetrics"
-    yield _counter(f"{metrics}_bytesin", "Bytes appended", [({"topic": t}, float(s[0])) for t, s in sorted(topics.items())])
-    yield _counter(f"{metrics}_messagesin", "Records appended", [({"topic": t}, float(s[1])) for t, s in sorted(topics.items())])
+    yield _counter(
+        f"{metrics}_bytesin", "Bytes taken from producers", [({"topic": t}, float(s[0])) for t, s in sorted(topics.items())]
+    )
+    yield _counter(
+        f"{metrics}_messagesin", "Records taken from producers", [({"topic": t}, float(s[1])) for t, s in sorted(topics.items())]
+    )
 
 
 def _groups(ports: Ports) -> Iterator[Metric]:

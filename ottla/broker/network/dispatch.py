@@ -16,7 +16,7 @@ from ottla.broker.network.answers import merged
 from ottla.broker.services import Services
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.primitives import Buffer, count_apart, message_elements
+from ottla.protocol.primitives import Buffer, TooManyElements, count_apart, message_elements
 from ottla.storage.steps import Steps
 
 ELEMENTS_AT_ONCE = 2_000
@@ -25,6 +25,9 @@ LARGE_FRAME_BYTES = 1 << 20
 ELEMENTS_OF_LARGE_FRAMES = 64
 """The same of a frame over `LARGE_FRAME_BYTES`, whose elements may each have a text of 32,767 bytes. One large batch is still
 decoded at once, as its records are left as they are."""
+COPIED_FRAME_BYTES = 8 << 20
+"""Of any frame above that but a Produce's the bytes are copied beside the event loop, however few fields they are in."""
+PRODUCE_KEY = 0
 ELEMENT_BYTES = 128
 """About what one element of an array takes in memory once it is decoded."""
 
@@ -109,9 +112,11 @@ class Dispatcher:
         return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at)
 
     def decode(self, route: Route, frame: memoryview) -> Any:
-        """The request. Raises `DecodeError`, `TooManyElements` where it has too many to be decoded at once."""
+        """The request. Raises `DecodeError`, `TooManyElements` where it is too large to be decoded at once."""
         version = route.context.version
         self._requests[route.api.key, version] += 1
+        if len(frame) > COPIED_FRAME_BYTES and route.api.key != PRODUCE_KEY:
+            raise TooManyElements
         at_once = ELEMENTS_AT_ONCE if len(frame) <= LARGE_FRAME_BYTES else ELEMENTS_OF_LARGE_FRAMES
         return decode_body(route.codec.decode_request, frame, route.body_at, version, may_trail=True, max_elements=at_once)
 

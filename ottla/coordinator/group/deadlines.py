@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 from itertools import count
-
-from ottla.coordinator.group.group import Group
+from typing import Generic, Protocol, TypeVar
 
 RETRY_MS = 1_000
 """When a group is looked at again whose record the log did not take."""
@@ -14,7 +13,18 @@ STALE_ENTRIES = 64
 """The queue is rebuilt when it holds this many entries more than twice the number of groups."""
 
 
-class Deadlines:
+class Timed(Protocol):
+    """A group with deadlines: ``wake_ms`` is when it is looked at, ``due_ms`` the earliest deadline set since that was fixed."""
+
+    group_id: str
+    wake_ms: int | None
+    due_ms: int | None
+
+
+G = TypeVar("G", bound=Timed)
+
+
+class Deadlines(Generic[G]):
     """Groups by their ``wake_ms``, equal ones in the order in which they were armed.
 
     An entry that is not the group's ``wake_ms`` any more is stale and passed over. A deadline that moves away leaves the entry
@@ -23,7 +33,7 @@ class Deadlines:
 
     __slots__ = ("_entries", "_groups", "_order")
 
-    def __init__(self, groups: Mapping[str, Group]) -> None:
+    def __init__(self, groups: Mapping[str, G]) -> None:
         self._groups = groups
         self._entries: list[tuple[int, int, str]] = []
         self._order = count()
@@ -31,13 +41,13 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def arm(self, group: Group) -> None:
+    def arm(self, group: G) -> None:
         """Take over the deadlines that were set since."""
         due_ms, group.due_ms = group.due_ms, None
         if due_ms is not None and (group.wake_ms is None or due_ms < group.wake_ms):
             self.fix(group, due_ms)
 
-    def fix(self, group: Group, wake_ms: int | None) -> None:
+    def fix(self, group: G, wake_ms: int | None) -> None:
         """Look at the group at this time and not before."""
         group.wake_ms, group.due_ms = wake_ms, None
         if wake_ms is None:
@@ -50,7 +60,7 @@ class Deadlines:
         group = self._groups.get(group_id)
         return group is not None and group.wake_ms == wake_ms
 
-    def due(self, now_ms: int) -> Iterator[Group]:
+    def due(self, now_ms: int) -> Iterator[G]:
         """Groups whose time has come. Each is armed for `RETRY_MS` later, whatever becomes of it."""
         while self._entries and self._entries[0][0] <= now_ms:
             entry = heapq.heappop(self._entries)

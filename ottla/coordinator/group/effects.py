@@ -1,8 +1,8 @@
-"""What a decision about a group changes in memory once its record is in the log; `Membership.apply` makes these changes."""
+"""What a decision about a group changes in memory once its record is in the log; `GroupShard.apply` has these changes made."""
 
 from __future__ import annotations
 
-from ottla.coordinator.group.group import Group
+from ottla.coordinator.group.classic.group import Group
 from ottla.coordinator.result import Effect
 
 
@@ -33,3 +33,23 @@ class ExtendSession(Effect, frozen=True):
     group_id: str
     member_id: str
     now_ms: int
+
+
+class HeardOfMember(Effect, frozen=True):
+    """A member of a consumer group was heard of: its session begins anew."""
+
+    group_id: str
+    member_id: str
+    now_ms: int
+
+
+class GroupLookedAtTopics(Effect, frozen=True):
+    """A consumer group has taken over how the topics are that it subscribes to."""
+
+    group_id: str
+
+
+class AwaitNextDeadline(Effect, frozen=True):
+    """A consumer group's deadlines are looked at again when the next of them comes."""
+
+    group_id: str

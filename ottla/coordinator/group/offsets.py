@@ -135,7 +135,7 @@ class OffsetStore:
     # time
 
     def expired(
-        self, group_id: str, now_ms: int, retention_ms: int, idle_since_ms: int | None, in_use: set[str]
+        self, group_id: str, now_ms: int, retention_ms: int, idle_since_ms: int | None, in_use: Collection[str]
     ) -> list[OffsetKey]:
         """Offsets of a group that nobody has used for the retention time (OffsetExpirationConditionImpl)."""
         expired_keys = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ottla.coordinator.group.group import Group, GroupState, Member
+from ottla.coordinator.group.classic.group import Group, GroupState, Member
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import DECODE_FAILURES, decode_record, encode_record
 from ottla.protocol.errors import DecodeError
@@ -102,11 +102,16 @@ def _group_key(group_id: str) -> bytes:
     return GROUP_KEY_VERSION.to_bytes(2, "big") + raw[2:]
 
 
+def kind_of(key: bytes | None) -> int:
+    """The version in a key, which says what kind of record it is; -1 where there is no key."""
+    return -1 if key is None else int.from_bytes(key[:2], "big", signed=True)
+
+
 def read_key(key: bytes | None) -> OffsetKey | str:
     """An offset's key or a group id. Raises `DecodeError` for another kind of record."""
     if key is None:
         raise DecodeError("a record without a key")
-    version = int.from_bytes(key[:2], "big", signed=True)
+    version = kind_of(key)
     if version in OFFSET_KEY_VERSIONS:
         offset_key = decode_record(offset_commit_key, b"\0\0" + key[2:])
         return offset_key.group, offset_key.topic, offset_key.partition

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
-from ottla.coordinator.group.group import Protocols
+from ottla.coordinator.group.classic.group import Protocols
+from ottla.coordinator.group.consumer.requests import ConfigOfGroup, ConsumerGroupConfig, same_for_all
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.result import Waiter
 from ottla.protocol.errors import Code
 
@@ -12,12 +16,17 @@ NO_GENERATION = -1
 
 
 class GroupConfig(msgspec.Struct, frozen=True):
+    """Of classic groups and of offsets. ``consumer_of`` and ``streams_of`` say what is in force for one group of the other
+    protocols, and may say another thing each time."""
+
     min_session_timeout_ms: int = 100
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 0x7FFFFFFF
     initial_rebalance_delay_ms: int = 0
     offset_metadata_max_bytes: int = 4096
     offsets_retention_ms: int = 10_080 * 60_000
+    consumer_of: ConfigOfGroup = same_for_all(ConsumerGroupConfig())
+    streams_of: Callable[[str], StreamsGroupConfig] = lambda _: StreamsGroupConfig()
 
 
 class JoinRequest(msgspec.Struct):

@@ -5,58 +5,153 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
-from ottla.coordinator.group.effects import ExtendSession
-from ottla.coordinator.group.group import Group, GroupState
-from ottla.coordinator.group.membership import Membership
+from ottla.coordinator.group.classic.group import Group
+from ottla.coordinator.group.classic.membership import Membership
+from ottla.coordinator.group.classic.view import ClassicView
+from ottla.coordinator.group.consumer.groups import ConsumerGroups
+from ottla.coordinator.group.consumer.member import JOIN_EPOCH
+from ottla.coordinator.group.consumer.records import KINDS as CONSUMER_KINDS
+from ottla.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
+from ottla.coordinator.group.effects import AwaitNextDeadline, ExtendSession, GroupLookedAtTopics, HeardOfMember
 from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore, TopicPartition
 from ottla.coordinator.group.records import (
-    CONSUMER,
     CommittedOffset,
     OffsetKey,
-    group_tombstone,
+    kind_of,
     offset_record,
     offset_tombstone,
     read_group,
     read_key,
     read_offset,
-    subscribed_topics,
 )
 from ottla.coordinator.group.requests import GroupConfig
-from ottla.coordinator.result import Effect, LogRecord, Result, in_batches
+from ottla.coordinator.group.streams.effects import STREAMS_EFFECTS
+from ottla.coordinator.group.streams.groups import StreamsGroups
+from ottla.coordinator.group.streams.member import JOIN_EPOCH as STREAMS_JOIN_EPOCH
+from ottla.coordinator.group.streams.records import KINDS as STREAMS_KINDS
+from ottla.coordinator.group.streams.requests import Heartbeat as StreamsHeartbeat
+from ottla.coordinator.group.streams.requests import HeartbeatOutcome as StreamsHeartbeatOutcome
+from ottla.coordinator.group.subscriptions import Expansions
+from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.view import GroupView
+from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches
 from ottla.protocol.errors import Code, KafkaError
-
-NEWEST_COMMIT_RULES = 9
-"""From this version of OffsetCommit on a member of a group that does not exist is told so (KIP-848)."""
 
 
 class GroupShard:
-    """Commands answer with `Result`; ``replay`` and ``replay_marker`` move offsets."""
+    """Groups of all protocols, which share one space of ids, and their offsets.
 
-    def __init__(self, partition: int, config: GroupConfig, new_id: Callable[[], str]) -> None:
+    Commands answer with `Result`; ``replay`` and ``replay_marker`` move offsets. What only one protocol knows is asked of
+    ``membership`` (classic groups), ``consumers`` or ``streams``; what is asked of any group goes through its `GroupView`.
+    """
+
+    def __init__(self, partition: int, config: GroupConfig, topics: Topics, new_id: Callable[[], str]) -> None:
         self.partition = partition
         self.config = config
+        self._topics = topics
         self._new_id = new_id
         self.clear()
 
     def clear(self) -> None:
         """Forget everything, as before the first record."""
         self.membership = Membership(self.config, self._new_id)
+        self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._new_id)
+        self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.offsets = OffsetStore()
-        # Ids of the groups that have a group record or an offset in the log. A group with offsets only, which Kafka calls
-        # simple, is Empty and stays until it is deleted or its offsets expire.
+        # Ids of the groups that have a record of their own or an offset in the log.
         self._logged: dict[str, None] = {}
 
     def apply(self, effect: Effect) -> None:
         """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
-        self.membership.apply(effect)
+        if isinstance(effect, HeardOfMember | GroupLookedAtTopics | AwaitNextDeadline):
+            self.consumers.apply(effect)
+        elif isinstance(effect, STREAMS_EFFECTS):
+            self.streams.apply(effect)
+        else:
+            self.membership.apply(effect)
 
     @property
     def groups(self) -> dict[str, Group]:
-        """Those that have, or had, members."""
+        """Classic ones that have, or had, members."""
         return self.membership.groups
 
     def exists(self, group_id: str) -> bool:
         return group_id in self.membership.groups or group_id in self._logged
+
+    def view(self, group_id: str) -> GroupView | None:
+        """A group of any protocol; None where there is none."""
+        modern = self.consumers.groups.get(group_id) or self.streams.groups.get(group_id)
+        if modern is not None:
+            return modern
+        return ClassicView(group_id, self.groups.get(group_id)) if self.exists(group_id) else None
+
+    def _known(self, group_id: str) -> GroupView:
+        """Raises GROUP_ID_NOT_FOUND."""
+        view = self.view(group_id)
+        if view is None:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND)
+        return view
+
+    # an empty classic group gives way to one of another protocol, and that to a classic one
+
+    def heartbeat(self, beat: Heartbeat, now_ms: int, expansions: Expansions) -> Result[HeartbeatAnswer]:
+        """ConsumerGroupHeartbeat, of a request that has been checked, after `ConsumerGroups.expansions`. Raises `KafkaError`."""
+        group_id, tombstones = beat.group_id, list[LogRecord]()
+        if group_id in self.streams.groups:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if group_id not in self.consumers.groups and self.exists(group_id):
+            classic = ClassicView(group_id, self.groups.get(group_id))
+            if beat.member_epoch != JOIN_EPOCH:
+                raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            if not classic.is_empty:
+                message = f"Cannot upgrade classic group {group_id} to consumer group because online upgrade is disabled."
+                raise KafkaError(Code.GROUP_ID_NOT_FOUND, message)
+            tombstones = classic.tombstones()
+        result = self.consumers.heartbeat(beat, now_ms, expansions)
+        result.records[:0] = tombstones
+        return result
+
+    def streams_heartbeat(self, beat: StreamsHeartbeat, now_ms: int) -> Result[StreamsHeartbeatOutcome]:
+        """StreamsGroupHeartbeat, of a request that has been checked. Raises `KafkaError`."""
+        group_id, tombstones = beat.request.group_id, list[LogRecord]()
+        if group_id not in self.streams.groups and self.exists(group_id):
+            is_classic = group_id not in self.consumers.groups
+            classic = ClassicView(group_id, self.groups.get(group_id))
+            if not is_classic or not classic.is_empty or beat.request.member_epoch != STREAMS_JOIN_EPOCH:
+                raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+            tombstones = classic.tombstones()
+        result = self.streams.heartbeat(beat, now_ms)
+        result.records[:0] = tombstones
+        return result
+
+    def make_room_for_classic(self, group_id: str) -> Result[None]:
+        """Before a JoinGroup. Raises INCONSISTENT_GROUP_PROTOCOL for a group of another type with members."""
+        streams = self.streams.groups.get(group_id)
+        if streams is not None:
+            if not streams.is_empty:
+                raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, f"Group {group_id} is a streams group with members.")
+            return Result(None, records=streams.tombstones())
+        consumer = self.consumers.groups.get(group_id)
+        if consumer is None:
+            return Result(None)
+        if not consumer.is_empty:
+            message = (
+                f"Cannot join the consumer group {group_id} with the classic protocol because the group migration is disabled."
+            )
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, message)
+        return Result(None, records=consumer.tombstones())
+
+    def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
+        """LeaveGroup, by which an admin removes members of a consumer group too. Raises UNKNOWN_MEMBER_ID."""
+        if group_id in self.consumers.groups:
+            return self.consumers.remove(group_id, leaving)
+        return self.membership.leave(group_id, leaving, now_ms)
+
+    def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:
+        """What deadlines have brought about, group by group, each to be carried out before the next is asked for."""
+        yield from self.membership.tick(now_ms)
+        yield from self.consumers.tick(now_ms)
+        yield from self.streams.tick(now_ms)
 
     # offsets
 
@@ -70,40 +165,34 @@ class GroupShard:
         now_ms: int,
         *,
         transactional: bool,
-        version: int = 0,
+        has_newest_rules: bool = False,
     ) -> Result[dict[TopicPartition, Code]]:
-        """OffsetCommit, of this ``version``, and TxnOffsetCommit. Raises what refuses the whole request."""
-        group = self.groups.get(group_id)
+        """OffsetCommit and TxnOffsetCommit; their newest versions have other rules. Raises what refuses the whole request."""
+        group, check = self.view(group_id), None
         if group is not None:
-            self._check_commit(group, generation, member_id, instance_id, transactional)
+            check = group.check_commit(
+                member_id, instance_id, generation, transactional=transactional, has_newest_rules=has_newest_rules
+            )
         elif generation >= 0:
-            if group_id in self._logged:
-                raise KafkaError(Code.UNKNOWN_MEMBER_ID)
-            newest = not transactional and version >= NEWEST_COMMIT_RULES
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND if newest else Code.ILLEGAL_GENERATION)
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND if has_newest_rules else Code.ILLEGAL_GENERATION)
         codes: dict[TopicPartition, Code] = {}
         records: list[LogRecord] = []
         for partition, offset in offsets.items():
             if len(offset.metadata.encode()) > self.config.offset_metadata_max_bytes:
                 codes[partition] = Code.OFFSET_METADATA_TOO_LARGE
                 continue
+            if check is not None:
+                check(self._topics.topic_id(partition[0]), *partition)
             records.append(offset_record((group_id, *partition), offset))
             codes[partition] = Code.NONE
-        return Result(codes, records=records, effects=[ExtendSession(group_id, member_id, now_ms)] if member_id else [])
+        extends = member_id and group_id in self.groups
+        return Result(codes, records=records, effects=[ExtendSession(group_id, member_id, now_ms)] if extends else [])
 
-    @staticmethod
-    def _check_commit(group: Group, generation: int, member_id: str, instance_id: str | None, transactional: bool) -> None:
-        """ClassicGroup.validateOffsetCommit."""
-        if generation < 0 and group.state is GroupState.EMPTY:
-            return
-        if generation >= 0 or member_id or instance_id is not None:
-            group.check_member(member_id, instance_id)
-            if generation != group.generation:
-                raise KafkaError(Code.ILLEGAL_GENERATION)
-        elif not transactional and group.state is not GroupState.EMPTY:
-            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
-        if not transactional and group.state is GroupState.COMPLETING_REBALANCE:
-            raise KafkaError(Code.REBALANCE_IN_PROGRESS)
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        """Whether whoever says that it is a member, or that it is none, may read a group's offsets. Raises `KafkaError`."""
+        group = self.view(group_id)
+        if group is not None:
+            group.check_fetch(member_id, epoch)
 
     def fetch(self, group_id: str, *, require_stable: bool, is_kept: bool = False) -> GroupOffsets:
         """A group's offsets as they are now. Kept over steps (``is_kept``) they are a copy: a transaction shows as a whole."""
@@ -112,15 +201,10 @@ class GroupShard:
         return GroupOffsets(group_id, dict(committed), set(pending)) if is_kept else GroupOffsets(group_id, committed, pending)
 
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Result[dict[TopicPartition, Code]]:
-        if not self.exists(group_id):
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND)
-        group = self.groups.get(group_id)
+        group = self._known(group_id)
+        group.check_offset_delete()
         committed = self.offsets.of_group(group_id)
-        subscribed: set[str] | None = set()
-        if group is not None and group.members:
-            if group.protocol_type != CONSUMER:
-                raise KafkaError(Code.NON_EMPTY_GROUP)
-            subscribed = subscribed_topics(group)
+        subscribed = group.topics_in_use()
         codes: dict[TopicPartition, Code] = {}
         records = []
         for key in partitions:
@@ -140,10 +224,8 @@ class GroupShard:
 
     def delete_group(self, group_id: str, at_most: int) -> Result[bool]:
         """Tombstones of ``at_most`` offsets, and if these were all the group's; says whether the group is gone then."""
-        if not self.exists(group_id):
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND)
-        group = self.groups.get(group_id)
-        if group is not None and group.state is not GroupState.EMPTY:
+        group = self._known(group_id)
+        if not group.is_empty:
             raise KafkaError(Code.NON_EMPTY_GROUP)
         committed = self.offsets.of_group(group_id)
         only_pending = (key for key in self.offsets.pending_of(group_id) if key[1:] not in committed)
@@ -152,7 +234,7 @@ class GroupShard:
         is_last = len(keys) <= at_most
         del keys[at_most:]
         tombstones = [offset_tombstone(key) for key in keys]
-        return Result(is_last, records=[*tombstones, group_tombstone(group_id)] if is_last else tombstones)
+        return Result(is_last, records=[*tombstones, *group.tombstones()] if is_last else tombstones)
 
     def expire_offsets(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
         """Tombstones for offsets that are past their retention, and for groups that hold nothing any more.
@@ -161,27 +243,20 @@ class GroupShard:
         """
         group_ids = self.group_ids()
         for start in range(0, len(group_ids), at_once):
-            expired = [record for g in group_ids[start : start + at_once] for record in self._expired(g, now_ms)]
-            for records in in_batches(expired, max_batch_bytes):
+            some = group_ids[start : start + at_once]
+            for records in decided_in_batches(some, lambda group_id: self._expired(group_id, now_ms), max_batch_bytes):
                 yield Result(None, records=records)
 
     def _expired(self, group_id: str, now_ms: int) -> list[LogRecord]:
-        group = self.groups.get(group_id)
-        in_use: set[str] = set()
-        idle_since_ms: int | None = None
-        if group is not None and group.members:
-            topics = subscribed_topics(group)
-            if topics is None:
-                return []
-            in_use = topics
-        elif group is not None and group.protocol_type is not None:
-            idle_since_ms = group.state_since_ms
-        keys = self.offsets.expired(group_id, now_ms, self.config.offsets_retention_ms, idle_since_ms, in_use)
+        group = self.view(group_id)
+        in_use = None if group is None else group.topics_in_use()
+        if group is None or in_use is None:
+            return []
+        keys = self.offsets.expired(group_id, now_ms, self.config.offsets_retention_ms, group.idle_since_ms, in_use)
         records = [offset_tombstone(key) for key in keys]
         remaining = len(self.offsets.of_group(group_id)) - len(keys)
-        empty = group is None or (group.state is GroupState.EMPTY and not group.pending)
-        if empty and remaining == 0 and not self.offsets.has_pending(group_id) and group_id in self._logged:
-            records.append(group_tombstone(group_id))
+        if group.is_forgettable and remaining == 0 and not self.offsets.has_pending(group_id) and group_id in self._logged:
+            records += group.tombstones()
         return records
 
     def forget_topic(self, topic: str, before_offset: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
@@ -191,13 +266,13 @@ class GroupShard:
         """
         keys = self.offsets.keys_of_topic(topic)
         for start in range(0, len(keys), at_once):
-            stale = [k for k in keys[start : start + at_once] if self._is_stale(k, before_offset)]
-            for records in in_batches(map(offset_tombstone, stale), max_batch_bytes):
+            some = keys[start : start + at_once]
+            for records in decided_in_batches(some, lambda key: self._stale(key, before_offset), max_batch_bytes):
                 yield Result(None, records=records)
 
-    def _is_stale(self, key: OffsetKey, before_offset: int) -> bool:
+    def _stale(self, key: OffsetKey, before_offset: int) -> list[LogRecord]:
         standings = list(self.offsets.standings(key))
-        return bool(standings) and max(standings) < before_offset
+        return [offset_tombstone(key)] if standings and max(standings) < before_offset else []
 
     def group_count(self) -> int:
         """How many there are, at least."""
@@ -211,6 +286,15 @@ class GroupShard:
 
     def replay(self, record: LogRecord, record_offset: int, producer_id: int, now_ms: int) -> None:
         """Raises `DecodeError` for a record of an unknown kind, which a start-up skips."""
+        kind = kind_of(record.key)
+        if kind in CONSUMER_KINDS:
+            group_id, is_gone = self.consumers.replay(kind, record.key or b"", record.value, now_ms)
+            self._note(group_id, is_there=record.value is not None, is_gone=is_gone)
+            return
+        if kind in STREAMS_KINDS:
+            group_id, is_gone = self.streams.replay(kind, record.key or b"", record.value, now_ms)
+            self._note(group_id, is_there=record.value is not None, is_gone=is_gone)
+            return
         key = read_key(record.key)
         if not isinstance(key, str):
             # A tombstone, too, tells of a group: the record that it is for may be passed over by a start.
@@ -221,10 +305,14 @@ class GroupShard:
                 self.offsets.put(key, read_offset(record.value, record_offset), producer_id)
             return
         self.membership.replay_group(key, None if record.value is None else read_group(key, record.value, now_ms))
-        if record.value is None:
-            self._logged.pop(key, None)
-        else:
-            self._logged[key] = None
+        self._note(key, is_there=record.value is not None, is_gone=record.value is None)
+
+    def _note(self, group_id: str, *, is_there: bool, is_gone: bool) -> None:
+        """The log has a record of a group, or its last tombstone. Where offsets are left it goes on with these alone."""
+        if is_there:
+            self._logged[group_id] = None
+        elif is_gone and not self.offsets.of_group(group_id) and not self.offsets.has_pending(group_id):
+            self._logged.pop(group_id, None)
 
     def replay_marker(self, producer_id: int, *, commit: bool) -> None:
         self.offsets.complete(producer_id, commit=commit)

@@ -8,15 +8,15 @@ the handlers turn it into INVALID_PRODUCER_EPOCH for the older ones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from ottla.coordinator.result import Effect, LogRecord, Result, in_batches
+from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches
+from ottla.coordinator.transaction import transitions
 from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCommit, RememberLastEpoch, SendMarkers
 from ottla.coordinator.transaction.metadata import (
     EXHAUSTED_EPOCH,
-    LAST_EPOCH,
     TopicPartition,
     TxnMetadata,
     from_record,
@@ -32,7 +32,7 @@ from ottla.coordinator.transaction.requests import (
     ProducerIdAndEpoch,
     TxnConfig,
 )
-from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TxnState, check_transition, decision, outcome
+from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TxnState, decision, outcome
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -85,14 +85,14 @@ class TransactionShard:
             current = TxnMetadata(transactional_id, new_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, TxnState.EMPTY)
         if current.state in PREPARED:
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
-        if expected is not None and not self._may_expect(current, expected):
+        if expected is not None and not transitions.may_expect(current, expected):
             raise KafkaError(Code.PRODUCER_FENCED)
         if current.state is TxnState.ONGOING:
-            aborted = self._fence_and_abort(current, now_ms, new_producer_id)
+            aborted = transitions.fenced_and_aborted(current, now_ms, new_producer_id)
             nobody = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
             return self._decided(Initialised(nobody, aborting=True), aborted, "fenced")
-        following = self._next_epoch(current, expected, new_producer_id)
-        updated = _move(
+        following = transitions.next_epoch(current, expected, new_producer_id)
+        updated = transitions.move(
             following,
             TxnState.EMPTY,
             timeout_ms=timeout_ms,
@@ -104,31 +104,6 @@ class TransactionShard:
         )
         identity = ProducerIdAndEpoch(updated.producer_id, updated.producer_epoch)
         return self._result(Initialised(identity), updated)
-
-    @staticmethod
-    def _may_expect(current: TxnMetadata, expected: ProducerIdAndEpoch) -> bool:
-        if current.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == current.producer_id:
-            return True
-        # A rotated producer id whose answer was lost (INI-18).
-        return expected.producer_id == current.previous_producer_id and expected.epoch >= EXHAUSTED_EPOCH
-
-    @staticmethod
-    def _next_epoch(current: TxnMetadata, expected: ProducerIdAndEpoch | None, new_producer_id: NewProducerId) -> TxnMetadata:
-        """The identity that an initialisation gives out (prepareIncrementProducerEpoch, prepareProducerIdRotation)."""
-        epoch = current.producer_epoch
-        matches = expected is None or expected.epoch == epoch
-        last = NO_PRODUCER_EPOCH if expected is None else epoch
-        if current.is_epoch_exhausted and matches:
-            return msgspec.structs.replace(
-                current, producer_id=new_producer_id(), previous_producer_id=current.producer_id, producer_epoch=0, last_epoch=last
-            )
-        if matches or epoch == NO_PRODUCER_EPOCH:
-            return msgspec.structs.replace(
-                current, producer_epoch=epoch + 1, last_epoch=last, previous_producer_id=current.producer_id
-            )
-        if expected is not None and expected.epoch == current.last_epoch:
-            return current
-        raise KafkaError(Code.PRODUCER_FENCED)
 
     # partitions
 
@@ -144,11 +119,11 @@ class TransactionShard:
         if current.state in PREPARED:
             # First of all: in an epoch overflow the client may already use the next producer id (KAFKA-18660).
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
-        self._check_identity(current, identity)
+        transitions.check_identity(current, identity)
         ongoing = current.state is TxnState.ONGOING
         if ongoing and current.partitions.issuperset(partitions):
             return Result(None)
-        updated = _move(
+        updated = transitions.move(
             current,
             TxnState.ONGOING,
             partitions=current.partitions.union(partitions) if ongoing else frozenset(partitions),
@@ -164,7 +139,7 @@ class TransactionShard:
     ) -> dict[TopicPartition, Code]:
         """Whether each partition belongs to the open transaction; TRANSACTION_ABORTABLE where not."""
         current = self._known(transactional_id)
-        self._check_identity(current, identity)
+        transitions.check_identity(current, identity)
         if current.state in PREPARED:
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         return {p: Code.NONE if p in current.partitions else Code.TRANSACTION_ABORTABLE for p in partitions}
@@ -174,13 +149,6 @@ class TransactionShard:
         if current is None:
             raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
         return current
-
-    @staticmethod
-    def _check_identity(current: TxnMetadata, identity: ProducerIdAndEpoch) -> None:
-        if current.producer_id != identity.producer_id:
-            raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
-        if current.producer_epoch != identity.epoch:
-            raise KafkaError(Code.PRODUCER_FENCED)
 
     # EndTxn
 
@@ -198,9 +166,9 @@ class TransactionShard:
         current = self._known(transactional_id)
         if client_version >= TV2:
             return self._end_v2(current, identity, commit, now_ms, new_producer_id)
-        self._check_identity(current, identity)
+        transitions.check_identity(current, identity)
         if current.state is TxnState.ONGOING:
-            prepared = _move(
+            prepared = transitions.move(
                 current, decision(commit), update_ms=now_ms, client_version=0, previous_producer_id=current.producer_id
             )
             return self._decided(Ended(identity), prepared, "commit" if commit else "abort")
@@ -233,8 +201,8 @@ class TransactionShard:
             return self._empty_commit(current)
         if self.transaction_version == 0:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
-        prepared = self._bumped(current, decision(commit), now_ms, TV2, new_producer_id)
-        return self._decided(Ended(_successor(prepared)), prepared, "commit" if commit else "abort")
+        prepared = transitions.bumped(current, decision(commit), now_ms, TV2, new_producer_id)
+        return self._decided(Ended(transitions.successor(prepared)), prepared, "commit" if commit else "abort")
 
     def _empty_commit(self, current: TxnMetadata) -> Result[Ended]:
         """CONCURRENT_TRANSACTIONS the first time at an epoch, then Kafka's INVALID_TXN_STATE, which is fatal for a producer.
@@ -249,48 +217,10 @@ class TransactionShard:
         remember = RememberEarlyCommit(current.transactional_id, at.producer_id, at.epoch)
         return Result(Ended(at, refused=Code.CONCURRENT_TRANSACTIONS), effects=[remember])
 
-    @staticmethod
-    def _bumped(
-        current: TxnMetadata, state: TxnState, now_ms: int, client_version: int, new_producer_id: NewProducerId
-    ) -> TxnMetadata:
-        """A prepared state under the next epoch; at the end of the epochs the next producer id is chosen now."""
-        epoch = min(current.producer_epoch + 1, LAST_EPOCH)
-        rotates = epoch == LAST_EPOCH and client_version >= TV2
-        was_open = current.state in (TxnState.ONGOING, TxnState.PREPARE_EPOCH_FENCE)
-        return _move(
-            current,
-            state,
-            producer_epoch=epoch,
-            last_epoch=current.producer_epoch,
-            update_ms=now_ms,
-            start_ms=current.start_ms if was_open else now_ms,
-            partitions=current.partitions if was_open else frozenset(),
-            client_version=client_version,
-            previous_producer_id=current.producer_id,
-            next_producer_id=new_producer_id() if rotates else NO_PRODUCER_ID,
-            next_producer_epoch=NO_PRODUCER_EPOCH,
-        )
-
-    def _fence_and_abort(self, current: TxnMetadata, now_ms: int, new_producer_id: NewProducerId) -> TxnMetadata:
-        """Abort what is open under a bumped epoch, so that whoever had it is fenced."""
-        fenced = _move(current, TxnState.PREPARE_EPOCH_FENCE)
-        return self._bumped(fenced, TxnState.PREPARE_ABORT, now_ms, current.client_version, new_producer_id)
-
     def complete(self, transactional_id: str, now_ms: int) -> Result[None]:
         """All markers are written: the second phase."""
         current = self._known(transactional_id)
-        rotated = current.client_version >= TV2 and current.next_producer_id != NO_PRODUCER_ID
-        completed = _move(
-            current,
-            TxnState.COMPLETE_COMMIT if current.state is TxnState.PREPARE_COMMIT else TxnState.COMPLETE_ABORT,
-            producer_id=current.next_producer_id if rotated else current.producer_id,
-            producer_epoch=0 if rotated else current.producer_epoch,
-            previous_producer_id=current.producer_id,
-            next_producer_id=NO_PRODUCER_ID,
-            next_producer_epoch=NO_PRODUCER_EPOCH,
-            partitions=frozenset(),
-            update_ms=now_ms,
-        )
+        completed = transitions.completion(current, now_ms)
         return self._result(None, completed)
 
     # time
@@ -306,7 +236,7 @@ class TransactionShard:
         return metadata.start_ms + metadata.timeout_ms < now_ms
 
     def abort_timed_out(self, transactional_id: str, now_ms: int, new_producer_id: NewProducerId) -> Result[None]:
-        aborted = self._fence_and_abort(self._known(transactional_id), now_ms, new_producer_id)
+        aborted = transitions.fenced_and_aborted(self._known(transactional_id), now_ms, new_producer_id)
         return self._decided(None, aborted, "timeout")
 
     def expire_ids(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
@@ -317,13 +247,14 @@ class TransactionShard:
         limit_ms = now_ms - self.config.id_expiration_ms
         ids = list(self.ids)
         for start in range(0, len(ids), at_once):
-            expired = (i for i in ids[start : start + at_once] if self._is_expired(i, limit_ms))
-            for records in in_batches(map(tombstone, expired), max_batch_bytes):
+            some = ids[start : start + at_once]
+            for records in decided_in_batches(some, lambda i: self._expired(i, limit_ms), max_batch_bytes):
                 yield Result(None, records=records)
 
-    def _is_expired(self, transactional_id: str, limit_ms: int) -> bool:
+    def _expired(self, transactional_id: str, limit_ms: int) -> list[LogRecord]:
         metadata = self.ids.get(transactional_id)
-        return metadata is not None and metadata.state in AT_REST and metadata.update_ms <= limit_ms
+        is_expired = metadata is not None and metadata.state in AT_REST and metadata.update_ms <= limit_ms
+        return [tombstone(transactional_id)] if is_expired else []
 
     def unfinished(self) -> Iterator[TxnMetadata]:
         """Ids with an open or a decided transaction."""
@@ -402,15 +333,3 @@ class TransactionShard:
             metadata = self.ids[transactional_id] = msgspec.structs.replace(metadata, last_epoch=last_epoch)
             if transactional_id in self._unfinished:
                 self._unfinished[transactional_id] = metadata
-
-
-def _successor(prepared: TxnMetadata) -> ProducerIdAndEpoch:
-    """The identity a client goes on with once ``prepared`` is complete."""
-    if prepared.next_producer_id != NO_PRODUCER_ID:
-        return ProducerIdAndEpoch(prepared.next_producer_id, 0)
-    return ProducerIdAndEpoch(prepared.producer_id, prepared.producer_epoch)
-
-
-def _move(current: TxnMetadata, state: TxnState, **changes: Any) -> TxnMetadata:
-    check_transition(current.state, state)
-    return msgspec.structs.replace(current, state=state, **changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -122,28 +123,44 @@ def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> l
 
     def decoded(topic: str, schema: str) -> DataFrame:
         value = options.values.read(f.col("value"), schema)
-        return read(spark, options.bootstrap, topic).select(value.alias("v")).select("v.*")
+        return read(spark, options.bootstrap, topic).select(value.alias("v")).select(f.col("v.purchase").alias("id"), "v.*")
 
-    sound = purchases.where("is_sound").select("p.*").cache()
-    spoilt = purchases.where("NOT is_sound").select(_source().alias("source"))
-    invoices, shipments = decoded(INVOICES, INVOICE).cache(), decoded(SHIPMENTS, SHIPMENT).cache()
+    purchases = purchases.select("p", _source().alias("source"), "is_sound").cache()
+    amount = (f.col("p.quantity") * f.col("p.price_cents")).alias("owed")
+    sound = purchases.where("is_sound").select("p.id", amount)
+    invoices = decoded(INVOICES, INVOICE).select("id", f.col("amount_cents").alias("invoiced"))
+    by_id = _tally("id", purchases=sound, invoices=invoices, shipments=decoded(SHIPMENTS, SHIPMENT).select("id"))
+    differ = "least(min_owed, min_invoiced) <> greatest(max_owed, max_invoiced)"
+    findings = _findings(
+        by_id,
+        "id",
+        [
+            *(rule for name in (INVOICES, SHIPMENTS) for rule in _handled_once(name)),
+            Rule("purchases with an invoice of a wrong amount", f"purchases > 0 AND {INVOICES} > 0 AND {differ}"),
+        ],
+    )
     headers = f.expr("CAST(get(filter(headers, h -> h.key = 'source'), 0).value AS STRING)")
-    letters = read(spark, options.bootstrap, DEAD_LETTERS).select(headers.alias("source")).cache()
-    findings = []
-    for name, frame in ((INVOICES, invoices), (SHIPMENTS, shipments)):
-        ids, known = frame.select(f.col("purchase").alias("id")), sound.select("id").distinct()
-        findings.append(_finding(f"{name} twice", _repeated(ids, "id"), "id"))
-        findings.append(_finding(f"purchases without one of the {name}", known.join(ids, "id", "left_anti"), "id"))
-        findings.append(_finding(f"{name} of no purchase", ids.join(known, "id", "left_anti"), "id"))
-    amounts = sound.select("id", (f.col("quantity") * f.col("price_cents")).alias("amount_cents"))
-    wrong = invoices.select(f.col("purchase").alias("id"), f.col("amount_cents").alias("invoiced")).join(amounts, "id")
-    findings.append(_finding("invoices of a wrong amount", wrong.where("invoiced <> amount_cents"), "id"))
-    findings.append(_finding("dead letters twice", _repeated(letters, "source"), "source"))
-    findings.append(_finding("malformed purchases without a dead letter", spoilt.join(letters, "source", "left_anti"), "source"))
-    findings.append(_finding("dead letters of no malformed purchase", letters.join(spoilt, "source", "left_anti"), "source"))
-    for frame in (sound, invoices, shipments, letters):
-        frame.unpersist()
+    letters = read(spark, options.bootstrap, DEAD_LETTERS).select(headers.alias("source"))
+    spoilt = purchases.where("NOT is_sound").select("source")
+    findings += _findings(
+        _tally("source", spoilt=spoilt, letters=letters),
+        "source",
+        [
+            Rule("dead letters twice", "letters > 1"),
+            Rule("malformed purchases without a dead letter", "spoilt > 0 AND letters = 0"),
+            Rule("dead letters of no malformed purchase", "letters > 0 AND spoilt = 0", "letters"),
+        ],
+    )
+    purchases.unpersist()
     return findings
+
+
+def _handled_once(name: str) -> list[Rule]:
+    return [
+        Rule(f"{name} twice", f"{name} > 1"),
+        Rule(f"purchases without one of the {name}", f"purchases > 0 AND {name} = 0"),
+        Rule(f"{name} of no purchase", f"{name} > 0 AND purchases = 0", name),
+    ]
 
 
 def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
@@ -173,16 +190,17 @@ def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
     if not ends:
         raise PipelineError(f"{where} holds no export of {topic!r}")
     end = f.create_map(*(f.lit(part) for pair in ends.items() for part in pair))[f.col("partition")]
-    files = spark.read.parquet(where).select(_source().alias("source")).cache()
-    records = read(spark, options.bootstrap, topic).where(f.col("offset") < end).select(_source().alias("source")).cache()
-    findings = [
-        _finding(f"records of {topic} exported twice", _repeated(files, "source"), "source"),
-        _finding(f"records of {topic} not exported", records.join(files, "source", "left_anti"), "source"),
-        _finding(f"exported rows that are no record of {topic}", files.join(records, "source", "left_anti"), "source"),
-    ]
-    for frame in (files, records):
-        frame.unpersist()
-    return findings
+    files = spark.read.parquet(where).select(_source().alias("source"))
+    records = read(spark, options.bootstrap, topic).where(f.col("offset") < end).select(_source().alias("source"))
+    return _findings(
+        _tally("source", files=files, records=records),
+        "source",
+        [
+            Rule(f"records of {topic} exported twice", "files > 1"),
+            Rule(f"records of {topic} not exported", "records > 0 AND files = 0"),
+            Rule(f"exported rows that are no record of {topic}", "files > 0 AND records = 0", "files"),
+        ],
+    )
 
 
 def _source() -> Column:
@@ -192,8 +210,48 @@ def _source() -> Column:
     return f.concat_ws("@", f.concat_ws("-", "topic", "partition"), "offset")
 
 
-def _repeated(frame: DataFrame, column: str) -> DataFrame:
-    return frame.groupBy(column).count().where("count > 1")
+class Rule(msgspec.Struct, frozen=True):
+    """``broken`` says of a row of a tally, in SQL, whether it breaks the rule; ``offences`` how often."""
+
+    name: str
+    broken: str
+    offences: str = "1"
+
+
+def _tally(by: str, **sides: DataFrame) -> DataFrame:
+    """How often each value of ``by`` stands on each side: a row a value, a column a side. So all sides are read and shuffled once.
+
+    Of the sides' further columns, numbers of names of their own, there are the least and the greatest: ``min_x``, ``max_x``.
+    """
+    from pyspark.sql import functions as f
+
+    numbers = {name: frame.schema[name].dataType for frame in sides.values() for name in frame.columns if name != by}
+    rows = [
+        frame.select(
+            by,
+            *(f.lit(int(other == side)).alias(other) for other in sides),
+            *(f.col(name) if name in frame.columns else f.lit(None).cast(kind).alias(name) for name, kind in numbers.items()),
+        )
+        for side, frame in sides.items()
+    ]
+    counts = [f.sum(side).alias(side) for side in sides]
+    bounds = [bound(name).alias(f"{bound.__name__}_{name}") for name in numbers for bound in (f.min, f.max)]
+    return reduce(lambda above, below: above.unionByName(below), rows).groupBy(by).agg(*counts, *bounds)
+
+
+def _findings(tally: DataFrame, by: str, rules: list[Rule]) -> list[Finding]:
+    """All rules in one pass over the tally, and one more for the examples of each that is broken."""
+    from pyspark.sql import functions as f
+
+    tally = tally.cache()
+    offences = tally.agg(*(f.expr(f"coalesce(sum(CASE WHEN {rule.broken} THEN {rule.offences} END), 0)") for rule in rules)).first()
+    assert offences is not None
+    findings = []
+    for rule, count in zip(rules, offences, strict=True):
+        examples = tally.where(rule.broken).select(by).limit(OFFENDERS_NAMED).collect() if count else []
+        findings.append(Finding(rule.name, count, [str(row[0]) for row in examples]))
+    tally.unpersist()
+    return findings
 
 
 def _finding(rule: str, offenders: DataFrame, column: str) -> Finding:

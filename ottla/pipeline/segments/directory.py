@@ -12,9 +12,9 @@ import msgspec
 from ottla.pipeline.errors import PipelineError
 from ottla.protocol.records import BatchHeader, read_marker
 from ottla.storage import snapshot
-from ottla.storage.checkpoints import read_offsets
+from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.storage.filesystem import Damaged
-from ottla.storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
+from ottla.storage.last_stop import CLEAN_FILE, LOG_STARTS
 from ottla.storage.names import parse_directory_name
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment, parse_file_name

@@ -11,6 +11,7 @@ from ottla.protocol.codegen.fields import annotation, default_text
 from ottla.protocol.codegen.schema import FIXED, FOREVER, Field, Schema, Section, snake
 
 _HEAD = '"""{name}: generated from protocol/schemas/{file}.schema by protocol.codegen; do not edit."""\n'
+_OWN_NAMES = {"buf", "flex", "m", "pos", "put", "version"}
 
 
 @dataclass(slots=True)
@@ -94,9 +95,6 @@ class Emitter:
     # classes
 
     def _class(self, shape: MessageShape) -> None:
-        taken = {"buf", "flex", "m", "pos", "put", "version"} & {item.name for item in shape.fields}
-        if taken:
-            raise ValueError(f"{shape.name}: the generated code uses {taken} itself")
         self.lines.append(f"class {shape.name}(msgspec.Struct, gc=False):")
         for item in shape.fields:
             self.lines.append(f"    {item.name}: {annotation(item)} = {default_text(item)}")
@@ -161,7 +159,7 @@ class Emitter:
             indent = "    "
             if guard:
                 for item in run:
-                    out.append(f"    {item.name}: {annotation(item)} = {self._value_default(item)}")
+                    out.append(f"    {_local(item)}: {annotation(item)} = {self._value_default(item)}")
                 out.append(f"    if {guard}:")
                 indent = "        "
             if run[0].type in FIXED and not run[0].array:
@@ -169,7 +167,7 @@ class Emitter:
             else:
                 self._read_one(run[0], flex, indent, annotate=not guard)
         self._read_tags(shape, flex)
-        args = ", ".join(item.name for item in shape.fields)
+        args = ", ".join(_local(item) for item in shape.fields)
         out.append(f"    return {shape.name}({args}), pos\n\n")
 
     def _value_default(self, item: Field) -> str:
@@ -179,7 +177,7 @@ class Emitter:
     def _read_fixed(self, run: list[Field], indent: str) -> None:
         fmt = "".join(FIXED[i.type] for i in run)
         self.formats.add(fmt)
-        names = ", ".join(i.name for i in run)
+        names = ", ".join(_local(i) for i in run)
         comma = "," if len(run) == 1 else ""
         left = f"({names}{comma})" if comma else names
         self.lines.append(f"{indent}{left} = _{_ident(fmt)}.unpack_from(buf, pos)")
@@ -194,38 +192,39 @@ class Emitter:
             out.append(f"{indent}_count, pos = {fn}(buf, pos)")
             if item.nullable:
                 if annotate:
-                    out.append(f"{indent}{item.name}{note} = None")
+                    out.append(f"{indent}{_local(item)}{note} = None")
                 else:
-                    out.append(f"{indent}{item.name} = None")
+                    out.append(f"{indent}{_local(item)} = None")
                 out.append(f"{indent}if _count >= 0:")
                 indent, note = indent + "    ", ""
             self._read_array(item, flex, indent, note)
         elif item.is_struct:
             if item.nullable:
-                out.append(f"{indent}{item.name}{note} = None")
+                out.append(f"{indent}{_local(item)}{note} = None")
                 out.append(f"{indent}_present = buf[pos]")
                 out.append(f"{indent}pos += 1")
                 out.append(f"{indent}if _present == 1:")
-                out.append(f"{indent}    {item.name}, pos = _read_{snake(item.type)}(buf, pos, version)")
+                out.append(f"{indent}    {_local(item)}, pos = _read_{snake(item.type)}(buf, pos, version)")
             else:
-                out.append(f"{indent}{item.name}, pos = _read_{snake(item.type)}(buf, pos, version)")
+                out.append(f"{indent}{_local(item)}, pos = _read_{snake(item.type)}(buf, pos, version)")
         else:
             nullable = "nullable_" if item.nullable and item.type != "records" else ""
             fn = self._choose(flex, f"read_compact_{nullable}{item.type}", f"read_{nullable}{item.type}")
-            out.append(f"{indent}{item.name}, pos = {fn}(buf, pos)")
+            out.append(f"{indent}{_local(item)}, pos = {fn}(buf, pos)")
 
     def _read_array(self, item: Field, flex: str | None, indent: str, note: str) -> None:
         out = self.lines
         if item.type in FIXED:
             fmt = FIXED[item.type]
             if item.type == "uuid":
-                out.append(f"{indent}{item.name}{note} = [bytes(buf[_at : _at + 16]) for _at in range(pos, pos + 16 * _count, 16)]")
+                each = "bytes(buf[_at : _at + 16]) for _at in range(pos, pos + 16 * _count, 16)"
+                out.append(f"{indent}{_local(item)}{note} = [{each}]")
                 out.append(f"{indent}pos += 16 * _count")
                 return
-            out.append(f'{indent}{item.name}{note} = list(unpack_from(f">{{_count}}{fmt}", buf, pos))')
+            out.append(f'{indent}{_local(item)}{note} = list(unpack_from(f">{{_count}}{fmt}", buf, pos))')
             out.append(f"{indent}pos += {calcsize('>' + fmt)} * _count")
             return
-        out.append(f"{indent}{item.name}{note} = []")
+        out.append(f"{indent}{_local(item)}{note} = []")
         out.append(f"{indent}for _ in range(_count):")
         variable = f"_{item.name}_item"
         if item.is_struct:
@@ -233,7 +232,7 @@ class Emitter:
         else:
             fn = self._choose(flex, f"read_compact_{item.type}", f"read_{item.type}")
             out.append(f"{indent}    {variable}, pos = {fn}(buf, pos)")
-        out.append(f"{indent}    {item.name}.append({variable})")
+        out.append(f"{indent}    {_local(item)}.append({variable})")
 
     def _read_tags(self, shape: MessageShape, flex: str | None) -> None:
         if flex is None:
@@ -241,7 +240,7 @@ class Emitter:
         out, indent = self.lines, "    "
         tagged = [i for i in shape.fields if i.tag is not None]
         for item in tagged:
-            out.append(f"    {item.name}: {annotation(item)} = {self._value_default(item)}")
+            out.append(f"    {_local(item)}: {annotation(item)} = {self._value_default(item)}")
         if flex:
             out.append("    if flex:")
             indent = "        "
@@ -356,6 +355,8 @@ class Emitter:
             test = (
                 f"m.{item.name} is not None"
                 if default == "None"
+                else f"(m.{item.name} is None or m.{item.name})"
+                if default == "[]" and item.nullable
                 else f"m.{item.name}"
                 if default in ("[]", '""', "False")
                 else f"m.{item.name} != {default}"
@@ -381,6 +382,11 @@ class Emitter:
         name = snake(section.name)
         self.lines.append(f"{read} = _read_{name}")
         self.lines.append(f"{write} = _write_{name}")
+
+
+def _local(item: Field) -> str:
+    """The variable that a reader reads a field into: its name, where the generated code does not use that itself."""
+    return f"{item.name}_" if item.name in _OWN_NAMES else item.name
 
 
 def _ident(fmt: str) -> str:

@@ -14,8 +14,10 @@ from ottla.protocol.primitives import (
     length,
     put_tags,
     read_compact_length,
+    read_compact_nullable_string,
     read_compact_string,
     read_length,
+    read_nullable_string,
     read_string,
     read_tag,
     read_tag_count,
@@ -36,6 +38,8 @@ API_KEY = 18
 class ApiVersionsRequest(msgspec.Struct, gc=False):
     client_software_name: str = ""
     client_software_version: str = ""
+    cluster_id: str | None = None
+    node_id: int = -1
 
 
 def _read_api_versions_request(buf: Buffer, pos: int, version: int) -> tuple[ApiVersionsRequest, int]:
@@ -46,12 +50,19 @@ def _read_api_versions_request(buf: Buffer, pos: int, version: int) -> tuple[Api
     client_software_version: str = ""
     if version >= 3:
         client_software_version, pos = (read_compact_string if flex else read_string)(buf, pos)
+    cluster_id: str | None = None
+    if version >= 5:
+        cluster_id, pos = (read_compact_nullable_string if flex else read_nullable_string)(buf, pos)
+    node_id: int = -1
+    if version >= 5:
+        (node_id,) = _fmt_i.unpack_from(buf, pos)
+        pos += 4
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
-    return ApiVersionsRequest(client_software_name, client_software_version), pos
+    return ApiVersionsRequest(client_software_name, client_software_version, cluster_id, node_id), pos
 
 
 def _write_api_versions_request(put: Put, m: ApiVersionsRequest, version: int) -> None:
@@ -60,6 +71,10 @@ def _write_api_versions_request(put: Put, m: ApiVersionsRequest, version: int) -
         put((compact_string if flex else string)(m.client_software_name))
     if version >= 3:
         put((compact_string if flex else string)(m.client_software_version))
+    if version >= 5:
+        put((compact_string if flex else string)(m.cluster_id))
+    if version >= 5:
+        put(_fmt_i.pack(m.node_id))
     if flex:
         put(b"\0")
 

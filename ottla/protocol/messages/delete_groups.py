@@ -12,8 +12,10 @@ from ottla.protocol.primitives import (
     compact_string,
     length,
     read_compact_length,
+    read_compact_nullable_string,
     read_compact_string,
     read_length,
+    read_nullable_string,
     read_string,
     skip_tags,
     string,
@@ -56,6 +58,7 @@ def _write_delete_groups_request(put: Put, m: DeleteGroupsRequest, version: int)
 class DeletableGroupResult(msgspec.Struct, gc=False):
     group_id: str = ""
     error_code: int = 0
+    error_message: str | None = None
 
 
 def _read_deletable_group_result(buf: Buffer, pos: int, version: int) -> tuple[DeletableGroupResult, int]:
@@ -63,18 +66,23 @@ def _read_deletable_group_result(buf: Buffer, pos: int, version: int) -> tuple[D
     group_id, pos = (read_compact_string if flex else read_string)(buf, pos)
     (error_code,) = _fmt_h.unpack_from(buf, pos)
     pos += 2
+    error_message: str | None = None
+    if version >= 3:
+        error_message, pos = (read_compact_nullable_string if flex else read_nullable_string)(buf, pos)
     if flex:
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
-    return DeletableGroupResult(group_id, error_code), pos
+    return DeletableGroupResult(group_id, error_code, error_message), pos
 
 
 def _write_deletable_group_result(put: Put, m: DeletableGroupResult, version: int) -> None:
     flex = version >= 2
     put((compact_string if flex else string)(m.group_id))
     put(_fmt_h.pack(m.error_code))
+    if version >= 3:
+        put((compact_string if flex else string)(m.error_message))
     if flex:
         put(b"\0")
 

@@ -8,6 +8,7 @@ import msgspec
 
 from ottla.protocol.primitives import (
     Buffer,
+    NO_UUID,
     Put,
     compact_string,
     length,
@@ -22,6 +23,7 @@ from ottla.protocol.primitives import (
     uvarint,
 )
 
+_fmt_U_ = _Struct(">16s")
 _fmt_i = _Struct(">i")
 _fmt_ih = _Struct(">ih")
 _fmt_iq = _Struct(">iq")
@@ -65,12 +67,19 @@ def _write_txn_offset_commit_request_partition(put: Put, m: TxnOffsetCommitReque
 
 class TxnOffsetCommitRequestTopic(msgspec.Struct, gc=False):
     name: str = ""
+    topic_id: bytes = NO_UUID
     partitions: list[TxnOffsetCommitRequestPartition] = []
 
 
 def _read_txn_offset_commit_request_topic(buf: Buffer, pos: int, version: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
     flex = version >= 3
-    name, pos = (read_compact_string if flex else read_string)(buf, pos)
+    name: str = ""
+    if version <= 5:
+        name, pos = (read_compact_string if flex else read_string)(buf, pos)
+    topic_id: bytes = NO_UUID
+    if version >= 6:
+        (topic_id,) = _fmt_U_.unpack_from(buf, pos)
+        pos += 16
     _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[TxnOffsetCommitRequestPartition] = []
     for _ in range(_count):
@@ -81,12 +90,15 @@ def _read_txn_offset_commit_request_topic(buf: Buffer, pos: int, version: int) -
             pos = skip_tags(buf, pos)
         else:
             pos += 1
-    return TxnOffsetCommitRequestTopic(name, partitions), pos
+    return TxnOffsetCommitRequestTopic(name, topic_id, partitions), pos
 
 
 def _write_txn_offset_commit_request_topic(put: Put, m: TxnOffsetCommitRequestTopic, version: int) -> None:
     flex = version >= 3
-    put((compact_string if flex else string)(m.name))
+    if version <= 5:
+        put((compact_string if flex else string)(m.name))
+    if version >= 6:
+        put(_fmt_U_.pack(m.topic_id))
     put(uvarint(len(m.partitions) + 1) if flex else length(len(m.partitions)))
     for item_partitions in m.partitions:
         _write_txn_offset_commit_request_partition(put, item_partitions, version)
@@ -99,7 +111,7 @@ class TxnOffsetCommitRequest(msgspec.Struct, gc=False):
     group_id: str = ""
     producer_id: int = 0
     producer_epoch: int = 0
-    generation_id: int = -1
+    generation_id_or_member_epoch: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
     topics: list[TxnOffsetCommitRequestTopic] = []
@@ -111,9 +123,9 @@ def _read_txn_offset_commit_request(buf: Buffer, pos: int, version: int) -> tupl
     group_id, pos = (read_compact_string if flex else read_string)(buf, pos)
     producer_id, producer_epoch = _fmt_qh.unpack_from(buf, pos)
     pos += 10
-    generation_id: int = -1
+    generation_id_or_member_epoch: int = -1
     if version >= 3:
-        (generation_id,) = _fmt_i.unpack_from(buf, pos)
+        (generation_id_or_member_epoch,) = _fmt_i.unpack_from(buf, pos)
         pos += 4
     member_id: str = ""
     if version >= 3:
@@ -131,7 +143,7 @@ def _read_txn_offset_commit_request(buf: Buffer, pos: int, version: int) -> tupl
             pos = skip_tags(buf, pos)
         else:
             pos += 1
-    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id, group_instance_id, topics), pos
+    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id_or_member_epoch, member_id, group_instance_id, topics), pos
 
 
 def _write_txn_offset_commit_request(put: Put, m: TxnOffsetCommitRequest, version: int) -> None:
@@ -140,7 +152,7 @@ def _write_txn_offset_commit_request(put: Put, m: TxnOffsetCommitRequest, versio
     put((compact_string if flex else string)(m.group_id))
     put(_fmt_qh.pack(m.producer_id, m.producer_epoch))
     if version >= 3:
-        put(_fmt_i.pack(m.generation_id))
+        put(_fmt_i.pack(m.generation_id_or_member_epoch))
     if version >= 3:
         put((compact_string if flex else string)(m.member_id))
     if version >= 3:
@@ -178,12 +190,19 @@ def _write_txn_offset_commit_response_partition(put: Put, m: TxnOffsetCommitResp
 
 class TxnOffsetCommitResponseTopic(msgspec.Struct, gc=False):
     name: str = ""
+    topic_id: bytes = NO_UUID
     partitions: list[TxnOffsetCommitResponsePartition] = []
 
 
 def _read_txn_offset_commit_response_topic(buf: Buffer, pos: int, version: int) -> tuple[TxnOffsetCommitResponseTopic, int]:
     flex = version >= 3
-    name, pos = (read_compact_string if flex else read_string)(buf, pos)
+    name: str = ""
+    if version <= 5:
+        name, pos = (read_compact_string if flex else read_string)(buf, pos)
+    topic_id: bytes = NO_UUID
+    if version >= 6:
+        (topic_id,) = _fmt_U_.unpack_from(buf, pos)
+        pos += 16
     _count, pos = (read_compact_length if flex else read_length)(buf, pos)
     partitions: list[TxnOffsetCommitResponsePartition] = []
     for _ in range(_count):
@@ -194,12 +213,15 @@ def _read_txn_offset_commit_response_topic(buf: Buffer, pos: int, version: int) 
             pos = skip_tags(buf, pos)
         else:
             pos += 1
-    return TxnOffsetCommitResponseTopic(name, partitions), pos
+    return TxnOffsetCommitResponseTopic(name, topic_id, partitions), pos
 
 
 def _write_txn_offset_commit_response_topic(put: Put, m: TxnOffsetCommitResponseTopic, version: int) -> None:
     flex = version >= 3
-    put((compact_string if flex else string)(m.name))
+    if version <= 5:
+        put((compact_string if flex else string)(m.name))
+    if version >= 6:
+        put(_fmt_U_.pack(m.topic_id))
     put(uvarint(len(m.partitions) + 1) if flex else length(len(m.partitions)))
     for item_partitions in m.partitions:
         _write_txn_offset_commit_response_partition(put, item_partitions, version)

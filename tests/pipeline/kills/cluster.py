@@ -13,9 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pyspark
-
-from tests.pipeline.conftest import java_home
+from tests.pipeline import quick_java
 from tools.kafka import free_port
 
 UP_S = 60
@@ -31,6 +29,14 @@ class Cluster:
         self._workers = workers
 
     def __enter__(self) -> Self:
+        try:
+            self._start_all()
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def _start_all(self) -> None:
         port = self.url.rpartition(":")[2]
         self._start("master", "org.apache.spark.deploy.master.Master", "--port", port, "--webui-port", str(free_port()))
         self._wait_for("master", r"I have been elected leader")
@@ -52,13 +58,11 @@ class Cluster:
             )
         for number in range(self._workers):
             self._wait_for(f"worker-{number}", "Successfully registered with master")
-        return self
 
     def _start(self, name: str, *arguments: str) -> None:
-        spark = Path(pyspark.__file__).parent
-        environment = {**os.environ, "JAVA_HOME": java_home(), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(spark)}
+        environment = {**os.environ, **quick_java.of_a_cluster(), "SPARK_LOCAL_IP": "127.0.0.1"}
         with (self._directory / f"{name}.log").open("wb") as log:
-            command = [str(spark / "bin" / "spark-class"), *arguments]
+            command = [str(quick_java.SPARK_HOME / "bin" / "spark-class"), *arguments]
             self._processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True))
 
     def _wait_for(self, name: str, pattern: str) -> None:
@@ -66,6 +70,9 @@ class Cluster:
         until(lambda: re.search(pattern, log.read_text()) is not None, f"{name} is not up: {log}", UP_S)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._kill()
+
+    def _kill(self) -> None:
         for process in self._processes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from ottla.pipeline.generate import Shape, purchases
+from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.ledger import ledger
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from ottla.pipeline.topics import create, fill
 from ottla.pipeline.wire import ClusterClient
-from tests.pipeline.conftest import java_home
+from tests.pipeline import quick_java
 from tests.pipeline.kills.driver import STARTED
 
 PARTITIONS = 3
@@ -32,23 +32,21 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass
 class Shopping:
-    """``shape`` says how many purchases there are."""
+    """``workload`` says how many purchases there are."""
 
     bootstrap: str
     checkpoint: Path
-    shape: Shape
+    workload: Workload
     sink: str = "exactly-once"
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def open(self) -> None:
         create(self.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), PARTITIONS)
-        fill(self.bootstrap, PURCHASES, purchases(self.shape))
+        fill(self.bootstrap, PURCHASES, purchases(self.workload))
 
     def start(self, point: str = "") -> subprocess.Popen[str]:
         """A life of the driver; when this returns, its stream runs."""
-        # A JVM that lives for seconds does not gain from its second compiler.
-        quick = {"JAVA_HOME": java_home(), "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-        environment = {**os.environ, **quick, **self.environment}
+        environment = {**os.environ, **(self.environment or quick_java.environment())}
         arguments = [self.bootstrap, str(self.checkpoint), self.sink, point]
         command = [sys.executable, "-m", "tests.pipeline.kills.driver", *arguments]
         with (self.checkpoint.parent / "driver.log").open("a") as log:
@@ -105,7 +103,7 @@ class Shopping:
             assert time.monotonic() < deadline, alone
 
     def check_exactly_once(self) -> None:
-        made = list(purchases(self.shape))
+        made = list(purchases(self.workload))
         sound = Counter({json.loads(row.value)["id"]: 1 for row in made if row.is_sound})
         assert self.agreed_outputs() == sound
         assert sorted(self.values(DEAD_LETTERS)) == sorted(row.value for row in made if not row.is_sound)

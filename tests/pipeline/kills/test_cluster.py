@@ -12,21 +12,23 @@ import pytest
 pytest.importorskip("pyspark")
 
 from ottla import Broker
-from ottla.pipeline.generate import Shape
+from ottla.pipeline.generate import Workload
 from ottla.pipeline.schemas import INVOICES
 from ottla.pipeline.wire import ClusterClient
+from tests.pipeline import quick_java
 from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java, pytest.mark.entry("PIP-01")]
 
-SHAPE = Shape(30_000, malformed_share=0.02)
+WORKLOAD = Workload(20_000, malformed_share=0.02)
+"""Twenty batches: both kills come in the first of them. A job that is done before the second kill fails the test."""
 
 
 def test_executors_and_python_workers_are_killed(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker, Cluster(tmp_path) as cluster:
-        environment = {"SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
-        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", SHAPE, environment=environment)
+        environment = {**quick_java.of_a_cluster(), "SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD, environment=environment)
         shopping.open()
         wire = ClusterClient(broker.bootstrap)
 

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from ottla import Broker
-from ottla.pipeline.generate import Shape
+from ottla.pipeline.generate import Workload
 from tests.pipeline.kills.driver import POINTS
 from tests.pipeline.kills.shopping import Shopping, moments
 from tools.kafka import ApacheKafka, Unavailable
@@ -29,8 +29,9 @@ pytestmark = [
 ]
 
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
-SHAPE = Shape(9_000, malformed_share=0.02)
-LONGEST_LIFE_S = 12.0
+WORKLOAD = Workload(9_000, malformed_share=0.02)
+LONGEST_LIFE_S = 8.0
+"""A first batch takes seconds, each of the next a fraction of one: killed by then, a life ends anywhere in its first few."""
 
 
 def die_at_every_point(shopping: Shopping) -> None:
@@ -44,18 +45,22 @@ def die_at_every_point(shopping: Shopping) -> None:
     shopping.check_exactly_once()
 
 
-def test_killed_at_every_point_of_a_batch(tmp_path: Path) -> None:
+def test_killed_at_every_point_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
     with Broker(data_dir=tmp_path / "data") as broker:
-        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", SHAPE)
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD)
         shopping.open()
         die_at_every_point(shopping)
+    assert not list(scratch.glob("ottla-package-*")), "a killed driver leaves its archives behind"
 
 
 @pytest.mark.skipif(not os.environ.get("ORACLE"), reason="asked of Apache Kafka by ORACLE=1, or make kills")
 def test_killed_at_every_point_of_a_batch_on_apache_kafka(tmp_path: Path) -> None:
     try:
         with ApacheKafka(tmp_path / "kafka") as kafka:
-            shopping = Shopping(kafka.bootstrap, tmp_path / "checkpoint", SHAPE)
+            shopping = Shopping(kafka.bootstrap, tmp_path / "checkpoint", WORKLOAD)
             shopping.open()
             die_at_every_point(shopping)
     except Unavailable as missing:
@@ -64,7 +69,7 @@ def test_killed_at_every_point_of_a_batch_on_apache_kafka(tmp_path: Path) -> Non
 
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
-        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Shape(6_000 * max(ROUNDS, 4)))
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Workload(4_000 * max(ROUNDS, 4)))
         shopping.open()
         killed = 0
         for moment in moments(ROUNDS, LONGEST_LIFE_S, seed=ROUNDS):
@@ -79,7 +84,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
 
 def test_sparks_own_sink_writes_twice(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
-        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", SHAPE, sink="spark")
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD, sink="spark")
         shopping.open()
         for _ in range(2):
             assert shopping.live(POINTS[1]) == -signal.SIGKILL

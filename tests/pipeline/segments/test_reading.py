@@ -12,10 +12,10 @@ import pytest
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.segments.directory import Directory
 from ottla.pipeline.segments.reading import COLUMNS, Wanted, plan, read
-from ottla.storage.checkpoints import write_offsets
+from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.config import LogConfig
+from ottla.storage.last_stop import CLEAN_FILE, LOG_STARTS
 from ottla.storage.log import Log
-from ottla.storage.log_dir import CLEAN_FILE, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX
 from tests.storage.logs import NOW_MS, Logs, end, put

@@ -82,3 +82,10 @@ class Client(Protocol):
     ) -> WireProducer: ...
 
     def consumer(self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True) -> WireConsumer: ...
+
+
+def group_settings(protocol: str) -> dict[str, object]:
+    """What a consumer of this ``group.protocol`` is set to: of consumer groups (KIP-848) the broker sets the intervals."""
+    if protocol == "consumer":
+        return {"group.protocol": protocol}
+    return {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer as CConsumer
 from confluent_kafka import Producer as CProducer
 from confluent_kafka import TopicPartition as CTopicPartition
 
-from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition
+from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition, group_settings
 
 CALL_TIMEOUT_S = 30
 _RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": BACKOFF_MAX_MS, "metadata.recovery.strategy": "none"}
@@ -19,7 +19,7 @@ _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PR
 
 
 class Consumer:
-    def __init__(self, bootstrap: str, topics: list[str], group: str, committed: bool) -> None:
+    def __init__(self, bootstrap: str, topics: list[str], group: str, committed: bool, protocol: str) -> None:
         self.raw = CConsumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -27,8 +27,7 @@ class Consumer:
                 "isolation.level": "read_committed" if committed else "read_uncommitted",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 500,
+                **group_settings(protocol),
                 "fetch.wait.max.ms": 100,
                 "topic.metadata.refresh.interval.ms": 1_000,
                 **_RECONNECTS,
@@ -159,5 +158,7 @@ class Confluent:
             settings["socket.timeout.ms"] = min(request_timeout_ms, transaction_timeout_ms)
         return Producer(settings)
 
-    def consumer(self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True) -> Consumer:
-        return Consumer(bootstrap, topics, group, committed)
+    def consumer(
+        self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True, protocol: str = "classic"
+    ) -> Consumer:
+        return Consumer(bootstrap, topics, group, committed, protocol)

@@ -9,7 +9,7 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition
+from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition, group_settings
 from tools import kafka as oracle
 
 _FENCED = ("ProducerFencedException", "InvalidProducerEpochException")
@@ -17,8 +17,9 @@ _FENCED = ("ProducerFencedException", "InvalidProducerEpochException")
 
 @cache
 def gateway() -> Any:
-    """One JVM for the whole test run. Raises `tools.kafka.Unavailable`."""
-    port = launch_gateway(classpath=oracle.jars("clients"), java_path=oracle.java(), die_on_exit=True, javaopts=["-Xmx512M"])
+    """One JVM for the whole test run, which does without the second compiler. Raises `tools.kafka.Unavailable`."""
+    options = ["-Xmx512M", *oracle.QUICK_JVM.options]
+    port = launch_gateway(classpath=oracle.jars("clients"), java_path=oracle.java(), die_on_exit=True, javaopts=options)
     return JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
 
 
@@ -34,7 +35,7 @@ def _duration(seconds: float) -> Any:
 
 
 class Consumer:
-    def __init__(self, bootstrap: str, topics: list[str], group: str, committed: bool) -> None:
+    def __init__(self, bootstrap: str, topics: list[str], group: str, committed: bool, protocol: str) -> None:
         deserializer = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
         self.raw = gateway().jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
             _properties(
@@ -44,8 +45,7 @@ class Consumer:
                     "isolation.level": "read_committed" if committed else "read_uncommitted",
                     "auto.offset.reset": "earliest",
                     "enable.auto.commit": False,
-                    "session.timeout.ms": 6000,
-                    "heartbeat.interval.ms": 500,
+                    **group_settings(protocol),
                     "metadata.max.age.ms": 1000,
                     "reconnect.backoff.max.ms": BACKOFF_MAX_MS,
                     "key.deserializer": deserializer,
@@ -191,5 +191,7 @@ class Java:
             settings["max.block.ms"] = min(60_000, transaction_timeout_ms + 10_000)
         return Producer(settings)
 
-    def consumer(self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True) -> Consumer:
-        return Consumer(bootstrap, topics, group, committed)
+    def consumer(
+        self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True, protocol: str = "classic"
+    ) -> Consumer:
+        return Consumer(bootstrap, topics, group, committed, protocol)

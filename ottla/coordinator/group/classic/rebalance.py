@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.group.group import Group, GroupState
+from ottla.coordinator.group.classic.group import Group, GroupState
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.requests import JoinAnswer, SyncAnswer
 from ottla.coordinator.result import AnswerMember, Result

@@ -10,10 +10,17 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from ottla.coordinator.group.classic.group import Group, GroupState, Member
+from ottla.coordinator.group.classic.rebalance import (
+    after_removal,
+    drop,
+    expire,
+    join_answer,
+    rebalance_or_complete,
+    supersede_join,
+)
 from ottla.coordinator.group.deadlines import Deadlines
 from ottla.coordinator.group.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
-from ottla.coordinator.group.group import Group, GroupState, Member
-from ottla.coordinator.group.rebalance import after_removal, drop, expire, join_answer, rebalance_or_complete, supersede_join
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
 from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter

@@ -1,0 +1,130 @@
+"""What a group is set to: its own configs, else the broker's keys that stand in for them (GroupConfig, KIP-848, 932 and 1071)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from ottla.broker.config.definitions import ConfigError, Definition, Value, broker_definitions
+from ottla.broker.config.settings import BrokerConfig
+from ottla.coordinator.cluster import check_topic_name
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig
+from ottla.protocol.errors import KafkaError
+
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+ASSIGNOR = "streams.assignor.name"
+STREAMS_ASSIGNORS = ("sticky",)
+"""Assignors of streams groups that there are (``group.streams.assignors``)."""
+
+_PREFIX = "group."
+
+
+@cache
+def group_definitions() -> dict[str, Definition]:
+    """By name. ``synonyms`` is the broker's key that stands in, where there is one."""
+    definitions = {}
+    for line in files("ottla.broker.config").joinpath("group_keys.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            name, kind, default, rule, internal, synonym, text = line.split("\t")
+            definitions[name] = Definition(
+                name=name,
+                type=kind,
+                default={"<null>": None, "<empty>": ""}.get(default, default) if name != ASSIGNOR else STREAMS_ASSIGNORS[0],
+                rule=rule,
+                synonyms=() if synonym == "-" else (synonym,),
+                is_internal=internal == "I",
+                documentation=text.replace("\\n", "\n"),
+            )
+    return definitions
+
+
+def effective_group(name: str, own: Mapping[str, str], config: BrokerConfig) -> str | None:
+    """The text of a group's config in force."""
+    if name in own:
+        return own[name]
+    definition = group_definitions()[name]
+    for synonym in definition.synonyms:
+        if synonym in broker_definitions():
+            return config.text(synonym)
+    return definition.default
+
+
+def group_value(name: str, own: Mapping[str, str], config: BrokerConfig) -> Value:
+    """The typed value of a group's config in force. What a log holds and nobody can read is passed over."""
+    definition = group_definitions()[name]
+    text = effective_group(name, own, config)
+    try:
+        return None if text is None else definition.parse(text)
+    except ConfigError:
+        return None if definition.default is None else definition.parse(definition.default)
+
+
+def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> StreamsGroupConfig:
+    """What a streams group lives by now."""
+
+    def number(name: str) -> int:
+        value = group_value(f"streams.{name}", own, config)
+        assert isinstance(value, int)
+        return value
+
+    tags = group_value("streams.rack.aware.assignment.tags", own, config)
+    return StreamsGroupConfig(
+        session_timeout_ms=number("session.timeout.ms"),
+        heartbeat_interval_ms=number("heartbeat.interval.ms"),
+        assignment_interval_ms=number("assignment.interval.ms"),
+        initial_rebalance_delay_ms=number("initial.rebalance.delay.ms"),
+        task_offset_interval_ms=number("task.offset.interval.ms"),
+        acceptable_recovery_lag=number("acceptable.recovery.lag"),
+        standby_replica_count=number("num.standby.replicas"),
+        rack_aware_assignment_tags=tags if isinstance(tags, tuple) else (),
+        max_size=config.settings.group_streams_max_size,
+    )
+
+
+def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
+    """What a group is to be set to as a whole. Raises `ConfigError` as GroupConfig.validate does."""
+    known = group_definitions()
+    for name in own:
+        if name not in known:
+            raise ConfigError(f"Unknown group config name: {name}")
+    values = {name: known[name].check(text) for name, text in own.items()}
+    for name, value in values.items():
+        if known[name].type in ("INT", "LONG"):
+            assert isinstance(value, int)
+            _check_bounds(name, value, config)
+    if values.get(ASSIGNOR, STREAMS_ASSIGNORS[0]) not in STREAMS_ASSIGNORS:
+        raise ConfigError(f"{ASSIGNOR} must be one of the assignors of group.streams.assignors: {', '.join(STREAMS_ASSIGNORS)}")
+    _check_dead_letters(str(values.get(DEAD_LETTERS, "")))
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if session in own or heartbeat in own:
+            session_ms, heartbeat_ms = (group_value(name, own, config) for name in (session, heartbeat))
+            assert isinstance(session_ms, int)
+            assert isinstance(heartbeat_ms, int)
+            if session_ms <= heartbeat_ms:
+                raise ConfigError(f"{session} must be greater than {heartbeat}")
+
+
+def _check_bounds(name: str, value: int, config: BrokerConfig) -> None:
+    """Raises `ConfigError` for a value beyond what the broker's ``group.share.min.`` and ``max.`` keys allow."""
+    kind, _, rest = name.partition(".")
+    # group.streams.max.standby.replicas bounds streams.num.standby.replicas.
+    rest = rest.removeprefix("num.")
+    for bound, is_beyond, words in (("min", value.__lt__, "greater than"), ("max", value.__gt__, "less than")):
+        key = f"{_PREFIX}{kind}.{bound}.{rest}"
+        if key in broker_definitions():
+            limit = config.value(key)
+            assert isinstance(limit, int)
+            if is_beyond(limit):
+                raise ConfigError(f"{name} must be {words} or equal to {key}")
+
+
+def _check_dead_letters(topic: str) -> None:
+    if topic.startswith("__"):
+        raise ConfigError(f"{DEAD_LETTERS}: DLQ topic name must not start with '__'")
+    if topic:
+        try:
+            check_topic_name(topic)
+        except KafkaError as error:
+            raise ConfigError(f"{DEAD_LETTERS}: {error.message}") from None

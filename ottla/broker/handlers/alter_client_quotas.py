@@ -1,0 +1,93 @@
+"""AlterClientQuotas, versions 0 and 1 (KIP-546): what users, clients and addresses may use; kept and shown, not enforced.
+
+Both versions behave alike; 1 is the first flexible one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.each import Handled
+from ottla.coordinator.client_quotas import ENTITY_TYPES, Entity, entity_of
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    OpData,
+    ResponseEntryData,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+ENTRY_WORK = 100
+OP_WORK = 10
+"""What an entry takes, and each change in it, in the units of `storage.steps`."""
+
+MAX_ENTITY_PARTS = len(ENTITY_TYPES)
+"""Parts of one entity: more are of types that there are not, or of one type twice. What is beyond is not repeated in the answer."""
+
+MAX_OPS = 1_000
+"""Changes in one entry: there are five keys, but taking back one that nobody knows is no mistake."""
+
+
+class Ports(Protocol):
+    cluster: Cluster
+
+
+def handle(ports: Ports, request: AlterClientQuotasRequest, context: RequestContext) -> Handled[AlterClientQuotasResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: AlterClientQuotasRequest) -> Steps[AlterClientQuotasResponse]:
+    # As in Kafka an entity that is named again has been changed as the first mention says, and gets the error of the last.
+    results: dict[Entity, KafkaError | None] = {}
+    pace = Pace(begun=True)
+    for entry in request.entries:
+        entity = _entity(entry.entity)
+        try:
+            if len(entry.entity) > MAX_ENTITY_PARTS:
+                reason = f"an entity of {len(entry.entity)} parts, at most {MAX_ENTITY_PARTS} are taken"
+                raise KafkaError(Code.INVALID_REQUEST, reason)
+            if entity in results:
+                raise KafkaError(Code.INVALID_REQUEST, f"Ignoring duplicate entity {dict(entity)}")
+            ports.cluster.alter_quotas(entity, _changes(entry.ops), validate_only=request.validate_only)
+            results[entity] = None
+        except KafkaError as error:
+            results[entity] = error
+        if pace.is_over(ENTRY_WORK + len(entry.ops) * OP_WORK):
+            yield None
+    return AlterClientQuotasResponse(throttle_time_ms=0, entries=[_answer(entity, error) for entity, error in results.items()])
+
+
+def _entity(named: list[EntityData]) -> Entity:
+    return entity_of((part.entity_type, part.entity_name) for part in named[:MAX_ENTITY_PARTS])
+
+
+def _changes(ops: list[OpData]) -> dict[str, float | None]:
+    """Raises INVALID_REQUEST for a key that is named twice, POLICY_VIOLATION for too many."""
+    if len(ops) > MAX_OPS:
+        raise KafkaError(Code.POLICY_VIOLATION, f"{len(ops)} quotas of one entity, at most {MAX_OPS} are taken")
+    changes = {op.key: None if op.remove else op.value for op in ops}
+    if len(changes) < len(ops):
+        raise KafkaError(Code.INVALID_REQUEST, "Duplicate quota key, not updating quota for this entity")
+    return changes
+
+
+def _answer(entity: Entity, error: KafkaError | None) -> ResponseEntryData:
+    return ResponseEntryData(
+        error_code=Code.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+    )
+
+
+def failed(request: AlterClientQuotasRequest, version: int, code: Code) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(
+        throttle_time_ms=0, entries=[_answer(_entity(entry.entity), KafkaError(code)) for entry in request.entries]
+    )
+
+
+API = Declaration(key=49, handle=handle, failed=failed, authorisation=authorisations("ALTER_CONFIGS CLUSTER"))

@@ -1,0 +1,98 @@
+"""AlterPartitionReassignments, versions 0 and 1 (KIP-455): where partitions are to lie, which is here as they do.
+
+- 1 (KIP-860): the client says whether the number of replicas may change; with one broker it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.each import Handled
+from ottla.broker.live_config import LiveConfig
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+PARTITION_WORK = 2
+"""What a partition takes, in the units of `storage.steps`; as much as this for each replica that is named."""
+
+
+class Ports(Protocol):
+    cluster: Cluster
+    live_config: LiveConfig
+
+
+def handle(
+    ports: Ports, request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> Handled[AlterPartitionReassignmentsResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: AlterPartitionReassignmentsRequest) -> Steps[AlterPartitionReassignmentsResponse]:
+    responses, pace = [], Pace(begun=True)
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            if pace.is_over(PARTITION_WORK * (1 + len(partition.replicas or ()))):
+                yield None
+            answers.append(_answer(ports, topic.name, partition))
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=answers))
+        if pace.is_over(1):
+            yield None
+    return AlterPartitionReassignmentsResponse(
+        throttle_time_ms=0,
+        # Without topics Kafka does not come to look at the field.
+        allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
+        error_code=0,
+        error_message=None,
+        responses=responses,
+    )
+
+
+def _answer(ports: Ports, topic: str, partition: ReassignablePartition) -> ReassignablePartitionResponse:
+    index = partition.partition_index
+    try:
+        _check(ports, topic, index, partition.replicas)
+    except KafkaError as error:
+        return ReassignablePartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+    return ReassignablePartitionResponse(partition_index=index, error_code=0, error_message=None)
+
+
+def _check(ports: Ports, topic: str, index: int, replicas: Sequence[int] | None) -> None:
+    """Raises `KafkaError`, unless the partition lies where it is to lie (ReplicationControlManager.alterPartitionReassignment)."""
+    known = ports.cluster.state.topics.get(topic)
+    if known is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}.")
+    if not 0 <= index < known.partition_count:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{index}.")
+    if replicas is None:
+        raise KafkaError(Code.NO_REASSIGNMENT_IN_PROGRESS)
+    prefix = "The manual partition assignment includes"
+    if not replicas:
+        raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} an empty replica list.")
+    node_id = ports.live_config.settings.node_id
+    # Kafka looks at them in order, so that of several mistakes the smallest broker's is told.
+    smallest, times = min(replicas), replicas.count(node_id)
+    if smallest == node_id and times > 1:
+        raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} the broker {node_id} more than once.")
+    if smallest == node_id and times < len(replicas):
+        smallest = min(replica for replica in replicas if replica != node_id)
+    if smallest != node_id:
+        raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"{prefix} broker {smallest}, but no such broker is registered.")
+
+
+def failed(request: AlterPartitionReassignmentsRequest, version: int, code: Code) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(throttle_time_ms=0, error_code=code, error_message=None)
+
+
+API = Declaration(key=45, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))

@@ -1,0 +1,91 @@
+"""AlterReplicaLogDirs, versions 1 and 2 (KIP-113): which log directory partitions are to lie in, and there is one.
+
+Versions behave alike; 2 is the first flexible one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.each import Handled
+from ottla.broker.partitions import Partitions
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.steps import Pace, Steps, begun
+
+PARTITION_WORK = 3
+"""What a partition takes, in the units of `storage.steps`."""
+
+
+class Ports(Protocol):
+    cluster: Cluster
+    partitions: Partitions
+    directory: LogDirectory
+
+
+def handle(ports: Ports, request: AlterReplicaLogDirsRequest, context: RequestContext) -> Handled[AlterReplicaLogDirsResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
+    # A partition that is named more than once is to lie where it is named last.
+    codes: dict[str, dict[int, Code]] = {}
+    pace = Pace(begun=True)
+    for asked in request.dirs:
+        is_own = asked.path == ports.directory.absolute_path
+        for topic in asked.topics:
+            for index in topic.partitions:
+                codes.setdefault(topic.name, {})[index] = _moved(ports, topic.name, index) if is_own else Code.LOG_DIR_NOT_FOUND
+                if pace.is_over(PARTITION_WORK):
+                    yield None
+            if pace.is_over(1):
+                yield None
+        if pace.is_over(1):
+            yield None
+    results = []
+    for name, of_topic in codes.items():
+        results.append(
+            AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[AlterReplicaLogDirPartitionResult(partition_index=i, error_code=code) for i, code in of_topic.items()],
+            )
+        )
+        if pace.is_over(len(of_topic)):
+            yield None
+    return AlterReplicaLogDirsResponse(throttle_time_ms=0, results=results)
+
+
+def _moved(ports: Ports, topic: str, index: int) -> Code:
+    """What comes of moving a partition to where it lies."""
+    try:
+        ports.cluster.state.topic(topic)
+        ports.partitions.get(topic, index).log.check_online()
+    except KafkaError as error:
+        return error.code
+    return Code.NONE
+
+
+def failed(request: AlterReplicaLogDirsRequest, version: int, code: Code) -> AlterReplicaLogDirsResponse:
+    return AlterReplicaLogDirsResponse(
+        throttle_time_ms=0,
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[AlterReplicaLogDirPartitionResult(partition_index=i, error_code=code) for i in topic.partitions],
+            )
+            for asked in request.dirs
+            for topic in asked.topics
+        ],
+    )
+
+
+API = Declaration(key=34, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))

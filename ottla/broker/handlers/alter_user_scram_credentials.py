@@ -1,0 +1,72 @@
+"""AlterUserScramCredentials, version 0 (KIP-554): kept as Apache Kafka keeps credentials; nobody is asked for them here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.each import Handled, made
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+CHANGE_WORK = 100
+"""What a change takes, in the units of `storage.steps`."""
+
+Change = ScramCredentialDeletion | ScramCredentialUpsertion
+
+
+class Ports(Protocol):
+    cluster: Cluster
+
+
+def handle(
+    ports: Ports, request: AlterUserScramCredentialsRequest, context: RequestContext
+) -> Handled[AlterUserScramCredentialsResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
+    changes: list[Change] = [*request.deletions, *request.upsertions]
+    # Kafka alters a user once in a request, also where mechanisms differ, and of one that is named twice nothing.
+    times: Counter[str] = yield from made(lambda: Counter(change.name for change in changes), len(changes))
+    results: dict[str, AlterUserScramCredentialsResult] = {}
+    pace = Pace(begun=True)
+    for change in changes:
+        if change.name not in results:
+            results[change.name] = _altered(ports, change, times[change.name])
+        if pace.is_over(CHANGE_WORK):
+            yield None
+    return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=list(results.values()))
+
+
+def _altered(ports: Ports, change: Change, times: int) -> AlterUserScramCredentialsResult:
+    try:
+        if times > 1:
+            raise KafkaError(Code.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+        if isinstance(change, ScramCredentialDeletion):
+            ports.cluster.remove_credential(change.name, change.mechanism)
+        else:
+            ports.cluster.set_credential(change.name, change.mechanism, change.salt, change.salted_password, change.iterations)
+    except KafkaError as error:
+        return AlterUserScramCredentialsResult(user=change.name, error_code=error.code, error_message=error.message)
+    return AlterUserScramCredentialsResult(user=change.name, error_code=0, error_message=None)
+
+
+def failed(request: AlterUserScramCredentialsRequest, version: int, code: Code) -> AlterUserScramCredentialsResponse:
+    changes: list[Change] = [*request.deletions, *request.upsertions]
+    users = dict.fromkeys(change.name for change in changes)
+    results = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users]
+    return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=results)
+
+
+API = Declaration(key=51, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))

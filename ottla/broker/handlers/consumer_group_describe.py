@@ -1,0 +1,131 @@
+"""ConsumerGroupDescribe, versions 0 and 1 (KIP-848): epochs, members and their assignments of consumer groups.
+
+- 1 (KIP-1099): whether a member uses the classic or the consumer protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
+from ottla.broker.handlers.each import Handled, id_work
+from ottla.coordinator.group.assignors.members import Assignment as Target
+from ottla.coordinator.group.consumer.member import Member as GroupMember
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.topics import Topics
+from ottla.protocol.errors import Code, KafkaError, clipped
+from ottla.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+CONSUMER_MEMBER = 1
+"""The type of a member that uses the consumer protocol."""
+MEMBER_WORK = 10
+"""What one member takes, in the units of `storage.steps`."""
+
+
+class Ports(Protocol):
+    groups: Groups
+
+
+def handle(ports: Ports, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Handled[ConsumerGroupDescribeResponse]:
+    return begun(_describe_all(ports, request, context))
+
+
+def _describe_all(
+    ports: Ports, request: ConsumerGroupDescribeRequest, context: RequestContext
+) -> Steps[ConsumerGroupDescribeResponse]:
+    if not ports.groups.offers_consumer_protocol:
+        return failed(request, context.version, Code.UNSUPPORTED_VERSION)
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    described, pace = [], Pace(begun=True)
+    for group_id in request.group_ids:
+        if pace.is_over(id_work(group_id)):
+            yield None
+        try:
+            if not group_id:
+                raise KafkaError(Code.INVALID_GROUP_ID)
+            shard, _ = ports.groups.shard(group_id)
+            group = yield from _describe(shard, group_id, ports.groups.topics, pace)
+            group.authorized_operations = operations
+        except KafkaError as error:
+            group = DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
+        described.append(group)
+    return ConsumerGroupDescribeResponse(groups=described)
+
+
+def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> Steps[DescribedGroup]:
+    """The group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
+    group = shard.consumers.groups.get(group_id)
+    if group is None:
+        says = f"Group {group_id} is not a consumer group." if shard.exists(group_id) else f"Group {group_id} not found."
+        raise KafkaError(Code.GROUP_ID_NOT_FOUND, clipped(says))
+    described = DescribedGroup(
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor() or shard.config.consumer_of(group_id).default_assignor,
+        members=[],
+    )
+    members = [(member, group.targets.get(member.member_id, {})) for member in group.members.values()]
+    for member, target in members:
+        described.members.append(_member(member, target, topics))
+        if pace.is_over(MEMBER_WORK):
+            yield None
+    return described
+
+
+def _member(member: GroupMember, target: Target, topics: Topics) -> Member:
+    held: dict[bytes, list[int]] = {}
+    for partitions in (member.assigned, member.revoking):
+        for topic, epochs in partitions.items():
+            held.setdefault(topic, []).extend(epochs)
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(held, topics),
+        target_assignment=_assignment(target, topics),
+        member_type=CONSUMER_MEMBER,
+    )
+
+
+def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> Assignment:
+    """Topics that are gone are left out."""
+    named = ((topic, topics.topic_name(topic), indexes) for topic, indexes in partitions.items())
+    return Assignment(
+        [
+            TopicPartitions(topic_id=topic, topic_name=name, partitions=sorted(indexes))
+            for topic, name, indexes in named
+            if name is not None
+        ]
+    )
+
+
+def failed(request: ConsumerGroupDescribeRequest, version: int, code: Code) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(groups=[DescribedGroup(error_code=code, group_id=g) for g in request.group_ids])
+
+
+API = Declaration(
+    key=69,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
+    is_bulky=True,
+)

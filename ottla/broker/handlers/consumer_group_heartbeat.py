@@ -1,0 +1,87 @@
+"""ConsumerGroupHeartbeat, versions 0 and 1 (KIP-848): how a member of a consumer group joins, goes on and leaves.
+
+- 1: the member makes its own id up, and may subscribe by a regular expression.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.env import Clock
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.each import Handled
+from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
+from ottla.coordinator.group.consumer.member import Partitions
+from ottla.coordinator.group.consumer.requests import Heartbeat
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from ottla.storage.steps import Steps, begun
+
+
+class Ports(Protocol):
+    groups: Groups
+    clock: Clock
+
+
+def handle(
+    ports: Ports, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> Handled[ConsumerGroupHeartbeatResponse]:
+    return begun(_handle(ports, request, context))
+
+
+def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Steps[ConsumerGroupHeartbeatResponse]:
+    try:
+        if not ports.groups.offers_consumer_protocol:
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        owned = request.topic_partitions
+        beat = Heartbeat(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            instance_id=request.instance_id,
+            rack_id=request.rack_id,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            topic_names=request.subscribed_topic_names,
+            topic_regex=request.subscribed_topic_regex,
+            assignor=request.server_assignor,
+            owned=None if owned is None else {t.topic_id: frozenset(t.partitions) for t in owned},
+            client_id=context.client_id,
+            client_host=f"/{context.client_host}",
+        )
+        check_heartbeat(beat, context.version, ports.groups.config.consumer_of(beat.group_id).assignors)
+        shard, _ = ports.groups.shard(request.group_id)
+        expansions = yield from shard.consumers.expansions(beat)
+        # The coordinator may have been started anew during the steps.
+        shard, runtime = ports.groups.shard(request.group_id)
+        answer = runtime.execute(shard.heartbeat(beat, ports.clock.steady_ms(), expansions))
+    except KafkaError as error:
+        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    return ConsumerGroupHeartbeatResponse(
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        assignment=None if answer.assignment is None else _assignment(answer.assignment),
+    )
+
+
+def _assignment(partitions: Partitions) -> Assignment:
+    return Assignment([TopicPartitions(topic_id=topic, partitions=sorted(epochs)) for topic, epochs in partitions.items()])
+
+
+def failed(request: ConsumerGroupHeartbeatRequest, version: int, code: Code) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code)
+
+
+API = Declaration(
+    key=68,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"),
+)

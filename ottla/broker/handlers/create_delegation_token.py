@@ -1,0 +1,37 @@
+"""CreateDelegationToken, versions 1 to 3 (KIP-48): refused, because no client of a plain listener is authenticated.
+
+Kafka serves delegation tokens over listeners only that authenticate their clients, by SASL or by TLS with a certificate, and says
+so before it looks at whether tokens are enabled. All versions behave alike, but that 3 (KIP-373) names an owner and who asks.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import ANONYMOUS, authorisations
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+
+
+def handle(ports: object, request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
+    return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
+def failed(request: CreateDelegationTokenRequest, version: int, code: Code) -> CreateDelegationTokenResponse:
+    kind, name = ANONYMOUS
+    is_for_another = version >= 3 and bool(request.owner_principal_name)
+    return CreateDelegationTokenResponse(
+        error_code=code,
+        principal_type=(request.owner_principal_type or "") if is_for_another else kind,
+        principal_name=(request.owner_principal_name or "") if is_for_another else name,
+        token_requester_principal_type=kind,
+        token_requester_principal_name=name,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+        token_id="",
+        hmac=b"",
+        throttle_time_ms=0,
+    )
+
+
+API = Declaration(key=38, handle=handle, failed=failed, authorisation=authorisations("CREATE_TOKENS USER"))

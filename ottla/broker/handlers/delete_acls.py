@@ -1,0 +1,24 @@
+"""DeleteAcls, versions 1 to 3: refused one by one, as Apache Kafka refuses them where no authorizer is configured.
+
+Versions behave alike; 2 is the first flexible one, 3 (KIP-373) came with users as resources.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+
+
+def handle(ports: object, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    refused = DeleteAclsFilterResult(error_code=Code.SECURITY_DISABLED, error_message="No Authorizer is configured.")
+    return DeleteAclsResponse(throttle_time_ms=0, filter_results=[refused] * len(request.filters))
+
+
+def failed(request: DeleteAclsRequest, version: int, code: Code) -> DeleteAclsResponse:
+    refused = DeleteAclsFilterResult(error_code=code, error_message=None)
+    return DeleteAclsResponse(throttle_time_ms=0, filter_results=[refused] * len(request.filters))
+
+
+API = Declaration(key=31, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))

@@ -1,0 +1,102 @@
+"""DescribeClientQuotas, versions 0 and 1 (KIP-546): the quotas that are kept for users, clients and addresses.
+
+Both versions behave alike; 1 is the first flexible one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.each import Handled
+from ottla.coordinator.client_quotas import ENTITY_TYPES, IP, Entity
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+EXACTLY, BY_DEFAULT, WHATEVER = range(3)
+"""How an entity's part is to match: by this name, as the default of its type, or in any way (DescribeClientQuotasRequest)."""
+
+Filter = dict[str, tuple[bool, str | None]]
+"""By type of entity: whether just one name will do, and which."""
+
+
+class Ports(Protocol):
+    cluster: Cluster
+
+
+def handle(ports: Ports, request: DescribeClientQuotasRequest, context: RequestContext) -> Handled[DescribeClientQuotasResponse]:
+    try:
+        wanted = _filter(request.components)
+    except KafkaError as error:
+        return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message, entries=None)
+    return begun(_in_steps(ports, wanted, is_strict=request.strict))
+
+
+def _filter(components: list[ComponentData]) -> Filter:
+    """Raises INVALID_REQUEST, or UNSUPPORTED_VERSION for a type that nobody knows (ClientQuotasImage.describe)."""
+    wanted: Filter = {}
+    for component in components:
+        kind, how, match = component.entity_type, component.match_type, component.match
+        if not kind:
+            raise KafkaError(Code.INVALID_REQUEST, "Invalid empty entity type.")
+        if kind in wanted:
+            raise KafkaError(Code.INVALID_REQUEST, f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in ENTITY_TYPES:
+            raise KafkaError(Code.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        if how not in (EXACTLY, BY_DEFAULT, WHATEVER):
+            raise KafkaError(Code.INVALID_REQUEST, f"Unknown match type {how}")
+        if how == EXACTLY and match is None:
+            raise KafkaError(Code.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        if how != EXACTLY and match is not None:
+            name = "DEFAULT" if how == BY_DEFAULT else "SPECIFIED"
+            raise KafkaError(Code.INVALID_REQUEST, f"Request specified MATCH_TYPE_{name}, but also specified a match string.")
+        wanted[kind] = (how != WHATEVER, match)
+    if IP in wanted and len(wanted) > 1:
+        reason = "IP filter component should not be used with user or clientId filter component."
+        raise KafkaError(Code.INVALID_REQUEST, f"Invalid entity filter component combination. {reason}")
+    return wanted
+
+
+def _in_steps(ports: Ports, wanted: Filter, *, is_strict: bool) -> Steps[DescribeClientQuotasResponse]:
+    entries, pace = [], Pace(begun=True)
+    for entity, values in list(ports.cluster.state.client_quotas.by_entity.items()):
+        if _matches(entity, wanted, is_strict=is_strict):
+            entries.append(
+                EntryData(
+                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                    values=[ValueData(key=key, value=value) for key, value in values.items()],
+                )
+            )
+        if pace.is_over(2):
+            yield None
+    return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message=None, entries=entries)
+
+
+def _matches(entity: Entity, wanted: Filter, *, is_strict: bool) -> bool:
+    parts = dict(entity)
+    if is_strict and len(parts) != len(wanted):
+        return False
+    return all(kind in parts and (not is_one or parts[kind] == name) for kind, (is_one, name) in wanted.items())
+
+
+def failed(request: DescribeClientQuotasRequest, version: int, code: Code) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=code, error_message=None, entries=None)
+
+
+API = Declaration(
+    key=48,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE_CONFIGS CLUSTER"),
+    is_bulky=True,
+)

@@ -1,0 +1,25 @@
+"""DescribeDelegationToken, versions 1 to 3 (KIP-48): refused, because no client of a plain listener is authenticated.
+
+Kafka serves delegation tokens over listeners only that authenticate their clients, by SASL or by TLS with a certificate, and says
+so before it looks at whether tokens are enabled. All versions behave alike.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
+
+
+def handle(ports: object, request: DescribeDelegationTokenRequest, context: RequestContext) -> DescribeDelegationTokenResponse:
+    return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
+def failed(request: DescribeDelegationTokenRequest, version: int, code: Code) -> DescribeDelegationTokenResponse:
+    return DescribeDelegationTokenResponse(error_code=code, throttle_time_ms=0)
+
+
+API = Declaration(
+    key=41, handle=handle, failed=failed, authorisation=authorisations("DESCRIBE DELEGATION_TOKEN, DESCRIBE_TOKENS USER")
+)

@@ -1,0 +1,107 @@
+"""DescribeQuorum, versions 0 to 2 (KIP-595): who keeps the cluster's metadata log, which is this node alone.
+
+- 1 (KIP-836): when each has fetched last, and when it had caught up.
+- 2 (KIP-853): directory ids, endpoints of the voters, texts of errors.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.env import Clock
+from ottla.broker.handlers.each import Handled
+from ottla.broker.live_config import LiveConfig
+from ottla.coordinator.cluster import METADATA_TOPIC
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+
+class Ports(Protocol):
+    cluster: Cluster
+    live_config: LiveConfig
+    clock: Clock
+    directory_id: bytes
+
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
+
+def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext) -> Handled[DescribeQuorumResponse]:
+    # Kafka answers for all partitions alike, and only a request for just this one (RaftUtil.hasValidTopicPartition).
+    if not _asks_for_metadata(request):
+        return begun(_refused(request))
+    node_id, log, now_ms = ports.live_config.settings.node_id, ports.cluster.metadata_log, ports.clock.now_ms()
+    voter = ReplicaState(
+        replica_id=node_id,
+        replica_directory_id=ports.directory_id,
+        log_end_offset=log.log_end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    partition = ResponsePartitionData(
+        partition_index=0,
+        error_code=0,
+        error_message="",
+        leader_id=node_id,
+        leader_epoch=log.leader_epoch,
+        high_watermark=log.high_watermark,
+        current_voters=[voter],
+        observers=[],
+    )
+    # There is no listener for controllers: the voter is reached where its clients reach it.
+    host, port = ports.advertised(context.listener)
+    return DescribeQuorumResponse(
+        error_code=0,
+        error_message="",
+        topics=[ResponseTopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
+        nodes=[Node(node_id=node_id, listeners=[Listener(name=context.listener, host=host, port=port)])],
+    )
+
+
+def _asks_for_metadata(request: DescribeQuorumRequest) -> bool:
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return False
+    return request.topics[0].topic_name == METADATA_TOPIC and request.topics[0].partitions[0].partition_index == 0
+
+
+def _refused(request: DescribeQuorumRequest) -> Steps[DescribeQuorumResponse]:
+    topics, pace = [], Pace(begun=True)
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            partitions.append(
+                ResponsePartitionData(
+                    partition_index=partition.partition_index,
+                    error_code=Code.UNKNOWN_TOPIC_OR_PARTITION,
+                    error_message="This server does not host this topic-partition.",
+                    leader_id=0,
+                    leader_epoch=0,
+                    high_watermark=0,
+                    current_voters=[],
+                    observers=[],
+                )
+            )
+            if pace.is_over(1):
+                yield None
+        topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
+        if pace.is_over(1):
+            yield None
+    return DescribeQuorumResponse(error_code=0, error_message="", topics=topics, nodes=[])
+
+
+def failed(request: DescribeQuorumRequest, version: int, code: Code) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=code, error_message=None, topics=[], nodes=[])
+
+
+API = Declaration(key=55, handle=handle, failed=failed, authorisation=authorisations("DESCRIBE CLUSTER"))

@@ -1,0 +1,71 @@
+"""DescribeUserScramCredentials, version 0 (KIP-554): which credentials users have, and never the credentials themselves."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.each import Handled, counted_by_name
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+
+class Ports(Protocol):
+    cluster: Cluster
+
+
+def handle(
+    ports: Ports, request: DescribeUserScramCredentialsRequest, context: RequestContext
+) -> Handled[DescribeUserScramCredentialsResponse]:
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
+    # Naming nobody means everybody, as null does.
+    if request.users:
+        named = yield from counted_by_name(request.users)
+        users = [(user.name, times) for user, times in named]
+    else:
+        users = [(name, 1) for name in ports.cluster.state.credentials.by_user]
+    results, pace = [], Pace(begun=True)
+    for name, times in users:
+        results.append(_describe(ports, name, times))
+        if pace.is_over(2):
+            yield None
+    return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=0, error_message=None, results=results)
+
+
+def _describe(ports: Ports, user: str, times: int) -> DescribeUserScramCredentialsResult:
+    try:
+        if times > 1:
+            reason = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+            raise KafkaError(Code.DUPLICATE_RESOURCE, reason)
+        credentials = ports.cluster.state.credentials.by_user.get(user)
+        if credentials is None:
+            reason = f"Attempt to describe a user credential that does not exist: {user}"
+            raise KafkaError(Code.RESOURCE_NOT_FOUND, reason)
+    except KafkaError as error:
+        return DescribeUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
+    infos = [CredentialInfo(mechanism=how, iterations=c.iterations) for how, c in sorted(credentials.items())]
+    return DescribeUserScramCredentialsResult(user=user, error_code=0, error_message=None, credential_infos=infos)
+
+
+def failed(request: DescribeUserScramCredentialsRequest, version: int, code: Code) -> DescribeUserScramCredentialsResponse:
+    return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=code, error_message=None)
+
+
+API = Declaration(
+    key=50,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE CLUSTER"),
+    is_bulky=True,
+)

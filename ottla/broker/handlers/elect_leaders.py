@@ -1,0 +1,94 @@
+"""ElectLeaders, versions 0 to 2 (KIP-183): the one broker leads everything already, so no election is ever needed.
+
+- 1 (KIP-460): the client says whether it means a preferred or an unclean leader; an error code for the answer as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.each import Handled
+from ottla.protocol.errors import Code, clipped
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+class Ports(Protocol):
+    cluster: Cluster
+
+
+def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> Handled[ElectLeadersResponse]:
+    # Kafka does not look at a request that names no topics.
+    if request.election_type not in (PREFERRED, UNCLEAN) and request.topic_partitions != []:
+        return _refused(request, Code.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+    return begun(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
+    results, pace = [], Pace(begun=True)
+    if request.topic_partitions is None:
+        # Where all are meant Kafka tells of those only that an election was needed for.
+        for name in list(ports.cluster.state.topics):
+            results.append(ReplicaElectionResult(topic=name, partition_result=[]))
+            if pace.is_over(1):
+                yield None
+    for asked in request.topic_partitions or ():
+        answers = []
+        for index in asked.partitions:
+            answers.append(_elect(ports, asked.topic, index))
+            if pace.is_over(1):
+                yield None
+        results.append(ReplicaElectionResult(topic=asked.topic, partition_result=answers))
+        if pace.is_over(1):
+            yield None
+    return ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)
+
+
+def _elect(ports: Ports, name: str, index: int) -> PartitionResult:
+    topic = ports.cluster.state.topics.get(name)
+    if topic is None:
+        code, reason = Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+    elif not 0 <= index < topic.partition_count:
+        code, reason = Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+    else:
+        code, reason = Code.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+    return PartitionResult(partition_id=index, error_code=code, error_message=clipped(reason))
+
+
+def _refused(request: ElectLeadersRequest, code: Code, reason: str | None) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=asked.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=code, error_message=reason) for index in asked.partitions
+                ],
+            )
+            for asked in request.topic_partitions or ()
+        ],
+    )
+
+
+def failed(request: ElectLeadersRequest, version: int, code: Code) -> ElectLeadersResponse:
+    return _refused(request, code, None)
+
+
+API = Declaration(
+    key=43,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("ALTER CLUSTER"),
+    is_bulky=True,
+)

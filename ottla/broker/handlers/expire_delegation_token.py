@@ -1,0 +1,23 @@
+"""ExpireDelegationToken, versions 1 and 2 (KIP-48): refused, because no client of a plain listener is authenticated.
+
+Kafka serves delegation tokens over listeners only that authenticate their clients, by SASL or by TLS with a certificate, and says
+so before it looks at whether tokens are enabled. All versions behave alike.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import UNRESTRICTED
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+
+
+def handle(ports: object, request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse:
+    return failed(request, context.version, Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
+def failed(request: ExpireDelegationTokenRequest, version: int, code: Code) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1, throttle_time_ms=0)
+
+
+API = Declaration(key=40, handle=handle, failed=failed, authorisation=UNRESTRICTED)

@@ -1,0 +1,63 @@
+"""InitializeShareGroupState, version 0 (KIP-932): a group begins with a partition, at an offset or where its first fetch finds one.
+
+The group coordinator asks this of the share coordinator; FindCoordinator with key type 2 says which broker that is.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.share_state_requests import for_each_partition
+from ottla.broker.share_states import ShareStates
+from ottla.coordinator.share.records import ShareKey
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+    InitializeStateResult,
+    PartitionData,
+    PartitionResult,
+)
+
+
+class Ports(Protocol):
+    share_states: ShareStates
+
+
+def handle(
+    ports: Ports, request: InitializeShareGroupStateRequest, context: RequestContext
+) -> Handled[InitializeShareGroupStateResponse]:
+    return for_each_partition(request.group_id, request.topics, lambda key, asked: _one(ports, key, asked), _answer)
+
+
+def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:
+    try:
+        ports.share_states.initialize(key, asked.state_epoch, asked.start_offset)
+        return PartitionResult(partition=asked.partition, error_code=0)
+    except KafkaError as error:
+        return _refused(asked, error.code, error.message)
+
+
+def _refused(asked: PartitionData, code: Code, message: str | None) -> PartitionResult:
+    return PartitionResult(partition=asked.partition, error_code=code, error_message=message)
+
+
+def _answer(topics: list[tuple[bytes, list[PartitionResult]]]) -> InitializeShareGroupStateResponse:
+    return InitializeShareGroupStateResponse(
+        results=[InitializeStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics]
+    )
+
+
+def failed(request: InitializeShareGroupStateRequest, version: int, code: Code) -> InitializeShareGroupStateResponse:
+    return _answer([(topic.topic_id, [_refused(p, code, None) for p in topic.partitions]) for topic in request.topics])
+
+
+API = Declaration(
+    key=83,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("CLUSTER_ACTION CLUSTER"),
+)

@@ -1,0 +1,27 @@
+"""ListPartitionReassignments, version 0 (KIP-455): none, because there is one broker, and nothing can move.
+
+As Apache Kafka it says no more of topics that do not exist.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+def handle(
+    ports: object, request: ListPartitionReassignmentsRequest, context: RequestContext
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=0, error_message=None)
+
+
+def failed(request: ListPartitionReassignmentsRequest, version: int, code: Code) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=code, error_message=None)
+
+
+API = Declaration(key=46, handle=handle, failed=failed, authorisation=authorisations("DESCRIBE CLUSTER"))

@@ -1,0 +1,69 @@
+"""ReadShareGroupState, version 0 (KIP-932): a group's whole state of a partition, for the partition's leader.
+
+Who reads with a leader epoch fences the leaders before.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.share_state_requests import for_each_partition
+from ottla.broker.share_states import ShareStates
+from ottla.coordinator.share.records import ShareKey
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.read_share_group_state import (
+    PartitionData,
+    PartitionResult,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadStateResult,
+    StateBatch,
+)
+
+
+class Ports(Protocol):
+    share_states: ShareStates
+
+
+def handle(ports: Ports, request: ReadShareGroupStateRequest, context: RequestContext) -> Handled[ReadShareGroupStateResponse]:
+    return for_each_partition(request.group_id, request.topics, lambda key, asked: _one(ports, key, asked), _answer)
+
+
+def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:
+    try:
+        state = ports.share_states.read(key, asked.leader_epoch)
+        return PartitionResult(
+            partition=asked.partition,
+            error_code=0,
+            state_epoch=state.state_epoch,
+            start_offset=state.start_offset,
+            state_batches=[StateBatch(**batch._asdict()) for batch in state.state_batches],
+        )
+    except KafkaError as error:
+        return _refused(asked, error.code, error.message)
+
+
+def _refused(asked: PartitionData, code: Code, message: str | None) -> PartitionResult:
+    return PartitionResult(partition=asked.partition, error_code=code, error_message=message)
+
+
+def _answer(topics: list[tuple[bytes, list[PartitionResult]]]) -> ReadShareGroupStateResponse:
+    return ReadShareGroupStateResponse(
+        results=[ReadStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics]
+    )
+
+
+def failed(request: ReadShareGroupStateRequest, version: int, code: Code) -> ReadShareGroupStateResponse:
+    return _answer([(topic.topic_id, [_refused(p, code, None) for p in topic.partitions]) for topic in request.topics])
+
+
+API = Declaration(
+    key=84,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("CLUSTER_ACTION CLUSTER"),
+    is_bulky=True,
+)

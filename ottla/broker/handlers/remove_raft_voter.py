@@ -1,0 +1,26 @@
+"""RemoveRaftVoter, version 0 (KIP-853): refused, because the one node keeps the metadata log alone."""
+
+from __future__ import annotations
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.handlers.quorum_changes import Ports, check_voter
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+
+
+def handle(ports: Ports, request: RemoveRaftVoterRequest, context: RequestContext) -> RemoveRaftVoterResponse:
+    try:
+        check_voter(ports, "Remove", request.cluster_id, request.voter_id, request.voter_directory_id)
+    except KafkaError as error:
+        return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message)
+    # Also this node itself: without it no voter is left, and Kafka does not let the last one go either.
+    reason = f"Cannot remove voter {request.voter_id} from the set of voters: there is one, and it stays."
+    return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=Code.VOTER_NOT_FOUND, error_message=reason)
+
+
+def failed(request: RemoveRaftVoterRequest, version: int, code: Code) -> RemoveRaftVoterResponse:
+    return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=code, error_message=None)
+
+
+API = Declaration(key=81, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))

@@ -1,0 +1,26 @@
+"""SaslAuthenticate, versions 0 to 2 (KIP-152): refused, because a plain listener authenticates nobody.
+
+Version 1 (KIP-368) tells how long a session may last.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import UNRESTRICTED
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+
+def handle(ports: object, request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(
+        error_code=Code.ILLEGAL_SASL_STATE,
+        error_message="SaslAuthenticate request received after successful authentication",
+        auth_bytes=b"",
+    )
+
+
+def failed(request: SaslAuthenticateRequest, version: int, code: Code) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=code, error_message=None, auth_bytes=b"")
+
+
+API = Declaration(key=36, handle=handle, failed=failed, authorisation=UNRESTRICTED)

@@ -1,0 +1,23 @@
+"""SaslHandshake, versions 0 and 1 (KIP-43): refused, because a plain listener authenticates nobody.
+
+So a client that is set to SASL hears of it at its first request, as from Apache Kafka. Version 1 (KIP-152) is followed by
+SaslAuthenticate requests instead of bare tokens.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import UNRESTRICTED
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+def handle(ports: object, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+    return failed(request, context.version, Code.ILLEGAL_SASL_STATE)
+
+
+def failed(request: SaslHandshakeRequest, version: int, code: Code) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=code, mechanisms=[])
+
+
+API = Declaration(key=17, handle=handle, failed=failed, authorisation=UNRESTRICTED)

@@ -1,0 +1,56 @@
+"""What the five APIs of share state have in common: one thing is done for each share partition that a request names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Protocol, TypeVar
+
+from ottla.broker.handlers.each import Handled, for_each, id_work
+from ottla.coordinator.share.records import ShareKey
+
+STATE_WORK = 60
+"""Units, as in `each`, that the state of one share partition takes, beside its batches."""
+BATCHES_PER_UNIT = 2
+
+
+class Partition(Protocol):
+    partition: int
+
+
+P_co = TypeVar("P_co", bound=Partition, covariant=True)
+P = TypeVar("P", bound=Partition)
+R = TypeVar("R")
+A = TypeVar("A")
+
+
+class Topic(Protocol[P_co]):
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+def for_each_partition(
+    group_id: str,
+    topics: Sequence[Topic[P]],
+    one: Callable[[ShareKey, P], R],
+    answer: Callable[[list[tuple[bytes, list[R]]]], A],
+    batch_count: Callable[[P], int] = lambda _: 0,
+) -> Handled[A]:
+    """The answer has nothing in it where a request names no group, no topic, or a topic without partitions: as Kafka's."""
+    if not group_id or any(not topic.partitions for topic in topics):
+        return answer([])
+
+    def by_topic(results: Iterator[R]) -> A:
+        return answer([(topic.topic_id, list(islice(results, len(topic.partitions)))) for topic in topics])
+
+    key_work = STATE_WORK + id_work(group_id)
+    return for_each(
+        ((ShareKey(group_id, topic.topic_id, p.partition), p) for topic in topics for p in topic.partitions),
+        lambda asked: one(*asked),
+        by_topic,
+        work=lambda asked: key_work + batch_count(asked[1]) // BATCHES_PER_UNIT,
+        groups=len(topics),
+    )

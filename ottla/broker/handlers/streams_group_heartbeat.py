@@ -1,0 +1,86 @@
+"""StreamsGroupHeartbeat, versions 0 and 1 (KIP-1071): how a member of a streams group joins, goes on and leaves.
+
+- 1 (KIP-1331): the answer may ask for a description of the topology, which a broker without a store for it never does.
+
+Internal topics of the topology that are missing are made here, as by a CreateTopics of the member's; its next heartbeat finds them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.env import Clock, Randomness
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.create_topics import CREATE_WORK, create
+from ottla.broker.handlers.each import Handled
+from ottla.broker.live_config import LiveConfig
+from ottla.coordinator.group.streams.configuration import InternalTopic
+from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, check_heartbeat
+from ottla.coordinator.group.streams.status import StatusCode
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from ottla.storage.steps import Pace, Steps, begun
+
+
+class Ports(Protocol):
+    groups: Groups
+    cluster: Cluster
+    clock: Clock
+    live_config: LiveConfig
+    randomness: Randomness
+
+
+def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: RequestContext) -> Handled[StreamsGroupHeartbeatResponse]:
+    try:
+        if not ports.groups.offers_streams_protocol:
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        check_heartbeat(request)
+        shard, runtime = ports.groups.shard(request.group_id)
+        beat = Heartbeat(request, context.client_id, f"/{context.client_host}", context.version)
+        outcome = runtime.execute(shard.streams_heartbeat(beat, ports.clock.steady_ms()))
+    except KafkaError as error:
+        return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    return begun(_with_topics(ports, outcome)) if outcome.missing_topics else outcome.answer
+
+
+def _with_topics(ports: Ports, outcome: HeartbeatOutcome) -> Steps[StreamsGroupHeartbeatResponse]:
+    """The answer when missing topics are made, or it is known why they cannot be."""
+    failures, pace = [], Pace(begun=True)
+    for topic in outcome.missing_topics.values():
+        if pace.is_over(CREATE_WORK):
+            yield None
+        try:
+            yield from create(ports, _creatable(topic))
+        except KafkaError as error:
+            if error.code is not Code.TOPIC_ALREADY_EXISTS:
+                failures.append(f"{topic.name} ({error.message or error.code.name})")
+    for status in outcome.answer.status or ():
+        if failures and status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+            status.status_detail += f"; Creation failed: {', '.join(failures)}"
+    return outcome.answer
+
+
+def _creatable(topic: InternalTopic) -> CreatableTopic:
+    """A replication factor that the application does not give is the broker's default."""
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partition_count,
+        replication_factor=topic.replication_factor or -1,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+def failed(request: StreamsGroupHeartbeatRequest, version: int, code: Code) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(error_code=code)
+
+
+API = Declaration(
+    key=88,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC, CREATE CLUSTER, CREATE TOPIC"),
+)

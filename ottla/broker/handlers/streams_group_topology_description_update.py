@@ -1,0 +1,40 @@
+"""StreamsGroupTopologyDescriptionUpdate, version 0 (KIP-1331): refused, as by a Kafka broker without a store for descriptions.
+
+Such a store is a plugin, and Kafka has none by default. A broker without one never asks a member for its description.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
+
+
+class Ports(Protocol):
+    """Nothing is looked at."""
+
+
+def handle(
+    ports: Ports, request: StreamsGroupTopologyDescriptionUpdateRequest, context: RequestContext
+) -> StreamsGroupTopologyDescriptionUpdateResponse:
+    return failed(request, context.version, Code.UNSUPPORTED_VERSION)
+
+
+def failed(
+    request: StreamsGroupTopologyDescriptionUpdateRequest, version: int, code: Code
+) -> StreamsGroupTopologyDescriptionUpdateResponse:
+    return StreamsGroupTopologyDescriptionUpdateResponse(error_code=code)
+
+
+API = Declaration(
+    key=93,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP"),
+)

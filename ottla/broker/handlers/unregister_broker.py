@@ -1,0 +1,32 @@
+"""UnregisterBroker, version 0 (KIP-500): the broker that answers stays, and there is no other."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.live_config import LiveConfig
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+
+class Ports(Protocol):
+    live_config: LiveConfig
+
+
+def handle(ports: Ports, request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
+    broker_id = request.broker_id
+    if broker_id == ports.live_config.settings.node_id:
+        # Apache Kafka takes it, and is a cluster without brokers until somebody starts it anew.
+        reason = f"Broker ID {broker_id} is the one that serves this cluster. To have it gone, stop it."
+        return UnregisterBrokerResponse(throttle_time_ms=0, error_code=Code.INVALID_REQUEST, error_message=reason)
+    reason = f"Broker ID {broker_id} is not currently registered"
+    return UnregisterBrokerResponse(throttle_time_ms=0, error_code=Code.BROKER_ID_NOT_REGISTERED, error_message=reason)
+
+
+def failed(request: UnregisterBrokerRequest, version: int, code: Code) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(throttle_time_ms=0, error_code=code, error_message=None)
+
+
+API = Declaration(key=64, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"))

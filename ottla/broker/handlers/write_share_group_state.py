@@ -1,0 +1,71 @@
+"""WriteShareGroupState, versions 0 and 1 (KIP-932): what became of records, from the leader of their partition.
+
+- 1 (KIP-1226): with the count of records that need no delivery any more, from which a group's lag is told.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.share_state_requests import for_each_partition
+from ottla.broker.share_states import ShareStates
+from ottla.coordinator.share.batches import StateBatch
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.requests import StateWrite
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.write_share_group_state import (
+    PartitionData,
+    PartitionResult,
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+    WriteStateResult,
+)
+
+
+class Ports(Protocol):
+    share_states: ShareStates
+
+
+def handle(ports: Ports, request: WriteShareGroupStateRequest, context: RequestContext) -> Handled[WriteShareGroupStateResponse]:
+    return for_each_partition(
+        request.group_id,
+        request.topics,
+        lambda key, asked: _one(ports, key, asked),
+        _answer,
+        batch_count=lambda asked: len(asked.state_batches),
+    )
+
+
+def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:
+    try:
+        batches = tuple(StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in asked.state_batches)
+        write = StateWrite(asked.state_epoch, asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)
+        ports.share_states.write(key, write)
+        return PartitionResult(partition=asked.partition, error_code=0)
+    except KafkaError as error:
+        return _refused(asked, error.code, error.message)
+
+
+def _refused(asked: PartitionData, code: Code, message: str | None) -> PartitionResult:
+    return PartitionResult(partition=asked.partition, error_code=code, error_message=message)
+
+
+def _answer(topics: list[tuple[bytes, list[PartitionResult]]]) -> WriteShareGroupStateResponse:
+    return WriteShareGroupStateResponse(
+        results=[WriteStateResult(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics]
+    )
+
+
+def failed(request: WriteShareGroupStateRequest, version: int, code: Code) -> WriteShareGroupStateResponse:
+    return _answer([(topic.topic_id, [_refused(p, code, None) for p in topic.partitions]) for topic in request.topics])
+
+
+API = Declaration(
+    key=85,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("CLUSTER_ACTION CLUSTER"),
+)

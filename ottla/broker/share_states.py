@@ -1,0 +1,203 @@
+"""The share coordinator at work: shards on the partitions of ``__share_group_state``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import structlog
+
+from ottla.broker.config.settings import Settings
+from ottla.broker.env import Env
+from ottla.broker.partitions import Partitions
+from ottla.broker.runtime import Runtime
+from ottla.broker.stepping import Stepping
+from ottla.coordinator.cluster import SHARE_STATE_TOPIC, ClusterState
+from ottla.coordinator.result import LogRecord, Result, partition_for
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
+from ottla.coordinator.share.shard import ShareShard
+from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.checkpoints import topic_id_text
+from ottla.storage.log import Log
+from ottla.storage.steps import Steps
+
+DELETED_TOPICS_MS = 60_000
+"""How often states are looked for whose topic is gone and whose tombstones the log refused."""
+
+log = structlog.get_logger("share_states")
+
+KEYS_PER_STEP = 1_000
+"""How many share partitions are looked at in one step for those of deleted topics."""
+
+
+class ShareStates:
+    """Commands by share partition; each is one synchronous stretch."""
+
+    def __init__(
+        self,
+        env: Env,
+        stepping: Stepping,
+        settings: Settings,
+        partitions: Partitions,
+        cluster_state: ClusterState,
+        delete_records: Callable[[Log, int], None],
+    ) -> None:
+        """``delete_records`` moves the start of a log up to an offset."""
+        self._env = env
+        self._stepping = stepping
+        self._partitions = partitions
+        self._cluster_state = cluster_state
+        self._delete_records = delete_records
+        self._shards: dict[int, tuple[ShareShard, Runtime]] = {}
+        # Whether topics were deleted since the last round of forgetting began, and whether one is under way.
+        self._has_deleted_topics = self._is_forgetting = False
+        self._config = ShareStateConfig(
+            updates_per_snapshot=settings.share_coordinator_snapshot_update_records_per_snapshot,
+            cold_snapshot_interval_ms=settings.share_coordinator_cold_partition_snapshot_interval_ms,
+        )
+
+    def load(self) -> None:
+        """Replay every partition that holds something."""
+        topic = self._cluster_state.topics.get(SHARE_STATE_TOPIC)
+        for index in range(topic.partition_count if topic is not None else 0):
+            if self._partitions.get(SHARE_STATE_TOPIC, index).log.log_end_offset:
+                # One whose log goes offline by it was logged, and is refused to whoever asks for it.
+                with suppress(KafkaError):
+                    self._open(index)
+
+    def _open(self, index: int) -> tuple[ShareShard, Runtime]:
+        shard = ShareShard(index, self._config, self._has_partition)
+
+        def replay(record: LogRecord, offset: int, producer_id: int) -> None:
+            shard.replay(record, offset)
+
+        runtime = Runtime(self._env, self._partitions.get(SHARE_STATE_TOPIC, index), replay, self._stepping)
+        runtime.load(start_over=shard.clear)
+        self._shards[index] = (shard, runtime)
+        return shard, runtime
+
+    def _has_partition(self, topic_id: bytes, partition: int) -> bool:
+        topic = self._cluster_state.topics_by_id.get(topic_id)
+        return topic is not None and partition < topic.partition_count
+
+    def partition_of(self, key: ShareKey) -> int:
+        """Raises NOT_COORDINATOR until somebody has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
+        topic = self._cluster_state.topics.get(SHARE_STATE_TOPIC)
+        if topic is None:
+            raise KafkaError(Code.NOT_COORDINATOR, "This is not the correct coordinator.")
+        return partition_for(f"{key.group_id}:{topic_id_text(key.topic_id)}:{key.partition}", topic.partition_count)
+
+    def shards(self) -> list[ShareShard]:
+        return [shard for shard, _ in self._shards.values()]
+
+    def _shard(self, key: ShareKey) -> tuple[ShareShard, Runtime]:
+        index = self.partition_of(key)
+        opened = self._shards.get(index)
+        if opened is not None and opened[1].partition.log.is_offline:
+            # Nothing can be written any more, so nothing is answered from memory either.
+            del self._shards[index]
+            opened = None
+        return opened or self._open(index)
+
+    # commands
+
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
+        shard, runtime = self._shard(key)
+        runtime.execute(shard.initialize(key, state_epoch, start_offset, self._env.now_ms()))
+
+    def read(self, key: ShareKey, leader_epoch: int) -> StateRead:
+        shard, runtime = self._shard(key)
+        return runtime.execute(shard.read(key, leader_epoch, self._env.now_ms()))
+
+    def write(self, key: ShareKey, write: StateWrite) -> None:
+        shard, runtime = self._shard(key)
+        runtime.execute(shard.write(key, write, self._env.now_ms()))
+
+    def read_summary(self, key: ShareKey) -> StateSummary:
+        return self._shard(key)[0].read_summary(key)
+
+    def delete(self, key: ShareKey) -> None:
+        shard, runtime = self._shard(key)
+        runtime.execute(shard.delete(key))
+
+    # what goes on by itself
+
+    def topic_deleted(self, topic: str) -> None:
+        """A topic is gone, and with it what groups had shared of it or, where it is the coordinator's own, everything."""
+        if topic == SHARE_STATE_TOPIC:
+            self._shards.clear()
+        elif self._shards:
+            self._has_deleted_topics = True
+            if not self._is_forgetting:
+                self._is_forgetting = True
+                self._stepping.run(self._forget_deleted_topics(), lambda _: None, self._step_failed)
+
+    @staticmethod
+    def _step_failed(error: Exception) -> None:
+        raise error
+
+    def _forget_deleted_topics(self) -> Steps[None]:
+        """At once, and once for all that are deleted while a round is under way."""
+        try:
+            while self._has_deleted_topics:
+                self._has_deleted_topics = False
+                yield from self.forget_topics()
+        finally:
+            self._is_forgetting = False
+
+    def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
+        """``repeat`` takes a name, how often, and the work."""
+        repeat("share_states_of_deleted_topics", lambda _: DELETED_TOPICS_MS, self.forget_topics)
+        repeat("share_snapshots", lambda s: s.share_coordinator_cold_partition_snapshot_interval_ms, self.snapshot_cold)
+        repeat("share_pruning", lambda s: s.share_coordinator_state_topic_prune_interval_ms, self.delete_what_is_not_needed)
+
+    def forget_topics(self) -> Steps[None]:
+        """Tombstones for the share partitions of topics that are gone; what the log refuses stays for the next round."""
+        for shard, runtime in list(self._shards.values()):
+            known, gone = self._cluster_state.topics_by_id, set[bytes]()
+            keys = list(shard.persisted)
+            for start in range(0, len(keys), KEYS_PER_STEP):
+                gone |= {key.topic_id for key in keys[start : start + KEYS_PER_STEP] if key.topic_id not in known}
+                yield None
+            if gone:
+                for tombstones in shard.forget_topics(gone, _batch_bytes(runtime)):
+                    self._execute(shard, runtime, tombstones)
+                    yield None
+
+    def snapshot_cold(self) -> Steps[None]:
+        """New snapshots of what was not written for long, so that what stands before them can be deleted."""
+        now_ms = self._env.now_ms()
+        for shard, runtime in list(self._shards.values()):
+            for snapshots in shard.cold_snapshots(now_ms, _batch_bytes(runtime)):
+                self._execute(shard, runtime, snapshots)
+                yield None
+
+    def delete_what_is_not_needed(self) -> Steps[None]:
+        """Move each log's start up to the first snapshot that somebody still needs."""
+        for shard, runtime in list(self._shards.values()):
+            offset, partition_log = shard.first_needed_offset(), runtime.partition.log
+            if self._serves(shard) and offset is not None and offset > partition_log.log_start_offset:
+                try:
+                    self._delete_records(partition_log, offset)
+                except KafkaError as error:
+                    log.warning("share_states_not_pruned", partition=shard.partition, error=str(error))
+            yield None
+
+    def _serves(self, shard: ShareShard) -> bool:
+        """Whether a shard is still its partition's; asked after each step."""
+        opened = self._shards.get(shard.partition)
+        return opened is not None and opened[0] is shard
+
+    def _execute(self, shard: ShareShard, runtime: Runtime, result: Result[None]) -> None:
+        if not self._serves(shard):
+            return
+        try:
+            runtime.execute(result)
+        except KafkaError as error:
+            log.warning("share_states_not_written", partition=shard.partition, error=str(error))
+
+
+def _batch_bytes(runtime: Runtime) -> int:
+    """How large a batch may be: well below what the log takes."""
+    return runtime.partition.log.config.max_message_bytes // 2

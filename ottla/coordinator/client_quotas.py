@@ -1,0 +1,136 @@
+"""Quotas of users, clients and addresses: kept and shown as Kafka does, and not enforced.
+
+As org.apache.kafka.controller.ClientQuotaControlManager: an entity is one or more of a user, a client id and an address, by name or
+as the default of its type, and has values by key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
+from typing import Any
+
+from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages import client_quota_record
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+ENTITY_TYPES = {USER, CLIENT_ID, IP}
+
+Entity = tuple[tuple[str, str | None], ...]
+"""Types with names, None for the default of the type; in the order of the types, so that equal entities are equal."""
+
+MAX_ENTITIES = 10_000
+"""Entities that may have quotas. Kafka's own bound is 10,000 records in one operation, with the same code."""
+MAX_NAME_CHARACTERS = 1_000
+"""Of a user or a client id that may have quotas; Kafka takes as many as a text may have, 32,767."""
+
+_LARGEST = {"INT": 2**31 - 1, "LONG": 2**63}
+_USER_KEYS = {
+    "consumer_byte_rate": "LONG",
+    "controller_mutation_rate": "DOUBLE",
+    "producer_byte_rate": "LONG",
+    "request_percentage": "DOUBLE",
+}
+_ADDRESS_KEYS = {"connection_creation_rate": "INT"}
+_SMALLEST_FRACTION = 1e-6
+
+
+def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
+    """Of a type that is named more than once the last name counts."""
+    return tuple(sorted(dict(parts).items(), key=lambda part: part[0]))
+
+
+class ClientQuotas:
+    """All quotas, by entity."""
+
+    __slots__ = ("by_entity",)
+
+    def __init__(self) -> None:
+        self.by_entity: dict[Entity, dict[str, float]] = {}
+
+    def alter(self, entity: Entity, changes: Mapping[str, float | None]) -> Result[None]:
+        """Set or, with None, take back. Raises INVALID_REQUEST, or POLICY_VIOLATION for one entity too many or too long a name."""
+        keys = _keys_of(entity)
+        own = self.by_entity.get(entity, {})
+        records = []
+        for key, value in changes.items():
+            if value is not None:
+                _check_value(keys, key, value)
+            if own.get(key) != value:
+                records.append(_record(entity, key, value))
+        if entity not in self.by_entity and records and len(self.by_entity) >= MAX_ENTITIES:
+            reason = f"{MAX_ENTITIES} clients and users have quotas; take some back first"
+            raise KafkaError(Code.POLICY_VIOLATION, reason)
+        if records and any(len(name or "") > MAX_NAME_CHARACTERS for _, name in entity):
+            reason = f"names of clients and users that have quotas may have {MAX_NAME_CHARACTERS} characters"
+            raise KafkaError(Code.POLICY_VIOLATION, reason)
+        return Result(None, records)
+
+    def replay(self, message: Any) -> None:
+        entity = entity_of((part.entity_type, part.entity_name) for part in message.entity)
+        values = self.by_entity.setdefault(entity, {})
+        if message.remove:
+            values.pop(message.key, None)
+        else:
+            values[message.key] = message.value
+        if not values:
+            del self.by_entity[entity]
+
+    def snapshot(self) -> list[LogRecord]:
+        """The records that make these quotas again."""
+        return [_record(entity, key, value) for entity, values in self.by_entity.items() for key, value in values.items()]
+
+
+def _record(entity: Entity, key: str, value: float | None) -> LogRecord:
+    named = [client_quota_record.EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+    message = client_quota_record.ClientQuotaRecord(entity=named, key=key, value=value or 0.0, remove=value is None)
+    return metadata_record(client_quota_record, message)
+
+
+def _keys_of(entity: Entity) -> dict[str, str]:
+    """The keys that an entity may have, with their types. Raises INVALID_REQUEST for what is no entity."""
+    if not entity:
+        raise KafkaError(Code.INVALID_REQUEST, "Invalid empty client quota entity")
+    types = dict(entity)
+    for kind, name in entity:
+        if kind not in ENTITY_TYPES:
+            raise KafkaError(Code.INVALID_REQUEST, f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise KafkaError(Code.INVALID_REQUEST, f"Empty {kind} not supported")
+    if IP not in types:
+        return _USER_KEYS
+    if len(types) > 1:
+        reason = "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
+        raise KafkaError(Code.INVALID_REQUEST, reason)
+    if not _is_address(types[IP]):
+        raise KafkaError(Code.INVALID_REQUEST, f"{types[IP]} is not a valid IP address.")
+    return _ADDRESS_KEYS
+
+
+def _is_address(name: str | None) -> bool:
+    """Kafka also takes the name of a host, and asks the resolver for it; a decision here asks nobody."""
+    try:
+        return name is None or name == "localhost" or bool(ip_address(name))
+    except ValueError:
+        return False
+
+
+def _check_value(keys: Mapping[str, str], key: str, value: float) -> None:
+    """Raises INVALID_REQUEST."""
+    kind = keys.get(key)
+    if kind is None:
+        reason = f"Invalid configuration key {key}"
+    elif math.isnan(value) or value <= 0:
+        reason = f"Quota {key} must be greater than 0"
+    elif kind == "DOUBLE":
+        return
+    elif value > _LARGEST[kind]:
+        reason = f"Proposed value for {key} is too large for a {kind}."
+    elif abs(value - math.floor(value + _SMALLEST_FRACTION)) > _SMALLEST_FRACTION:
+        reason = f"{key} cannot be a fractional value."
+    else:
+        return
+    raise KafkaError(Code.INVALID_REQUEST, reason)

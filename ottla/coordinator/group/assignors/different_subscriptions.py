@@ -1,0 +1,144 @@
+"""The half of the assignor "uniform" for members that do not all subscribe to the same topics.
+
+Kafka's UniformHeterogeneousAssignmentBuilder, in three stages: members keep what they still subscribe to; partitions
+without an owner go to the least loaded subscribers, hardest topics first; then topic by topic partitions move from the most
+to the least loaded subscribers, until those of each topic differ by one at most or MAX_ROUNDS have passed. Subscribers that
+can give nothing of the topic may stay above that, and where subscriptions overlap members of different topics may, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ottla.coordinator.group.assignors.members import (
+    NOBODY,
+    Assignment,
+    AssignorMember,
+    assignments_by_owner,
+    owners_before,
+    topic_order,
+)
+
+MAX_ROUNDS = 16
+"""How often the last stage goes over all topics. Two are enough unless subscriptions overlap."""
+
+
+class _Draft:
+    """An assignment in the making. Members are indices into the sorted member ids; topics come hardest first."""
+
+    __slots__ = ("owners", "sizes", "subscribers")
+
+    def __init__(self, members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> None:
+        self.subscribers: dict[bytes, list[int]] = {}
+        for index, member in enumerate(members):
+            for topic_id in member.subscribed:
+                self.subscribers.setdefault(topic_id, []).append(index)
+        topic_ids = _hardest_first(self.subscribers, partition_counts)
+        self.owners = owners_before(members, {topic_id: partition_counts[topic_id] for topic_id in topic_ids})
+        self.sizes = [0] * len(members)
+        """How many partitions each member has, of all topics together."""
+        for owners in self.owners.values():
+            for owner in owners:
+                if owner != NOBODY:
+                    self.sizes[owner] += 1
+
+
+def assign(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
+    """An `Assignor`."""
+    member_ids = sorted(members)
+    draft = _Draft([members[member_id] for member_id in member_ids], partition_counts)
+    for topic_id in draft.owners:
+        _assign_without_owner(draft, topic_id)
+    _balance(draft)
+    return assignments_by_owner(member_ids, draft.owners)
+
+
+def _hardest_first(subscribers: Mapping[bytes, list[int]], partition_counts: Mapping[bytes, int]) -> list[bytes]:
+    """Those with the most partitions for each subscriber, then with the fewest subscribers: what follows can still even out."""
+
+    def order(topic_id: bytes) -> tuple[float, int, tuple[int, int]]:
+        subscriber_count = len(subscribers[topic_id])
+        return -partition_counts[topic_id] / subscriber_count, subscriber_count, topic_order(topic_id)
+
+    return sorted(subscribers, key=order)
+
+
+def _assign_without_owner(draft: _Draft, topic_id: bytes) -> None:
+    owners = draft.owners[topic_id]
+    without_owner = [partition for partition, owner in enumerate(owners) if owner == NOBODY]
+    if without_owner:
+        least_loaded = _least_loaded(draft, sorted(draft.subscribers[topic_id], key=draft.sizes.__getitem__))
+        for partition in without_owner:
+            taker, _ = next(least_loaded)
+            owners[partition] = taker
+            draft.sizes[taker] += 1
+
+
+def _balance(draft: _Draft) -> None:
+    """Ends when every other topic has been looked at since the last one that had something to move."""
+    topic_ids = [topic_id for topic_id in draft.owners if len(draft.subscribers[topic_id]) > 1]
+    balanced_topics = 0
+    for _ in range(MAX_ROUNDS):
+        for topic_id in topic_ids:
+            balanced_topics = 1 if _balance_topic(draft, topic_id) else balanced_topics + 1
+            if balanced_topics == len(topic_ids):
+                return
+
+
+def _balance_topic(draft: _Draft, topic_id: bytes) -> bool:
+    """Whether a partition has moved."""
+    sizes = draft.sizes
+    loads = [sizes[subscriber] for subscriber in draft.subscribers[topic_id]]
+    if max(loads) - min(loads) <= 1:
+        return False
+    by_load = sorted(draft.subscribers[topic_id], key=sizes.__getitem__)
+    owners = draft.owners[topic_id]
+    held: dict[int, list[int]] = {}
+    for partition, owner in enumerate(owners):
+        held.setdefault(owner, []).append(partition)
+    has_moved = False
+    least_loaded = _least_loaded(draft, by_load)
+    for giver, giver_level in _most_loaded(draft, by_load, held):
+        taker, taker_level = next(least_loaded)
+        if giver_level - taker_level <= 1:
+            break
+        owners[held[giver].pop()] = taker
+        sizes[giver] -= 1
+        sizes[taker] += 1
+        has_moved = True
+    return has_moved
+
+
+def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]]:
+    """Whom to give the next partition, and how many it has: as water fills a vessel. The list is in order of load."""
+    sizes = draft.sizes
+    level = sizes[by_load[0]]
+    end = 0
+    while True:
+        while end < len(by_load) and sizes[by_load[end]] == level:
+            end += 1
+        for member in by_load[:end]:
+            yield member, level
+        level += 1
+
+
+def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
+    """Whom to take the next partition from, and how many it has. One with none of this topic left is passed over."""
+    sizes = draft.sizes
+    givers: list[int] = []
+    start = len(by_load)
+    level = 0
+    while givers or start:
+        level = level - 1 if givers else sizes[by_load[start - 1]]
+        end = start
+        while start and sizes[by_load[start - 1]] == level:
+            start -= 1
+        givers = by_load[start:end] + givers
+        for position in range(len(givers) - 1, -1, -1):
+            giver = givers[position]
+            if held.get(giver):
+                yield giver, level
+            else:
+                # The last one has had its turn in this round.
+                givers[position] = givers[-1]
+                givers.pop()

@@ -1,0 +1,1 @@
+"""Classic consumer groups: members hand the assignment out themselves (JoinGroup, SyncGroup)."""

@@ -1,0 +1,296 @@
+"""A consumer group as its records tell it (ConsumerGroup and ModernGroup of Kafka)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.consumer.member import Member, MemberState, Partitions
+from ottla.coordinator.group.consumer.records import group_tombstones
+from ottla.coordinator.group.view import CommitCheck
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.errors import Code, KafkaError
+
+CONSUMER = "consumer"
+"""The type of these groups, and that of their protocol."""
+FIRST_EPOCH = 1
+"""Of a group before its first member (Apache Kafka 4.4)."""
+
+
+class ConsumerGroupState(Enum):
+    """Values are what Kafka's tools print."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """Changed by replay alone, but for the deadlines, ``is_stale`` and ``is_resolving``, which no log ever has.
+
+    ``targets`` are the members' target assignments, of ``assignment_epoch``; a ``group_epoch`` above it says that another target is
+    to be computed. ``holders`` are the members that hold a partition, by topic id and partition: a partition has one at most.
+    ``sessions_ms`` are the ends of sessions, ``revocations_ms`` the times until when members have to have given up partitions.
+    """
+
+    group_id: str
+    group_epoch: int = FIRST_EPOCH
+    metadata_hash: int = 0
+    assignment_epoch: int = FIRST_EPOCH
+    assigned_ms: int = 0
+    members: dict[str, Member] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, Assignment] = field(default_factory=dict)
+    holders: dict[bytes, dict[int, str]] = field(default_factory=dict)
+    subscribers: Counter[str] = field(default_factory=Counter)
+    """How many members subscribe to a topic by its name."""
+    regex_subscribers: Counter[str] = field(default_factory=Counter)
+    """How many members subscribe by a regular expression."""
+    regexes: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The topics that regular expressions stand for."""
+    assignors: Counter[str] = field(default_factory=Counter)
+    """How many members want an assignor."""
+    sessions_ms: dict[str, int] = field(default_factory=dict)
+    revocations_ms: dict[str, int] = field(default_factory=dict)
+    is_stale: bool = True
+    """Whether a topic that it subscribes to may have changed since ``metadata_hash`` was computed; it is after a start."""
+    is_resolving: bool = False
+    """Whether a heartbeat is finding out what its regular expressions stand for, since topics have changed."""
+    wake_ms: int | None = None
+    """When the shard looks at the deadlines: never after the earliest of them."""
+    due_ms: int | None = None
+    """The earliest deadline that was set since the shard has fixed ``wake_ms``."""
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.group_epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(m.is_reconciled_to(self.assignment_epoch) for m in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    # look-ups
+
+    def member(self, member_id: str) -> Member:
+        """Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    def static_member(self, instance_id: str) -> Member | None:
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member: Member) -> Assignment:
+        """A static member that comes back has the target of the one that it replaces."""
+        member_id = member.member_id
+        if member.instance_id is not None:
+            member_id = self.static_members.get(member.instance_id, member_id)
+        return self.targets.get(member_id, {})
+
+    def is_taken(self, topic_id: bytes, partition: int) -> bool:
+        return partition in self.holders.get(topic_id, ())
+
+    def topics_with(self, old: Member, new: Member, regexes: Mapping[str, frozenset[str]]) -> Iterable[str]:
+        """Topics that the members subscribe to once ``new`` stands in the place of ``old``, who subscribes to none if it is new."""
+        gone = {topic for topic in old.topic_names - new.topic_names if self.subscribers[topic] <= 1}
+        return (self.subscribers.keys() - gone).union(new.topic_names, *regexes.values())
+
+    def preferred_assignor(self, old: Member | None = None, new: Member | None = None) -> str | None:
+        """What most members want, with ``new`` in the place of ``old``; None where nobody wants any.
+
+        Of two that as many want the one that ``new`` is the first to want is taken, as Kafka's hash map happens to list it first.
+        """
+        counts: Mapping[str, int] = self.assignors
+        if old is not None and new is not None and old.assignor != new.assignor:
+            wanted = self.assignors.copy()
+            wanted.subtract([old.assignor] if old.assignor is not None else [])
+            wanted.update([new.assignor] if new.assignor is not None else [])
+            first = [new.assignor] if new.assignor is not None and new.assignor not in self.assignors else []
+            counts = {name: wanted[name] for name in [*first, *self.assignors]}
+        return max((name for name, count in counts.items() if count > 0), key=lambda name: counts[name], default=None)
+
+    # as offsets, listings and deletions see it (`GroupView`)
+
+    @property
+    def type_name(self) -> str:
+        return CONSUMER
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def protocol_type_name(self) -> str:
+        return CONSUMER
+
+    @property
+    def is_forgettable(self) -> bool:
+        return self.is_empty
+
+    @property
+    def idle_since_ms(self) -> None:
+        return None
+
+    def topics_in_use(self) -> Collection[str]:
+        return self.subscribers.keys() | frozenset().union(*self.regexes.values())
+
+    def check_offset_delete(self) -> None:
+        """Of each topic alone."""
+
+    def tombstones(self) -> list[LogRecord]:
+        return group_tombstones(self.group_id, self.members, self.regexes)
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
+    ) -> CommitCheck | None:
+        """ConsumerGroup.validateOffsetCommit: a member may commit at its own epoch.
+
+        A commit at an epoch below the member's own stands for partitions that the member has had since (KIP-1251).
+        """
+        if epoch < 0 and not self.members:
+            return None
+        if transactional and epoch == -1 and not member_id and instance_id is None:
+            return None
+        member = self.member(member_id)
+        if not transactional and not has_newest_rules:
+            raise KafkaError(
+                Code.UNSUPPORTED_VERSION,
+                "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
+            )
+        # Versions of TxnOffsetCommit that do not know the code of a stale epoch get that of a generation.
+        stale = Code.STALE_MEMBER_EPOCH if has_newest_rules else Code.ILLEGAL_GENERATION
+        if epoch > member.member_epoch:
+            raise KafkaError(stale, f"Received member epoch {epoch} is newer than current member epoch {member.member_epoch}.")
+
+        def check(topic_id: bytes | None, topic: str, partition: int) -> None:
+            since = None if topic_id is None else member.assignment_epoch(topic_id, partition)
+            if since is None:
+                message = f"Partition {topic}-{partition} is not assigned or pending revocation for member."
+                raise KafkaError(stale, message)
+            if epoch < since:
+                message = f"Received member epoch {epoch} is older than assignment epoch {since} for partition {topic}-{partition}."
+                raise KafkaError(stale, message)
+
+        return None if epoch == member.member_epoch else check
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Raises UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH."""
+        if member_id is None and epoch < 0:
+            return
+        member = self.member("" if member_id is None else member_id)
+        if epoch != member.member_epoch:
+            message = f"The received member epoch {epoch} does not match the expected member epoch {member.member_epoch}."
+            raise KafkaError(Code.STALE_MEMBER_EPOCH, message)
+
+    # replay
+
+    def put(self, member: Member) -> None:
+        """A member is new, or has changed."""
+        old = self.members.get(member.member_id)
+        self._count(old, member)
+        if old is not None:
+            if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
+                del self.static_members[old.instance_id]
+            self._release(old)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self._hold(member.member_id, member.assigned)
+        self._hold(member.member_id, member.revoking)
+
+    def remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._count(member, None)
+        self._release(member)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+        self.sessions_ms.pop(member_id, None)
+        self.revocations_ms.pop(member_id, None)
+
+    def _count(self, old: Member | None, new: Member | None) -> None:
+        for member, by in ((new, 1), (old, -1)):
+            if member is None:
+                continue
+            if (old and old.topic_names) != (new and new.topic_names):
+                _add(self.subscribers, member.topic_names, by)
+            if member.topic_regex and (old and old.topic_regex) != (new and new.topic_regex):
+                _add(self.regex_subscribers, (member.topic_regex,), by)
+            if member.assignor is not None and (old and old.assignor) != (new and new.assignor):
+                _add(self.assignors, (member.assignor,), by)
+
+    def _hold(self, member_id: str, partitions: Partitions) -> None:
+        for topic, epochs in partitions.items():
+            self.holders.setdefault(topic, {}).update(dict.fromkeys(epochs, member_id))
+
+    def _release(self, member: Member) -> None:
+        for partitions in (member.assigned, member.revoking):
+            for topic, epochs in partitions.items():
+                held = self.holders.get(topic, {})
+                for partition in epochs:
+                    if held.get(partition) == member.member_id:
+                        del held[partition]
+                if not held:
+                    self.holders.pop(topic, None)
+
+    # time
+
+    def note_due(self, deadline_ms: int) -> None:
+        if self.due_ms is None or deadline_ms < self.due_ms:
+            self.due_ms = deadline_ms
+
+    def extend_session(self, member_id: str, deadline_ms: int) -> None:
+        self.sessions_ms[member_id] = deadline_ms
+        self.note_due(deadline_ms)
+
+    def time_revocation(self, member: Member, now_ms: int) -> None:
+        """A member that has to give up partitions has its rebalance time-out for that."""
+        if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0:
+            deadline_ms = now_ms + member.rebalance_timeout_ms
+            self.revocations_ms[member.member_id] = deadline_ms
+            self.note_due(deadline_ms)
+        else:
+            self.revocations_ms.pop(member.member_id, None)
+
+    def late_members(self, now_ms: int) -> list[str]:
+        """Whose session, or whose time to give up partitions, has ended."""
+        late = [m for m, deadline in self.sessions_ms.items() if deadline <= now_ms]
+        late += [m for m, deadline in self.revocations_ms.items() if deadline <= now_ms]
+        return list(dict.fromkeys(late))
+
+    def next_deadline_ms(self) -> int | None:
+        """The earliest moment at which time may change something; it may be past."""
+        deadlines = [*self.sessions_ms.values(), *self.revocations_ms.values()]
+        return min(deadlines, default=None)
+
+
+def _add(counts: Counter[str], names: Iterable[str], by: int) -> None:
+    for name in names:
+        counts[name] += by
+        if counts[name] <= 0:
+            del counts[name]
+
+
+def held_partitions(members: Mapping[str, Member]) -> dict[tuple[bytes, int], list[str]]:
+    """Who holds which partition, by the members' own word; for checks."""
+    held: dict[tuple[bytes, int], list[str]] = {}
+    for member in members.values():
+        for partitions in (member.assigned, member.revoking):
+            for topic, epochs in partitions.items():
+                for partition in epochs:
+                    held.setdefault((topic, partition), []).append(member.member_id)
+    return held

@@ -1,0 +1,189 @@
+"""All consumer groups of a shard: their decisions, their deadlines, and the replay of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import msgspec
+
+from ottla.coordinator.group.consumer import records
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
+from ottla.coordinator.group.consumer.member import JOIN_EPOCH, Member
+from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
+from ottla.coordinator.group.deadlines import Deadlines
+from ottla.coordinator.group.effects import AwaitNextDeadline, GroupLookedAtTopics, HeardOfMember
+from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
+from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.result import Effect, Result
+from ottla.protocol.errors import Code, KafkaError
+
+NO_TARGET_EPOCH = -1
+"""After the tombstone of a target assignment."""
+
+
+class ConsumerGroups:
+    """``new_id`` makes ids for members that have none. Records come in through `replay`, what no log has through `apply`."""
+
+    def __init__(self, config_of: ConfigOfGroup, topics: Topics, new_id: Callable[[], str]) -> None:
+        self._config_of = config_of
+        self.groups: dict[str, ConsumerGroup] = {}
+        self._topics = topics
+        self._deadlines = Deadlines(self.groups)
+        self._new_id = new_id
+
+    # commands
+
+    def expansions(self, beat: Heartbeat) -> Steps[Expansions]:
+        """The regular expressions that `heartbeat` needs and nobody knows yet: steps before it, and none between the two."""
+        group = self.groups.get(beat.group_id)
+        resolves_all = group is not None and group.is_stale and not group.is_resolving
+        if group is not None and resolves_all:
+            group.is_resolving = True
+        try:
+            return (yield from expanded(lambda: self._unknown(beat, resolves_all=resolves_all), self._topics))
+        finally:
+            if group is not None and resolves_all:
+                group.is_resolving = False
+
+    def _unknown(self, beat: Heartbeat, *, resolves_all: bool) -> Collection[str]:
+        group, own = self.groups.get(beat.group_id), beat.topic_regex
+        if beat.member_epoch != JOIN_EPOCH and (is_leaving(beat) or group is None or beat.member_id not in group.members):
+            return ()
+        if group is None:
+            return [own] if own else ()
+        known = () if resolves_all else group.regexes
+        wanted = dict.fromkeys(group.regex_subscribers if resolves_all else ())
+        if own and own not in known:
+            wanted[own] = None
+        return wanted
+
+    def heartbeat(self, beat: Heartbeat, now_ms: int, expansions: Expansions) -> Result[HeartbeatAnswer]:
+        """Of a request that has been checked. Raises `KafkaError`."""
+        group = self.groups.get(beat.group_id)
+        if is_leaving(beat):
+            if group is None:
+                raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {beat.group_id} not found.")
+            return leave(group, beat, self._topics)
+        if beat.member_epoch == JOIN_EPOCH:
+            if not beat.member_id:
+                beat.member_id = self._new_id()
+            group = ConsumerGroup(beat.group_id) if group is None else group
+        if group is None:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Consumer group {beat.group_id} not found.")
+        return heartbeat(group, beat, self._config_of(group.group_id), self._topics, now_ms, expansions)
+
+    def remove(self, group_id: str, leaving: list[tuple[str, str | None]]) -> Result[list[Code]]:
+        """An admin removes members, who are named by their ids or by their instances; each has a code of its own."""
+        group = self.groups[group_id]
+        codes: list[Code] = []
+        removed: dict[str, None] = {}
+        for member_id, instance_id in leaving:
+            known = group.members.get(member_id) if instance_id is None else group.static_member(instance_id)
+            if known is None:
+                codes.append(Code.UNKNOWN_MEMBER_ID)
+            elif member_id not in ("", known.member_id):
+                codes.append(Code.FENCED_INSTANCE_ID)
+            else:
+                codes.append(Code.NONE)
+                removed[known.member_id] = None
+        return Result(codes, records=fenced(group, list(removed), self._topics) if removed else [])
+
+    def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:
+        """Members whose time is over are fenced, those of a group together.
+
+        Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
+        and comes again after a while.
+        """
+        for group in self._deadlines.due(now_ms):
+            late = group.late_members(now_ms)
+            if not late:
+                self._deadlines.fix(group, group.next_deadline_ms())
+                continue
+            yield (
+                group.group_id,
+                Result(None, records=fenced(group, late, self._topics), effects=[AwaitNextDeadline(group.group_id)]),
+            )
+
+    def topic_changed(self, topic: str) -> None:
+        """A topic was made, has grown or is gone: groups that subscribe to it look at it with the next heartbeat."""
+        for group in self.groups.values():
+            if topic in group.subscribers or group.regex_subscribers:
+                group.is_stale = True
+
+    # effects
+
+    def apply(self, effect: Effect) -> None:
+        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        match effect:
+            case HeardOfMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
+                group = self.groups[group_id]
+                group.extend_session(member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
+                self._deadlines.arm(group)
+            case GroupLookedAtTopics(group_id=group_id):
+                self.groups[group_id].is_stale = False
+            case AwaitNextDeadline(group_id=group_id):
+                group = self.groups[group_id]
+                self._deadlines.fix(group, group.next_deadline_ms())
+            case _:
+                raise TypeError(f"not an effect on consumer groups: {effect!r}")
+
+    # replay
+
+    def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
+        """Take over one record; says of which group, and whether that is gone by it. Raises `DecodeError`."""
+        read = records.read_key(kind, key)
+        group_id: str = read.group_id
+        if kind == records.PARTITION_METADATA:
+            return group_id, False
+        group = self.groups.get(group_id)
+        if value is None:
+            if group is None:
+                return group_id, kind == records.METADATA
+            return group_id, self._remove(group, kind, read)
+        group = ConsumerGroup(group_id) if group is None else group
+        self._take(group, kind, read, value, now_ms)
+        self.groups[group_id] = group
+        self._deadlines.arm(group)
+        return group_id, False
+
+    def _take(self, group: ConsumerGroup, kind: int, key: Any, value: bytes, now_ms: int) -> None:
+        if kind == records.METADATA:
+            metadata = records.read_epoch(value)
+            group.group_epoch, group.metadata_hash = metadata.epoch, metadata.metadata_hash
+        elif kind == records.TARGET_METADATA:
+            group.assignment_epoch, group.assigned_ms = records.read_target_epoch(value)
+        elif kind == records.TARGET_MEMBER:
+            group.targets[key.member_id] = records.read_target(value)
+        elif kind == records.REGEX:
+            group.regexes[key.regular_expression] = records.read_regex(value)
+        else:
+            fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
+            member = group.members.get(key.member_id) or Member(key.member_id)
+            member = msgspec.structs.replace(member, **fields)
+            group.put(member)
+            if member.member_id not in group.sessions_ms:
+                # A new member; after a start every member has a fresh session.
+                group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
+            if kind == records.CURRENT:
+                group.time_revocation(member, now_ms)
+
+    def _remove(self, group: ConsumerGroup, kind: int, key: Any) -> bool:
+        """Replay a tombstone; says whether the group is gone by it."""
+        if kind == records.METADATA:
+            del self.groups[group.group_id]
+            return True
+        if kind == records.TARGET_METADATA:
+            group.assignment_epoch, group.assigned_ms = NO_TARGET_EPOCH, 0
+        elif kind == records.TARGET_MEMBER:
+            group.targets.pop(key.member_id, None)
+        elif kind == records.MEMBER:
+            group.remove(key.member_id)
+        elif kind == records.REGEX:
+            group.regexes.pop(key.regular_expression, None)
+        elif key.member_id in group.members:
+            member = group.members[key.member_id]
+            group.put(msgspec.structs.replace(member, member_epoch=-1, previous_epoch=-1, assigned={}, revoking={}))
+            group.revocations_ms.pop(key.member_id, None)
+        return False

@@ -1,0 +1,69 @@
+"""A member of a consumer group (ConsumerGroupMember of Kafka)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+import msgspec
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+"""A static member goes away for a while and keeps its partitions until its session ends."""
+
+
+class MemberState(IntEnum):
+    """Numbers are those of the records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    """The member has not said yet that it has given up what it has to give up."""
+    UNRELEASED_PARTITIONS = 2
+    """Partitions of its target are still with other members."""
+    UNKNOWN = 127
+
+
+Partitions = Mapping[bytes, Mapping[int, int]]
+"""By topic id and partition: the epoch at which the member got it, by which its commits are judged (KIP-1251)."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """Everything that the log tells of one member. A change is another `Member`.
+
+    ``member_epoch`` is the target assignment's epoch that the member has got to; -2 for a static member that is away.
+    ``assigned`` is what the member may consume, ``revoking`` what it has been told to give up.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topic_names: frozenset[str] = frozenset()
+    topic_regex: str | None = ""
+    assignor: str | None = None
+    member_epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = {}
+    revoking: Partitions = {}
+
+    def topics(self, regexes: Mapping[str, frozenset[str]]) -> frozenset[str]:
+        """All that it subscribes to, with the topics that regular expressions stand for."""
+        named = regexes.get(self.topic_regex) if self.topic_regex else None
+        return self.topic_names | named if named else self.topic_names
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.member_epoch == target_epoch
+
+    def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
+        """The epoch at which the member got a partition that it holds, also one that it is to give up."""
+        epoch = self.assigned.get(topic_id, {}).get(partition)
+        return self.revoking.get(topic_id, {}).get(partition) if epoch is None else epoch
+
+
+def is_subset(owned: Mapping[bytes, frozenset[int]] | None, assigned: Partitions) -> bool:
+    """Whether a member says what it owns, and owns no more than it was assigned."""
+    return owned is not None and all(partitions <= assigned.get(topic, {}).keys() for topic, partitions in owned.items())

@@ -1,0 +1,239 @@
+"""A topology held against the cluster's topics: how many tasks there are, and which internal topics have to be made.
+
+InternalTopicManager of Kafka, with its RepartitionTopics, CopartitionedTopicsEnforcer and ChangelogTopics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from ottla.coordinator.group.streams.java_order import hash_order
+from ottla.coordinator.group.streams.status import StatusCode, status
+from ottla.coordinator.group.streams.topology import Topology, sources_of
+from ottla.coordinator.group.topics import Topics
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.streams_group_heartbeat import Status
+from ottla.protocol.messages.streams_group_topology_value import Subtopology, TopicInfo
+
+TOPICS_IN_A_STATUS = 3
+MAX_TASKS = 50_000
+"""Of one topology. A target of twice as many would not fit into a batch, and to compute it holds up everybody else."""
+
+
+class InternalTopic(msgspec.Struct, frozen=True):
+    """A repartition topic or a changelog as it is, or is to be made. A replication factor of 0 is the broker's default."""
+
+    name: str
+    partition_count: int
+    replication_factor: int
+    configs: dict[str, str]
+
+
+class ConfiguredSubtopology(msgspec.Struct, frozen=True):
+    task_count: int
+    source_topics: list[str] = []
+    repartition_sources: dict[str, InternalTopic] = {}
+    repartition_sinks: list[str] = []
+    changelogs: dict[str, InternalTopic] = {}
+
+    @property
+    def is_stateful(self) -> bool:
+        return bool(self.changelogs)
+
+
+class ConfiguredTopology(msgspec.Struct, frozen=True):
+    """``subtopologies`` in the order of their ids, or None where they cannot be told. Without a problem it is ready."""
+
+    epoch: int
+    subtopologies: dict[str, ConfiguredSubtopology] | None
+    missing_topics: dict[str, InternalTopic] = {}
+    problem: Status | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.problem is None
+
+
+class _Problem(Exception):
+    """The cluster's topics do not fit the topology; its members are told by a status, not by an error."""
+
+    def __init__(self, code: StatusCode, detail: str) -> None:
+        self.status = status(code, detail)
+        super().__init__(detail)
+
+
+def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
+    """Raises STREAMS_INVALID_TOPOLOGY for a topology that no set of topics fits."""
+    try:
+        _check_source_topics(topology, topics)
+        counts = _PartitionCounts(topics)
+        _count_repartition_topics(topology, counts)
+        _enforce_copartitioning(topology, counts)
+        _count_changelogs(topology, counts)
+        _check_task_count(topology, counts)
+        subtopologies = {i: _configured(topology.subtopologies[i], counts) for i in sorted(topology.subtopologies)}
+        missing = _missing_topics(subtopologies, topics)
+    except _Problem as problem:
+        return ConfiguredTopology(topology.epoch, None, problem=problem.status)
+    if not missing:
+        return ConfiguredTopology(topology.epoch, subtopologies)
+    names = _some_of(hash_order(missing))
+    problem_status = status(StatusCode.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {names}")
+    return ConfiguredTopology(topology.epoch, subtopologies, missing, problem_status)
+
+
+class _PartitionCounts:
+    """Of topics that exist, and of internal ones as decided so far: one that exists keeps the count that it has."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self.decided: dict[str, int] = {}
+
+    def existing(self, topic: str) -> int:
+        """0 for none."""
+        return self._topics.partition_count(topic)
+
+    def of(self, topic: str) -> int:
+        return self.existing(topic) or self.decided[topic]
+
+
+def _check_source_topics(topology: Topology, topics: Topics) -> None:
+    missing = {topic for one in topology.subtopologies.values() for topic in one.source_topics if not topics.partition_count(topic)}
+    if missing:
+        raise _Problem(StatusCode.MISSING_SOURCE_TOPICS, f"Source topics {_some_of(sorted(missing))} are missing.")
+
+
+def _count_repartition_topics(topology: Topology, counts: _PartitionCounts) -> None:
+    """A repartition topic has as many partitions as its topology says, or as the largest source of those who write into it.
+
+    Whose sources are repartition topics themselves may have to wait for their counts, so this goes on until all are known.
+    """
+    subtopologies = list(topology.in_order())
+    decided = {topic.name: topic.partitions for one in subtopologies for topic in one.repartition_source_topics if topic.partitions}
+    waiting = True
+    while waiting:
+        waiting = has_decided = False
+        for one in subtopologies:
+            for sink in one.repartition_sink_topics:
+                if sink in decided:
+                    continue
+                count = _largest_source(one, decided, counts)
+                if count is None:
+                    waiting = True
+                else:
+                    decided[sink] = count
+                    has_decided = True
+        if waiting and not has_decided:
+            raise _invalid("The partitions of some repartition topics cannot be counted: the topology goes in a circle.")
+    if any(topic.name not in decided for one in subtopologies for topic in one.repartition_source_topics):
+        raise _invalid("A repartition topic is read, and nothing writes into it.")
+    counts.decided.update(decided)
+
+
+def _largest_source(subtopology: Subtopology, decided: dict[str, int], counts: _PartitionCounts) -> int | None:
+    """Of those sources whose count is known by now."""
+    known = [decided[topic.name] for topic in subtopology.repartition_source_topics if topic.name in decided]
+    known += [counts.existing(topic) for topic in subtopology.source_topics if counts.existing(topic)]
+    return max(known, default=None)
+
+
+def _enforce_copartitioning(topology: Topology, counts: _PartitionCounts) -> None:
+    """Topics that are joined have the same number of partitions; repartition topics without a number of their own follow."""
+    internal = [topic for one in topology.subtopologies.values() for topic in one.repartition_source_topics]
+    fixed = {topic.name for topic in internal if topic.partitions}
+    flexible = {topic.name for topic in internal if not topic.partitions}
+    for one in topology.in_order():
+        for group in one.copartition_groups:
+            names = {one.source_topics[at] for at in group.source_topics}
+            names |= {one.repartition_source_topics[at].name for at in group.repartition_source_topics}
+            if names:
+                counts.decided.update(_copartitioned(names, fixed, flexible, counts))
+
+
+def _copartitioned(group: set[str], fixed: set[str], flexible: set[str], counts: _PartitionCounts) -> dict[str, int]:
+    """The counts of the group's repartition topics.
+
+    Where it has no other topics, all that are fixed in the whole topology have to agree, as in Kafka.
+    """
+    repartition = {topic: counts.of(topic) for topic in group if topic in fixed or topic in flexible}
+    others = {topic: counts.of(topic) for topic in group if topic not in repartition}
+    if others:
+        count = _same_count(others)
+    elif fixed:
+        count = _same_count({topic: counts.of(topic) for topic in fixed})
+    else:
+        count = max(repartition.values())
+    for topic, own_count in repartition.items():
+        if topic in fixed and own_count != count:
+            detail = f"Repartition topic {topic} has {own_count} partitions, and the topics that it is joined with {count}."
+            raise _Problem(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, detail)
+    return dict.fromkeys(repartition, count)
+
+
+def _same_count(counted: dict[str, int]) -> int:
+    if len(set(counted.values())) > 1:
+        listed = ", ".join(f"{topic}={counted[topic]}" for topic in sorted(counted))
+        detail = f"Following topics do not have the same number of partitions: {listed}"
+        raise _Problem(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, detail)
+    return next(iter(counted.values()))
+
+
+def _count_changelogs(topology: Topology, counts: _PartitionCounts) -> None:
+    """A partition for each task, also where a topic that exists has another number: that is a problem of its own."""
+    decided: dict[str, int] = {}
+    for one in topology.in_order():
+        if not sources_of(one):
+            raise _invalid(f"Subtopology {one.subtopology_id} has no source topics.")
+        count = max(map(counts.of, sources_of(one)))
+        decided |= {topic.name: count for topic in one.state_changelog_topics}
+    counts.decided.update(decided)
+
+
+def _check_task_count(topology: Topology, counts: _PartitionCounts) -> None:
+    count = sum(max(map(counts.of, sources_of(one))) for one in topology.in_order())
+    if count > MAX_TASKS:
+        raise _invalid(f"The topology has {count} tasks, and may have {MAX_TASKS} at most.")
+
+
+def _configured(subtopology: Subtopology, counts: _PartitionCounts) -> ConfiguredSubtopology:
+    return ConfiguredSubtopology(
+        task_count=max(map(counts.of, sources_of(subtopology))),
+        source_topics=subtopology.source_topics,
+        repartition_sources={topic.name: _internal_topic(topic, counts) for topic in subtopology.repartition_source_topics},
+        repartition_sinks=subtopology.repartition_sink_topics,
+        changelogs={topic.name: _internal_topic(topic, counts) for topic in subtopology.state_changelog_topics},
+    )
+
+
+def _internal_topic(topic: TopicInfo, counts: _PartitionCounts) -> InternalTopic:
+    return InternalTopic(
+        name=topic.name,
+        partition_count=topic.partitions or counts.decided[topic.name],
+        replication_factor=topic.replication_factor,
+        configs={config.key: config.value for config in topic.topic_configs},
+    )
+
+
+def _missing_topics(subtopologies: dict[str, ConfiguredSubtopology], topics: Topics) -> dict[str, InternalTopic]:
+    missing: dict[str, InternalTopic] = {}
+    for one in subtopologies.values():
+        for topic in (*one.repartition_sources.values(), *one.changelogs.values()):
+            count = topics.partition_count(topic.name)
+            if not count:
+                missing[topic.name] = topic
+            elif count != topic.partition_count:
+                detail = f"Topic {topic.name} has {count} partitions, and should have {topic.partition_count}."
+                raise _Problem(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, detail)
+    return missing
+
+
+def _some_of(names: Collection[str]) -> str:
+    shown = ", ".join(list(names)[:TOPICS_IN_A_STATUS])
+    more = len(names) - TOPICS_IN_A_STATUS
+    return f"{shown} and {more} additional topics" if more > 0 else shown
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(Code.STREAMS_INVALID_TOPOLOGY, message)

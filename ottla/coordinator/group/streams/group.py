@@ -1,0 +1,298 @@
+"""A streams group as its records tell it (StreamsGroup of Kafka)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+from ottla.coordinator.group.streams.configuration import ConfiguredTopology
+from ottla.coordinator.group.streams.member import Member, MemberState
+from ottla.coordinator.group.streams.records import GroupMetadata, group_tombstones
+from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskId, Tasks, TaskSet
+from ottla.coordinator.group.streams.topology import Topology
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.errors import Code, KafkaError
+
+FIRST_EPOCH = 1
+"""Of a group, and of its target, before its first member."""
+NEW_GROUP = GroupMetadata(epoch=FIRST_EPOCH)
+STREAMS = "streams"
+"""The type of these groups, and that of their protocol."""
+CommitCheck = Callable[[bytes | None, str, int], None]
+"""Judges the commit of one partition by topic id, topic and partition. Raises `KafkaError`, and refuses the whole request by it."""
+
+
+class StreamsGroupState(Enum):
+    """Values are what Kafka's tools print."""
+
+    EMPTY = "Empty"
+    NOT_READY = "NotReady"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class TaskOffsets(msgspec.Struct, frozen=True):
+    """How far a member says that the stores of its tasks are, and how far their changelogs go."""
+
+    offsets: dict[str, dict[int, int]] = {}
+    end_offsets: dict[str, dict[int, int]] = {}
+
+
+@dataclass(slots=True)
+class Holders:
+    """Which processes have which task, also one that they are to give up (`reconciliation.TaskHolders`)."""
+
+    active: dict[TaskId, str] = field(default_factory=dict)
+    standby: dict[TaskId, set[str]] = field(default_factory=dict)
+    warmup: dict[TaskId, set[str]] = field(default_factory=dict)
+
+    def active_process(self, task: TaskId) -> str | None:
+        return self.active.get(task)
+
+    def standby_processes(self, task: TaskId) -> Collection[str]:
+        return self.standby.get(task, ())
+
+    def warmup_processes(self, task: TaskId) -> Collection[str]:
+        return self.warmup.get(task, ())
+
+    def hold(self, process_id: str, tasks: AssignedTasks) -> None:
+        for subtopology, epochs in tasks.active.items():
+            self.active.update({(subtopology, partition): process_id for partition in epochs})
+        _hold(self.standby, process_id, tasks.standby)
+        _hold(self.warmup, process_id, tasks.warmup)
+
+    def release(self, process_id: str, tasks: AssignedTasks) -> None:
+        for subtopology, epochs in tasks.active.items():
+            for partition in epochs:
+                if self.active.get((subtopology, partition)) == process_id:
+                    del self.active[subtopology, partition]
+        _release(self.standby, process_id, tasks.standby)
+        _release(self.warmup, process_id, tasks.warmup)
+
+
+def _hold(held: dict[TaskId, set[str]], process_id: str, tasks: TaskSet) -> None:
+    for subtopology, partitions in tasks.items():
+        for partition in partitions:
+            held.setdefault((subtopology, partition), set()).add(process_id)
+
+
+def _release(held: dict[TaskId, set[str]], process_id: str, tasks: TaskSet) -> None:
+    for subtopology, partitions in tasks.items():
+        for partition in partitions:
+            processes = held.get((subtopology, partition), set())
+            processes.discard(process_id)
+            if not processes:
+                held.pop((subtopology, partition), None)
+
+
+@dataclass(slots=True)
+class StreamsGroup:
+    """Changed by replay alone, but for what stands below ``configured``, which no log ever has.
+
+    ``targets`` are the members' target assignments, of ``assignment_epoch``; a group's epoch above it says that another target is
+    to be computed. ``configured`` is the topology held against the topics whose hash is ``configured_hash``. ``sessions_ms`` are
+    the ends of sessions, ``revocations_ms`` the times until when members have to have given up tasks. ``delayed_until_ms`` is when
+    the first target of a new group is computed.
+    """
+
+    group_id: str
+    metadata: GroupMetadata = NEW_GROUP
+    assignment_epoch: int = FIRST_EPOCH
+    assigned_ms: int = 0
+    topology: Topology | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, Tasks] = field(default_factory=dict)
+    holders: Holders = field(default_factory=Holders)
+
+    configured: ConfiguredTopology | None = None
+    configured_hash: int = 0
+    task_offsets: dict[str, TaskOffsets] = field(default_factory=dict)
+    shutdown_member_id: str | None = None
+    """Who has asked for the whole application to end."""
+    endpoint_epoch: int = 0
+    """Rises when it changes who serves which partitions to interactive queries."""
+    sessions_ms: dict[str, int] = field(default_factory=dict)
+    revocations_ms: dict[str, int] = field(default_factory=dict)
+    delayed_until_ms: int | None = None
+    wake_ms: int | None = None
+    """When the shard looks at the deadlines: never after the earliest of them."""
+    due_ms: int | None = None
+    """The earliest deadline that was set since the shard has fixed ``wake_ms``."""
+
+    @property
+    def state(self) -> StreamsGroupState:
+        if not self.members:
+            return StreamsGroupState.EMPTY
+        if self.topology is None or self.topology.epoch != self.metadata.validated_topology_epoch:
+            return StreamsGroupState.NOT_READY
+        if self.metadata.epoch > self.assignment_epoch:
+            return StreamsGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return StreamsGroupState.STABLE
+        return StreamsGroupState.RECONCILING
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    # look-ups
+
+    def member(self, member_id: str) -> Member:
+        """Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    def static_member(self, instance_id: str) -> Member | None:
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    # as offsets, listings and deletions see it
+
+    @property
+    def type_name(self) -> str:
+        return STREAMS
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def protocol_type_name(self) -> str:
+        return STREAMS
+
+    @property
+    def is_forgettable(self) -> bool:
+        return self.is_empty
+
+    @property
+    def idle_since_ms(self) -> None:
+        """Each offset counts from its own commit."""
+        return
+
+    def topics_in_use(self) -> Collection[str]:
+        """Those that the topology reads, while somebody is in the group."""
+        return set() if self.is_empty or self.topology is None else self.topology.source_topics()
+
+    def check_offset_delete(self) -> None:
+        """Of each topic alone."""
+
+    def tombstones(self) -> list[LogRecord]:
+        return group_tombstones(self.group_id, self.members)
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
+    ) -> CommitCheck | None:
+        """StreamsGroup.validateOffsetCommit: a member may commit at its own epoch.
+
+        A commit at an epoch below the member's own stands for active tasks that the member has had since (KIP-1251).
+        """
+        if epoch < 0 and not self.members:
+            return None
+        if transactional and epoch == -1 and not member_id and instance_id is None:
+            return None
+        member = self.member(member_id)
+        if not transactional and not has_newest_rules:
+            raise KafkaError(Code.UNSUPPORTED_VERSION, "Members of streams groups commit by OffsetCommit 9 and later.")
+        # Versions of TxnOffsetCommit that do not know the code of a stale epoch get that of a generation.
+        stale = Code.STALE_MEMBER_EPOCH if has_newest_rules else Code.ILLEGAL_GENERATION
+        if epoch > member.member_epoch:
+            raise KafkaError(stale, f"The member epoch {epoch} is newer than the member's, which is {member.member_epoch}.")
+        return None if epoch == member.member_epoch else self._epoch_check(member, epoch, stale)
+
+    def _epoch_check(self, member: Member, epoch: int, stale: Code) -> CommitCheck:
+        topology = self.topology
+
+        def check(topic_id: bytes | None, topic: str, partition: int) -> None:
+            subtopology = None if topology is None else topology.subtopology_of(topic)
+            if subtopology is None:
+                raise KafkaError(stale, f"Topic {topic} is not read by the group's topology.")
+            since = member.assigned.active.get(subtopology, {}).get(partition)
+            if since is None:
+                since = member.revoking.active.get(subtopology, {}).get(partition)
+            if since is None:
+                raise KafkaError(stale, f"The member does not have task {subtopology}_{partition}.")
+            if epoch < since:
+                message = f"The member epoch {epoch} is older than that of task {subtopology}_{partition}, which is {since}."
+                raise KafkaError(stale, message)
+
+        return check
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Raises UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH for whoever says that it is a member."""
+        if member_id is None and epoch < 0:
+            return
+        member = self.member("" if member_id is None else member_id)
+        if epoch != member.member_epoch:
+            raise KafkaError(Code.STALE_MEMBER_EPOCH, f"The member epoch is {member.member_epoch}, not {epoch}.")
+
+    # replay
+
+    def put(self, member: Member) -> None:
+        """A member is new, or has changed."""
+        old = self.members.get(member.member_id)
+        if old is not None:
+            self._forget(old)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self.holders.hold(member.process_id, member.assigned)
+        self.holders.hold(member.process_id, member.revoking)
+
+    def remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._forget(member)
+        for kept in (self.sessions_ms, self.revocations_ms, self.task_offsets):
+            kept.pop(member_id, None)
+        if not self.members:
+            self.shutdown_member_id = None
+
+    def _forget(self, member: Member) -> None:
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
+        self.holders.release(member.process_id, member.assigned)
+        self.holders.release(member.process_id, member.revoking)
+
+    # time
+
+    def note_due(self, deadline_ms: int) -> None:
+        if self.due_ms is None or deadline_ms < self.due_ms:
+            self.due_ms = deadline_ms
+
+    def extend_session(self, member_id: str, deadline_ms: int) -> None:
+        self.sessions_ms[member_id] = deadline_ms
+        self.note_due(deadline_ms)
+
+    def time_revocation(self, member: Member, now_ms: int) -> None:
+        """A member that has to give up tasks has its rebalance time-out for that."""
+        if member.state is MemberState.UNREVOKED_TASKS and member.member_epoch >= 0:
+            deadline_ms = now_ms + member.rebalance_timeout_ms
+            self.revocations_ms[member.member_id] = deadline_ms
+            self.note_due(deadline_ms)
+        else:
+            self.revocations_ms.pop(member.member_id, None)
+
+    def delay_until(self, deadline_ms: int) -> None:
+        self.delayed_until_ms = deadline_ms
+        self.note_due(deadline_ms)
+
+    def late_members(self, now_ms: int) -> list[str]:
+        """Whose session, or whose time to give up tasks, has ended."""
+        late = [m for m, deadline in self.sessions_ms.items() if deadline <= now_ms]
+        late += [m for m, deadline in self.revocations_ms.items() if deadline <= now_ms]
+        return list(dict.fromkeys(late))
+
+    def next_deadline_ms(self) -> int | None:
+        """The earliest moment at which time may change something; it may be past."""
+        deadlines = [*self.sessions_ms.values(), *self.revocations_ms.values()]
+        if self.delayed_until_ms is not None:
+            deadlines.append(self.delayed_until_ms)
+        return min(deadlines, default=None)

@@ -1,0 +1,181 @@
+"""All streams groups of a shard: their decisions, their deadlines, and the replay of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from ottla.coordinator.group.deadlines import Deadlines
+from ottla.coordinator.group.streams import records
+from ottla.coordinator.group.streams.answers import described
+from ottla.coordinator.group.streams.configuration import configure
+from ottla.coordinator.group.streams.effects import (
+    AwaitNextStreamsDeadline,
+    DelayFirstAssignment,
+    HeardOfStreamsMember,
+    KeepTaskOffsets,
+    RaiseEndpointEpoch,
+    RequestShutdown,
+)
+from ottla.coordinator.group.streams.group import StreamsGroup
+from ottla.coordinator.group.streams.heartbeat import heartbeat
+from ottla.coordinator.group.streams.joining import fenced, leave
+from ottla.coordinator.group.streams.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
+from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, StreamsGroupConfig
+from ottla.coordinator.group.streams.target import next_target
+from ottla.coordinator.group.streams.tasks import AssignedTasks
+from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.result import Effect, LogRecord, Result
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.streams_group_describe import DescribedGroup
+
+NO_TARGET_EPOCH = -1
+"""After the tombstone of a target assignment."""
+
+
+class StreamsGroups:
+    """Records come in through `replay`, what no log has through `apply`. ``config_of`` says what a group is set to now."""
+
+    def __init__(self, config_of: Callable[[str], StreamsGroupConfig], topics: Topics) -> None:
+        self._config_of = config_of
+        self.groups: dict[str, StreamsGroup] = {}
+        self._topics = topics
+        self._deadlines = Deadlines(self.groups)
+
+    # commands
+
+    def heartbeat(self, beat: Heartbeat, now_ms: int) -> Result[HeartbeatOutcome]:
+        """Of a request that has been checked (`requests.check_heartbeat`). Raises `KafkaError`."""
+        request = beat.request
+        group, config = self.groups.get(request.group_id), self._config_of(request.group_id)
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            return leave(self.group(request.group_id), request)
+        if group is None and request.member_epoch == JOIN_EPOCH:
+            group = StreamsGroup(request.group_id)
+            return heartbeat(group, beat, config, self._topics, now_ms, is_new_group=True)
+        return heartbeat(self.group(request.group_id), beat, config, self._topics, now_ms, is_new_group=False)
+
+    def group(self, group_id: str) -> StreamsGroup:
+        """Raises GROUP_ID_NOT_FOUND."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
+        return group
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Raises GROUP_ID_NOT_FOUND."""
+        return described(self.group(group_id))
+
+    def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:
+        """Members whose time is over are fenced, those of a group together; a first target that was waited with is computed.
+
+        Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
+        and comes again after a while.
+        """
+        for group in self._deadlines.due(now_ms):
+            late = group.late_members(now_ms)
+            awaits = AwaitNextStreamsDeadline(group.group_id)
+            if late:
+                yield group.group_id, Result(None, records=fenced(group, late), effects=[awaits])
+            if group.delayed_until_ms is not None and group.delayed_until_ms <= now_ms:
+                over = DelayFirstAssignment(group.group_id, None)
+                yield group.group_id, Result(None, records=self._delayed_target(group, now_ms), effects=[over, awaits])
+            elif not late:
+                self._deadlines.fix(group, group.next_deadline_ms())
+
+    def _delayed_target(self, group: StreamsGroup, now_ms: int) -> list[LogRecord]:
+        if not group.members or group.topology is None or group.metadata.epoch <= group.assignment_epoch:
+            return []
+        try:
+            configured = configure(group.topology, self._topics)
+        except KafkaError:
+            # Topics have changed, and no set of tasks fits any more: each heartbeat says so.
+            return []
+        return next_target(group, group.metadata, configured, self._config_of(group.group_id), now_ms, is_delay_over=True).records
+
+    # effects
+
+    def apply(self, effect: Effect) -> None:
+        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        match effect:
+            case HeardOfStreamsMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
+                group = self.groups[group_id]
+                group.extend_session(member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
+                self._deadlines.arm(group)
+            case DelayFirstAssignment(group_id=group_id, until_ms=None):
+                self.groups[group_id].delayed_until_ms = None
+            case DelayFirstAssignment(group_id=group_id, until_ms=int(until_ms)):
+                self.groups[group_id].delay_until(until_ms)
+                self._deadlines.arm(self.groups[group_id])
+            case KeepTaskOffsets(group_id=group_id, member_id=member_id, offsets=offsets):
+                self.groups[group_id].task_offsets[member_id] = offsets
+            case RequestShutdown(group_id=group_id, member_id=member_id):
+                group = self.groups[group_id]
+                if group.members and group.shutdown_member_id is None:
+                    group.shutdown_member_id = member_id
+            case RaiseEndpointEpoch(group_id=group_id):
+                self.groups[group_id].endpoint_epoch += 1
+            case AwaitNextStreamsDeadline(group_id=group_id):
+                group = self.groups[group_id]
+                self._deadlines.fix(group, group.next_deadline_ms())
+            case _:
+                raise TypeError(f"not an effect on streams groups: {effect!r}")
+
+    # replay
+
+    def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
+        """Take over one record; says of which group, and whether that is gone by it. Raises `DecodeError`."""
+        read = records.read_key(kind, key)
+        group_id: str = read.group_id
+        group = self.groups.get(group_id)
+        if value is None:
+            if group is None:
+                return group_id, kind == records.METADATA
+            return group_id, self._remove(group, kind, read)
+        group = StreamsGroup(group_id) if group is None else group
+        self._take(group, kind, read, value, now_ms)
+        self.groups[group_id] = group
+        self._deadlines.arm(group)
+        return group_id, False
+
+    def _take(self, group: StreamsGroup, kind: int, key: Any, value: bytes, now_ms: int) -> None:
+        if kind == records.METADATA:
+            group.metadata = records.read_metadata(value)
+        elif kind == records.TOPOLOGY:
+            group.topology = records.read_topology(value)
+            group.configured = None
+        elif kind == records.TARGET_METADATA:
+            group.assignment_epoch, group.assigned_ms = records.read_target_metadata(value)
+        elif kind == records.TARGET_MEMBER:
+            group.targets[key.member_id] = records.read_target(value)
+        else:
+            fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
+            member = msgspec.structs.replace(group.members.get(key.member_id) or Member(key.member_id), **fields)
+            group.put(member)
+            if member.member_id not in group.sessions_ms:
+                # A new member; after a start every member has a fresh session.
+                group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
+            if kind == records.CURRENT:
+                group.time_revocation(member, now_ms)
+
+    def _remove(self, group: StreamsGroup, kind: int, key: Any) -> bool:
+        """Replay a tombstone; says whether the group is gone by it."""
+        if kind == records.METADATA:
+            del self.groups[group.group_id]
+            return True
+        if kind == records.TOPOLOGY:
+            group.topology = group.configured = None
+        elif kind == records.TARGET_METADATA:
+            group.assignment_epoch, group.assigned_ms = NO_TARGET_EPOCH, 0
+        elif kind == records.TARGET_MEMBER:
+            group.targets.pop(key.member_id, None)
+        elif kind == records.MEMBER:
+            group.remove(key.member_id)
+        elif key.member_id in group.members:
+            member = group.members[key.member_id]
+            none = AssignedTasks()
+            group.put(msgspec.structs.replace(member, member_epoch=-1, previous_epoch=-1, assigned=none, revoking=none))
+            group.revocations_ms.pop(key.member_id, None)
+        return False

@@ -1,0 +1,94 @@
+"""The orders in which Java's HashMap and PriorityQueue give their elements.
+
+Kafka's assignor takes equal candidates in these orders. With the same orders a group gets the very assignment that Apache Kafka
+would give it, so that the two can be compared task by task, and a group that moves from one to the other keeps its tasks in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Generic, TypeVar
+
+from ottla.coordinator.result import java_hash
+
+T = TypeVar("T")
+SMALLEST_TABLE = 16
+
+
+def hash_order(keys: Collection[str]) -> list[str]:
+    """Strings as a HashMap lists them into which they were put: by their slots in a table that is at most three quarters full.
+
+    Those of one slot come as they were put in. (Java may change that for eight or more in one slot.)
+    """
+    table = SMALLEST_TABLE
+    while len(keys) > table * 3 // 4:
+        table *= 2
+    return _by_slot(keys, table)
+
+
+def computed_order(keys: Iterable[str], capacity: int) -> list[str]:
+    """As a HashMap made for ``capacity`` strings lists them that computeIfAbsent was called with, maybe several times for one.
+
+    Unlike ``put`` it looks at whether the table is too full before it adds, and not after; and the last of a slot comes first.
+    """
+    table = 1
+    while table < capacity:
+        table *= 2
+    known: dict[str, None] = {}
+    for key in keys:
+        if len(known) > table * 3 // 4:
+            table *= 2
+        known[key] = None
+    return _by_slot(list(reversed(known)), table)
+
+
+def _by_slot(keys: Collection[str], table: int) -> list[str]:
+    return sorted(keys, key=lambda key: _spread(java_hash(key)) & (table - 1))
+
+
+def _spread(hashed: int) -> int:
+    hashed &= 0xFFFFFFFF
+    return hashed ^ hashed >> 16
+
+
+class JavaQueue(Generic[T]):
+    """java.util.PriorityQueue: a binary heap. Python's heapq takes equal elements in another order."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, T]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, priority: float, element: T) -> None:
+        heap = self._heap
+        heap.append((priority, element))
+        at = len(heap) - 1
+        while at > 0:
+            parent = (at - 1) // 2
+            if priority >= heap[parent][0]:
+                break
+            heap[at] = heap[parent]
+            at = parent
+        heap[at] = (priority, element)
+
+    def pop(self) -> T:
+        """The element with the lowest priority. Raises IndexError where there is none."""
+        heap = self._heap
+        last = heap.pop()
+        if not heap:
+            return last[1]
+        first = heap[0][1]
+        size, at = len(heap), 0
+        while at < size // 2:
+            child = 2 * at + 1
+            if child + 1 < size and heap[child][0] > heap[child + 1][0]:
+                child += 1
+            if last[0] <= heap[child][0]:
+                break
+            heap[at] = heap[child]
+            at = child
+        heap[at] = last
+        return first

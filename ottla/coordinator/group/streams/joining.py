@@ -1,0 +1,150 @@
+"""Who a heartbeat is from, and how members go: the first question of `heartbeat`, leaving, and fencing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from ottla.coordinator.group.streams.effects import RequestShutdown
+from ottla.coordinator.group.streams.group import StreamsGroup
+from ottla.coordinator.group.streams.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Member
+from ottla.coordinator.group.streams.records import (
+    current_record,
+    member_record,
+    member_tombstones,
+    metadata_record,
+    target_metadata_record,
+    target_record,
+)
+from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, owned_tasks
+from ottla.coordinator.group.streams.tasks import AssignedTasks, Tasks
+from ottla.coordinator.result import Effect, LogRecord, Result
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+
+
+def member_of(
+    group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_size: int, records: list[LogRecord]
+) -> tuple[Member, Member | None]:
+    """The member as the group knows it, and the static one in whose place it stands from now on. Raises `KafkaError`."""
+    is_joining = request.member_epoch == JOIN_EPOCH
+    if is_joining:
+        _check_size(group, request, max_size)
+    if request.instance_id is None:
+        known = group.members.get(request.member_id) if is_joining else group.member(request.member_id)
+        if known is None:
+            return Member(request.member_id), None
+        _check_epoch(known, request)
+        return known, None
+    static = group.static_member(request.instance_id)
+    if not is_joining:
+        known = _known_static(static, request)
+        _check_epoch(known, request)
+        return known, None
+    if static is None:
+        return group.members.get(request.member_id) or Member(request.member_id), None
+    if static.member_epoch != STATIC_LEAVE_EPOCH:
+        message = f"Instance id {request.instance_id} is that of member {static.member_id}, which has not left."
+        raise KafkaError(Code.UNRELEASED_INSTANCE_ID, message)
+    member = msgspec.structs.replace(static, member_id=request.member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
+    records += [
+        *member_tombstones(group.group_id, static.member_id),
+        member_record(group.group_id, member),
+        target_record(group.group_id, member.member_id, group.targets.get(static.member_id, Tasks())),
+        current_record(group.group_id, member),
+    ]
+    return member, None if static.member_id == member.member_id else static
+
+
+def with_news(member: Member, beat: Heartbeat) -> Member:
+    """The member with what it says anew; what it does not say stays. Who joins says of its endpoint also that there is none."""
+    request = beat.request
+    endpoint = None if request.user_endpoint is None else (request.user_endpoint.host, request.user_endpoint.port)
+    says: dict[str, Any] = {
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "rebalance_timeout_ms": None if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
+        "topology_epoch": None if request.topology is None else request.topology.epoch,
+        "client_id": beat.client_id,
+        "client_host": beat.client_host,
+        "process_id": request.process_id,
+        "user_endpoint": endpoint,
+        "client_tags": None if request.client_tags is None else {tag.key: tag.value for tag in request.client_tags},
+    }
+    news = {name: value for name, value in says.items() if value is not None}
+    if request.member_epoch == JOIN_EPOCH:
+        news["user_endpoint"] = endpoint
+    return msgspec.structs.replace(member, **news)
+
+
+def _check_size(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_size: int) -> None:
+    is_known = request.member_id in group.members or request.instance_id in group.static_members
+    if len(group.members) >= max_size and not is_known:
+        message = f"Streams group {group.group_id} has {max_size} members, and may not have more."
+        raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
+
+
+def _known_static(static: Member | None, request: StreamsGroupHeartbeatRequest) -> Member:
+    """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another has taken its place."""
+    if static is None:
+        raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
+    if static.member_id != request.member_id:
+        message = f"Member {request.member_id} was fenced: instance id {request.instance_id} is that of member {static.member_id}."
+        raise KafkaError(Code.FENCED_INSTANCE_ID, message)
+    return static
+
+
+def _check_epoch(member: Member, request: StreamsGroupHeartbeatRequest) -> None:
+    """A member may come with the epoch of before when its last answer got lost: then it owns no more than it was assigned.
+
+    Raises FENCED_MEMBER_EPOCH.
+    """
+    received, known = request.member_epoch, member.member_epoch
+    if received in (JOIN_EPOCH, known):
+        return
+    owned = owned_tasks(request)
+    if received < known and received == member.previous_epoch and owned is not None and member.assigned.contains(owned):
+        return
+    message = (
+        f"The member epoch {received} is {'greater' if received > known else 'smaller'} than the member's, which is {known}."
+        " It must give up all its tasks and join again."
+    )
+    raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
+
+
+# leaving
+
+
+def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[HeartbeatOutcome]:
+    """A member goes for good at epoch -1; a static one at -2 until it comes back, or its session ends."""
+    effects: list[Effect] = []
+    if request.shutdown_application:
+        effects.append(RequestShutdown(group.group_id, request.member_id))
+    if request.instance_id is None:
+        member = group.member(request.member_id)
+    else:
+        member = _known_static(group.static_member(request.instance_id), request)
+    if request.instance_id is not None and request.member_epoch == STATIC_LEAVE_EPOCH:
+        away = msgspec.structs.replace(
+            member, member_epoch=STATIC_LEAVE_EPOCH, assigned=member.assigned.with_epochs_reset(), revoking=AssignedTasks()
+        )
+        records = [current_record(group.group_id, away)]
+    else:
+        records = fenced(group, [member.member_id])
+    answer = StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch, status=[])
+    topology_epoch = -1 if group.topology is None else group.topology.epoch
+    known = group.metadata
+    outcome = HeartbeatOutcome(answer, {}, topology_epoch, known.described_epoch, known.undescribed_epoch)
+    return Result(outcome, records=records, effects=effects)
+
+
+def fenced(group: StreamsGroup, member_ids: Collection[str]) -> list[LogRecord]:
+    """Members are in the group no longer. Whoever comes next has the next target computed."""
+    records = [record for member_id in member_ids for record in member_tombstones(group.group_id, member_id)]
+    metadata = msgspec.structs.replace(group.metadata, epoch=group.metadata.epoch + 1)
+    records.append(metadata_record(group.group_id, metadata))
+    if len(member_ids) == len(group.members):
+        records.append(target_metadata_record(group.group_id, metadata.epoch, 0))
+    return records

@@ -1,0 +1,59 @@
+"""A member of a streams group (StreamsGroupMember of Kafka): a thread of an application, or a whole process with one."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from ottla.coordinator.group.streams.tasks import AssignedTasks
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+UNKNOWN_TOPOLOGY_EPOCH = -1
+
+Endpoint = tuple[str, int]
+"""Host and port under which the application answers interactive queries."""
+
+
+class MemberState(IntEnum):
+    """Numbers are those of the records. UNKNOWN stands for a state that only a newer broker knows."""
+
+    STABLE = 1
+    UNREVOKED_TASKS = 2
+    UNRELEASED_TASKS = 3
+    UNKNOWN = 127
+
+
+def state_of(number: int) -> MemberState:
+    try:
+        return MemberState(number)
+    except ValueError:
+        return MemberState.UNKNOWN
+
+
+class Member(msgspec.Struct, frozen=True):
+    """``assigned`` are the tasks it has been told of, ``revoking`` those that it is to give up.
+
+    ``previous_epoch`` is for a member whose answer was lost: it comes again with the epoch of before.
+    """
+
+    member_id: str
+    member_epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = UNKNOWN_TOPOLOGY_EPOCH
+    process_id: str = ""
+    user_endpoint: Endpoint | None = None
+    client_tags: dict[str, str] = {}
+    assigned: AssignedTasks = AssignedTasks()
+    revoking: AssignedTasks = AssignedTasks()
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.member_epoch == epoch

@@ -1,0 +1,110 @@
+"""What goes into and comes out of streams groups. Requests and answers are those of the wire."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.coordinator.group.streams.configuration import InternalTopic
+from ottla.coordinator.group.streams.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.group.streams.records import task_set
+from ottla.coordinator.group.streams.tasks import Tasks
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    TaskIds,
+)
+
+STANDBYS_CONFIG = "num.standby.replicas"
+RACK_TAGS_CONFIG = "rack.aware.assignment.tags"
+ASSIGNOR_NAME = "sticky"
+
+
+class StreamsGroupConfig(msgspec.Struct, frozen=True):
+    """``group.streams.*`` of the broker."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 0
+    initial_rebalance_delay_ms: int = 0
+    task_offset_interval_ms: int = 60_000
+    acceptable_recovery_lag: int = 10_000
+    standby_replica_count: int = 0
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    max_size: int = 0x7FFFFFFF
+
+    def assignment_configs(self) -> dict[str, str]:
+        """What a target depends on, as the group's record holds it: another one makes for another target."""
+        configs = {STANDBYS_CONFIG: str(self.standby_replica_count)}
+        if self.rack_aware_assignment_tags:
+            configs[RACK_TAGS_CONFIG] = ",".join(self.rack_aware_assignment_tags)
+        return configs
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """A StreamsGroupHeartbeat and who has sent it, in which version."""
+
+    request: StreamsGroupHeartbeatRequest
+    client_id: str = ""
+    client_host: str = ""
+    version: int = 1
+
+
+class HeartbeatOutcome(msgspec.Struct):
+    """The answer, and what the broker may have to do besides (StreamsGroupHeartbeatResult).
+
+    It makes ``missing_topics``. The epochs tell whether a description of the topology is to be asked for.
+    """
+
+    answer: StreamsGroupHeartbeatResponse
+    missing_topics: dict[str, InternalTopic] = {}
+    topology_epoch: int = -1
+    described_epoch: int = -1
+    undescribed_epoch: int = -1
+
+
+def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
+    """What the member says that it has; None where it does not say."""
+    if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
+        return None
+    return Tasks(task_set(request.active_tasks), task_set(request.standby_tasks), task_set(request.warmup_tasks))
+
+
+def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
+    """Raises INVALID_REQUEST for what no group would take. The topology is looked at when it is taken in."""
+    epoch, topology = request.member_epoch, request.topology
+    if topology is not None and any(one.source_topic_regex for one in topology.subtopologies):
+        raise _invalid("Regular expressions for source topics are not supported yet.")
+    for text, name in (
+        (request.member_id, "MemberId"),
+        (request.group_id, "GroupId"),
+        (request.instance_id, "InstanceId"),
+        (request.rack_id, "RackId"),
+    ):
+        if text is not None and not text.strip():
+            raise _invalid(f"{name} can't be empty.")
+    owned = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    if epoch == JOIN_EPOCH:
+        _check_joining(request, owned)
+    elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    elif epoch < STATIC_LEAVE_EPOCH:
+        raise _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+    if any(tasks is not None for tasks in owned) and any(tasks is None for tasks in owned):
+        raise _invalid("If one task-type is non-null, all must be non-null.")
+    if epoch != JOIN_EPOCH and topology is not None:
+        raise _invalid("Topology can only be provided when (re-)joining.")
+
+
+def _check_joining(request: StreamsGroupHeartbeatRequest, owned: tuple[list[TaskIds] | None, ...]) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    for tasks, name in zip(owned, ("ActiveTasks", "StandbyTasks", "WarmupTasks"), strict=True):
+        if tasks is None or tasks:
+            raise _invalid(f"{name} must be empty when (re-)joining.")
+    if request.topology is None:
+        raise _invalid("Topology must be non-null when (re-)joining.")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(Code.INVALID_REQUEST, message)

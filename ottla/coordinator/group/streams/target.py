@@ -1,0 +1,81 @@
+"""When the members of a streams group get new targets, and which (TargetAssignmentBuilder of Kafka)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ottla.coordinator.group.streams.assignor import TaskMember, assign
+from ottla.coordinator.group.streams.configuration import ConfiguredTopology
+from ottla.coordinator.group.streams.group import StreamsGroup
+from ottla.coordinator.group.streams.member import Member
+from ottla.coordinator.group.streams.records import GroupMetadata, target_metadata_record, target_record
+from ottla.coordinator.group.streams.requests import STANDBYS_CONFIG, StreamsGroupConfig
+from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
+from ottla.coordinator.result import LogRecord
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What members are to have, and the records of what is new of it. ``delayed_by`` says why there is not a newer one."""
+
+    epoch: int
+    tasks: Mapping[str, Tasks]
+    records: list[LogRecord] = []
+    delayed_by: str | None = None
+
+
+def next_target(
+    group: StreamsGroup,
+    metadata: GroupMetadata,
+    configured: ConfiguredTopology,
+    config: StreamsGroupConfig,
+    now_ms: int,
+    member: Member | None = None,
+    *,
+    is_delay_over: bool = False,
+) -> Target:
+    """The target of the group's epoch, with ``member`` as it is from now on, or that of before where the time has not come."""
+    if group.delayed_until_ms is not None and not is_delay_over:
+        return Target(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
+    members, targets = dict(group.members), group.targets
+    if member is not None:
+        members, targets = _with(group, member)
+    if group.assignment_epoch >= metadata.epoch:
+        return Target(group.assignment_epoch, targets)
+    if group.assigned_ms and now_ms < group.assigned_ms + config.assignment_interval_ms:
+        return Target(group.assignment_epoch, targets, delayed_by="assignment interval")
+    assigned = _assigned(group, members, configured, metadata)
+    records = [
+        target_record(group.group_id, member_id, tasks) for member_id, tasks in assigned.items() if targets.get(member_id) != tasks
+    ]
+    records.append(target_metadata_record(group.group_id, metadata.epoch, now_ms))
+    return Target(metadata.epoch, assigned, records)
+
+
+def _with(group: StreamsGroup, member: Member) -> tuple[dict[str, Member], dict[str, Tasks]]:
+    """The members and their targets, with this one in its place, or in that of the static member that it replaces."""
+    members, targets = {**group.members, member.member_id: member}, group.targets
+    replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
+    if replaced is not None and replaced != member.member_id:
+        members.pop(replaced)
+        targets = {(member.member_id if member_id == replaced else member_id): tasks for member_id, tasks in targets.items()}
+    return members, targets
+
+
+def _assigned(
+    group: StreamsGroup, members: dict[str, Member], configured: ConfiguredTopology, metadata: GroupMetadata
+) -> dict[str, Tasks]:
+    """While topics are missing nobody has any task."""
+    if configured.subtopologies is None or not configured.is_ready:
+        return dict.fromkeys(members, Tasks())
+    seen = {
+        member_id: TaskMember(
+            process_id=member.process_id,
+            active=without_epochs(member.assigned.active),
+            standby=member.assigned.standby,
+            task_offsets=group.task_offsets[member_id].offsets if member_id in group.task_offsets else {},
+        )
+        for member_id, member in members.items()
+    }
+    return assign(seen, configured.subtopologies, int(metadata.assignment_configs.get(STANDBYS_CONFIG, 0)))

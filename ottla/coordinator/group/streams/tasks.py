@@ -1,0 +1,87 @@
+"""Sets of tasks: one task is a partition of a subtopology (TasksTuple and TasksTupleWithEpochs of Kafka)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+TaskId = tuple[str, int]
+"""Subtopology, partition."""
+TaskSet = Mapping[str, frozenset[int]]
+"""Partitions by subtopology id. A subtopology without partitions is left out."""
+TaskEpochs = Mapping[str, Mapping[int, int]]
+"""The same, with the assignment epoch at which the member got each task."""
+
+
+class Tasks(msgspec.Struct, frozen=True):
+    """What a member is meant to have, or says that it has."""
+
+    active: TaskSet = {}
+    standby: TaskSet = {}
+    warmup: TaskSet = {}
+
+
+class AssignedTasks(msgspec.Struct, frozen=True):
+    """What a member has, or has to give up. Active tasks have their epochs, by which commits are fenced."""
+
+    active: TaskEpochs = {}
+    standby: TaskSet = {}
+    warmup: TaskSet = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.active and not self.standby and not self.warmup
+
+    def meets(self, owned: Tasks) -> bool:
+        """Whether one of these tasks is among the owned ones, in the same role."""
+        return (
+            any(owned.active.get(subtopology, frozenset()) & epochs.keys() for subtopology, epochs in self.active.items())
+            or _overlap(owned.standby, self.standby)
+            or _overlap(owned.warmup, self.warmup)
+        )
+
+    def contains(self, owned: Tasks) -> bool:
+        """Whether the owned tasks are all among these, each in its role."""
+        return (
+            all(subtopology in self.active and p <= self.active[subtopology].keys() for subtopology, p in owned.active.items())
+            and _is_part(owned.standby, self.standby)
+            and _is_part(owned.warmup, self.warmup)
+        )
+
+    def united(self, other: AssignedTasks) -> AssignedTasks:
+        active = {subtopology: dict(epochs) for subtopology, epochs in self.active.items()}
+        for subtopology, epochs in other.active.items():
+            active.setdefault(subtopology, {}).update(epochs)
+        return AssignedTasks(active, united(self.standby, other.standby), united(self.warmup, other.warmup))
+
+    def with_epochs_reset(self) -> AssignedTasks:
+        """For a static member that is away: its successor may commit with the epoch that it then gets."""
+        active = {subtopology: dict.fromkeys(epochs, 0) for subtopology, epochs in self.active.items()}
+        return AssignedTasks(active, self.standby, self.warmup)
+
+
+def united(some: TaskSet, others: TaskSet) -> dict[str, frozenset[int]]:
+    return {
+        subtopology: some.get(subtopology, frozenset()) | others.get(subtopology, frozenset())
+        for subtopology in dict.fromkeys([*some, *others])
+    }
+
+
+def without_epochs(tasks: TaskEpochs) -> dict[str, frozenset[int]]:
+    return {subtopology: frozenset(epochs) for subtopology, epochs in tasks.items()}
+
+
+def as_task_set(tasks: Iterable[TaskId]) -> dict[str, frozenset[int]]:
+    partitions: dict[str, set[int]] = {}
+    for subtopology, partition in tasks:
+        partitions.setdefault(subtopology, set()).add(partition)
+    return {subtopology: frozenset(found) for subtopology, found in partitions.items()}
+
+
+def _overlap(some: TaskSet, others: TaskSet) -> bool:
+    return any(partitions & others.get(subtopology, frozenset()) for subtopology, partitions in some.items())
+
+
+def _is_part(some: TaskSet, others: TaskSet) -> bool:
+    return all(subtopology in others and partitions <= others[subtopology] for subtopology, partitions in some.items())

@@ -1,0 +1,136 @@
+"""The topology that the members of a streams group run, as their heartbeats and the group's record say it (StreamsTopology)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import msgspec
+
+from ottla.coordinator.cluster import INTERNAL_TOPICS, check_topic_name
+from ottla.coordinator.group.streams.java_order import hash_order
+from ottla.coordinator.group.topics import Topics
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages import streams_group_heartbeat as heartbeat
+from ottla.protocol.messages.streams_group_topology_value import CopartitionGroup, StreamsGroupTopologyValue, Subtopology, TopicInfo
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """Subtopologies by their ids. Two are the same in whatever order the subtopologies came."""
+
+    epoch: int
+    subtopologies: dict[str, Subtopology]
+
+    def in_order(self) -> Iterator[Subtopology]:
+        """As Kafka goes through them: partition counts of internal topics may depend on it."""
+        return (self.subtopologies[subtopology_id] for subtopology_id in hash_order(self.subtopologies))
+
+    def required_topics(self) -> set[str]:
+        """Every topic that is read, and every changelog."""
+        return {
+            topic
+            for one in self.subtopologies.values()
+            for topic in chain(sources_of(one), (changelog.name for changelog in one.state_changelog_topics))
+        }
+
+    def source_topics(self) -> set[str]:
+        """Every topic that is read."""
+        return {topic for one in self.subtopologies.values() for topic in sources_of(one)}
+
+    def subtopology_of(self, topic: str) -> str | None:
+        """Which one reads the topic: the last that names it."""
+        reading = None
+        for one in self.in_order():
+            if topic in sources_of(one):
+                reading = one.subtopology_id
+        return reading
+
+    def as_value(self) -> StreamsGroupTopologyValue:
+        return StreamsGroupTopologyValue(epoch=self.epoch, subtopologies=list(self.subtopologies.values()))
+
+
+def sources_of(subtopology: Subtopology) -> list[str]:
+    """Topics of the user's, then repartition topics."""
+    return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
+
+
+def topology_of(value: StreamsGroupTopologyValue) -> Topology:
+    return Topology(value.epoch, {one.subtopology_id: one for one in value.subtopologies})
+
+
+def topology_from_heartbeat(sent: heartbeat.Topology) -> Topology:
+    """Raises what Kafka refuses, and what it fails on."""
+    value = msgspec.convert(sent, StreamsGroupTopologyValue, from_attributes=True)
+    check_topology(value)
+    return topology_of(value)
+
+
+def check_topology(value: StreamsGroupTopologyValue) -> None:
+    """Raises STREAMS_INVALID_TOPOLOGY.
+
+    Also for what makes Kafka answer UNKNOWN_SERVER_ERROR: ids and names that come twice, and copartition groups of topics that
+    are not there.
+    """
+    _check_names(value)
+    seen: set[str] = set()
+    for one in value.subtopologies:
+        if one.subtopology_id in seen:
+            raise _invalid(f"Subtopology {one.subtopology_id} is there twice.")
+        seen.add(one.subtopology_id)
+        for changelog in one.state_changelog_topics:
+            if changelog.partitions != 0:
+                raise _invalid(f"Changelog topic {changelog.name} has {changelog.partitions} partitions; the broker counts them.")
+        for topic in one.repartition_source_topics:
+            if topic.partitions < 0:
+                raise _invalid(f"Repartition topic {topic.name} has {topic.partitions} partitions.")
+        _check_no_topic_twice(one.subtopology_id, one.repartition_source_topics)
+        _check_no_topic_twice(one.subtopology_id, one.state_changelog_topics)
+        for group in one.copartition_groups:
+            _check_copartition_group(one, group)
+
+
+def _check_names(value: StreamsGroupTopologyValue) -> None:
+    for one in value.subtopologies:
+        changelogs = (topic.name for topic in one.state_changelog_topics)
+        for name in chain(sources_of(one), one.repartition_sink_topics, changelogs):
+            if name in INTERNAL_TOPICS:
+                raise _invalid(f"A Kafka Streams topology cannot have the internal topic {name}.")
+            try:
+                check_topic_name(name)
+            except KafkaError as error:
+                raise _invalid(f"{name} is no topic name: {error.message}") from error
+
+
+def _check_no_topic_twice(subtopology_id: str, topics: Iterable[TopicInfo]) -> None:
+    seen: set[str] = set()
+    for topic in topics:
+        if topic.name in seen:
+            raise _invalid(f"Topic {topic.name} is there twice in subtopology {subtopology_id}.")
+        seen.add(topic.name)
+
+
+def _check_copartition_group(subtopology: Subtopology, group: CopartitionGroup) -> None:
+    counts = len(subtopology.source_topics), len(subtopology.repartition_source_topics)
+    indexes = group.source_topics, group.repartition_source_topics
+    if any(not 0 <= at < count for count, named in zip(counts, indexes, strict=True) for at in named):
+        raise _invalid(f"A copartition group of subtopology {subtopology.subtopology_id} names a topic that is not there.")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(Code.STREAMS_INVALID_TOPOLOGY, message)
+
+
+def metadata_hash(topology: Topology, topics: Topics) -> int:
+    """Of the topics that the topology needs and that exist; the group is assigned anew when it changes (KIP-1101).
+
+    Kafka takes XXH3 over the same facts. A group that comes from Apache Kafka is therefore assigned anew once, and keeps its tasks.
+    """
+    existing = [(name, topic_id) for name in sorted(topology.required_topics()) if (topic_id := topics.topic_id(name)) is not None]
+    if not existing:
+        return 0
+    hasher = hashlib.blake2b(digest_size=8)
+    for name, topic_id in existing:
+        encoded = name.encode()
+        hasher.update(topic_id + topics.partition_count(name).to_bytes(4, "big") + len(encoded).to_bytes(4, "big") + encoded)
+    return int.from_bytes(hasher.digest(), "big", signed=True)

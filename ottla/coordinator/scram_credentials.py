@@ -1,0 +1,120 @@
+"""SCRAM credentials of users (KIP-554): kept as Kafka keeps them, for a cluster that asks for them one day; ottla asks nobody.
+
+As org.apache.kafka.controller.ScramControlManager: the salted password is not stored, but the two keys that are made of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages import remove_user_scram_credential_record as removal_record
+from ottla.protocol.messages import user_scram_credential_record as credential_record
+
+HASHES = {1: "sha256", 2: "sha512"}
+"""Hash function by mechanism (org.apache.kafka.clients.admin.ScramMechanism)."""
+MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
+MAX_SALT_BYTES = 1_000
+MAX_SALTED_PASSWORD_BYTES = 1_000
+"""It is the output of the hash function, 32 or 64 bytes, wherever a client makes it as SCRAM says."""
+MAX_NAME_CHARACTERS = 1_000
+"""Of a user that may have credentials; Kafka takes as many as a text may have, 32,767."""
+MAX_USERS = 10_000
+"""Users that may have credentials. Kafka's own bound is 10,000 records in one operation, with the same code."""
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Credential:
+    """What a user's password is checked against."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class ScramCredentials:
+    """All credentials, by user and mechanism."""
+
+    __slots__ = ("by_user",)
+
+    def __init__(self) -> None:
+        self.by_user: dict[str, dict[int, Credential]] = {}
+
+    def set(self, name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> Result[None]:
+        """Raises UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM, or POLICY_VIOLATION for a user too many, too long a name."""
+        _check_user(name, mechanism)
+        if iterations < MIN_ITERATIONS:
+            raise KafkaError(Code.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+        if iterations > MAX_ITERATIONS:
+            raise KafkaError(Code.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+        if not salted_password:
+            raise KafkaError(Code.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
+        if len(salt) > MAX_SALT_BYTES:
+            raise KafkaError(Code.UNACCEPTABLE_CREDENTIAL, f"Salt must not be longer than {MAX_SALT_BYTES} bytes")
+        if len(salted_password) > MAX_SALTED_PASSWORD_BYTES:
+            reason = f"Salted password must not be longer than {MAX_SALTED_PASSWORD_BYTES} bytes"
+            raise KafkaError(Code.UNACCEPTABLE_CREDENTIAL, reason)
+        if len(name) > MAX_NAME_CHARACTERS:
+            raise KafkaError(Code.POLICY_VIOLATION, f"names of users may have {MAX_NAME_CHARACTERS} characters")
+        if name not in self.by_user and len(self.by_user) >= MAX_USERS:
+            raise KafkaError(Code.POLICY_VIOLATION, f"{MAX_USERS} users have credentials; take some back first")
+        function = HASHES[mechanism]
+        client_key = hmac.digest(salted_password, b"Client Key", function)
+        credential = Credential(
+            salt=bytes(salt),
+            stored_key=hashlib.new(function, client_key).digest(),
+            server_key=hmac.digest(salted_password, b"Server Key", function),
+            iterations=iterations,
+        )
+        return Result(None, [_record(name, mechanism, credential)])
+
+    def remove(self, name: str, mechanism: int) -> Result[None]:
+        """Raises UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM or RESOURCE_NOT_FOUND."""
+        _check_user(name, mechanism)
+        if mechanism not in self.by_user.get(name, ()):
+            raise KafkaError(Code.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+        message = removal_record.RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)
+        return Result(None, [metadata_record(removal_record, message)])
+
+    def replay(self, message: Any) -> None:
+        self.by_user.setdefault(message.name, {})[message.mechanism] = Credential(
+            salt=bytes(message.salt),
+            stored_key=bytes(message.stored_key),
+            server_key=bytes(message.server_key),
+            iterations=message.iterations,
+        )
+
+    def replay_removal(self, message: Any) -> None:
+        credentials = self.by_user.get(message.name, {})
+        credentials.pop(message.mechanism, None)
+        if not credentials:
+            self.by_user.pop(message.name, None)
+
+    def snapshot(self) -> list[LogRecord]:
+        """The records that make these credentials again."""
+        return [_record(name, how, credential) for name, of_user in self.by_user.items() for how, credential in of_user.items()]
+
+
+def _record(name: str, mechanism: int, credential: Credential) -> LogRecord:
+    message = credential_record.UserScramCredentialRecord(
+        name=name,
+        mechanism=mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
+    return metadata_record(credential_record, message)
+
+
+def _check_user(name: str, mechanism: int) -> None:
+    if not name:
+        raise KafkaError(Code.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if mechanism not in HASHES:
+        raise KafkaError(Code.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")

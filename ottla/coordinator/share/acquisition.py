@@ -1,0 +1,240 @@
+"""Which of the records that were just read a member is given, and in what pieces (SharePartition.acquire of Kafka)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ottla.coordinator.share.in_flight import UNSEEN, InFlight, InFlightBatch, RecordStatus
+from ottla.coordinator.share.states import RecordState
+
+MIN_THROTTLED_DELIVERIES = 2
+"""Below this many deliveries records are never given in smaller pieces, nor one by one."""
+
+
+class FetchedBatch(NamedTuple):
+    """What is to be known of a record batch that was read."""
+
+    first_offset: int
+    last_offset: int
+    producer_id: int = -1
+    is_transactional: bool = False
+    is_abort_marker: bool = False
+
+
+class AbortedTransaction(NamedTuple):
+    """As in the answer of a fetch with read_committed: a transaction that begins here was aborted."""
+
+    producer_id: int
+    first_offset: int
+
+
+class AcquiredRecords(NamedTuple):
+    """Records that a member is given. ``delivery_count`` counts this delivery, too."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+
+class AcquireRequest(msgspec.Struct, frozen=True):
+    """``batch_size``: of how many records the pieces are to be that are acknowledged together. ``is_record_limit``: never more than
+    ``max_records``; else whole batches are given, for that costs less (ShareAcquireMode)."""
+
+    member_id: str
+    fetch_offset: int
+    batches: Sequence[FetchedBatch]
+    max_records: int
+    batch_size: int
+    is_record_limit: bool = False
+    aborted: Sequence[AbortedTransaction] = ()
+
+
+class Acquisition:
+    """One request at work on the batches in flight. It changes them; ``end_offset`` goes up with what is added."""
+
+    def __init__(
+        self,
+        request: AcquireRequest,
+        in_flight: InFlight,
+        *,
+        start_offset: int,
+        end_offset: int,
+        deadline_ms: int,
+        max_delivery_count: int,
+    ) -> None:
+        self._request = request
+        self._in_flight = in_flight
+        self._start_offset = start_offset
+        self.end_offset = end_offset
+        self._deadline_ms = deadline_ms
+        self._max_delivery_count = max_delivery_count
+        self._throttled_from = max(MIN_THROTTLED_DELIVERIES, -(-max_delivery_count // 2))
+        self._acquired: list[AcquiredRecords] = []
+        self._count = 0
+
+    def run(self, last_offset: int, max_records: int) -> list[AcquiredRecords]:
+        """Up to ``last_offset``, and no more than so many records where the request does not allow for whole batches."""
+        read_from = self._request.batches[0].first_offset
+        self._archive_compacted(read_from)
+        first_offset = max(read_from, self._start_offset)
+        overlapping = self._in_flight.overlapping(first_offset, last_offset)
+        for batch in overlapping:
+            if self._count >= max_records or self._acquire_again(batch, first_offset, last_offset, max_records):
+                return self._without_aborted()
+        if overlapping:
+            first_offset = overlapping[-1].last_offset + 1
+        if self._count < max_records and first_offset <= last_offset:
+            self._acquire_new(first_offset, last_offset, max_records - self._count)
+        return self._without_aborted()
+
+    def _archive_compacted(self, read_from: int) -> None:
+        """Records that were to come again and are gone from the log, so that the read began behind them."""
+        for batch in self._in_flight.overlapping(self._request.fetch_offset, read_from - 1):
+            for first, last, status in batch.runs(self._request.fetch_offset, read_from - 1):
+                if status.state is RecordState.AVAILABLE:
+                    batch.assign(first, last, status.ended(RecordState.ARCHIVED, self._max_delivery_count))
+
+    # records that are in flight already
+
+    def _acquire_again(self, batch: InFlightBatch, first_offset: int, last_offset: int, max_records: int) -> bool:
+        """What is available of a batch. True where no more may be given with it."""
+        room = max_records - self._count
+        if batch.common_status == UNSEEN:
+            self._acquire_unseen(batch, max(batch.first_offset, first_offset), min(batch.last_offset, last_offset), room)
+            return False
+        available = [run for run in batch.runs(first_offset, last_offset) if run[2].state is RecordState.AVAILABLE]
+        if not available:
+            return False
+        if max(status.delivery_count for _, _, status in available) >= self._throttled_from:
+            # Delivered often: one of them may be what its consumers fail on, so they come in ever smaller pieces.
+            if not self._count:
+                self._acquire_throttled(batch, available, room)
+            return True
+        for first, last, status in available:
+            given_to = min(last, first + room - 1) if self._request.is_record_limit else last
+            self._give(batch, first, given_to, status)
+            room -= given_to - first + 1
+            if self._request.is_record_limit and room <= 0:
+                break
+        return False
+
+    def _acquire_throttled(self, batch: InFlightBatch, available: list[tuple[int, int, RecordStatus]], room: int) -> None:
+        """The last delivery of a record is its own; those before it halve the batch each time."""
+        most: int | None = room if self._request.is_record_limit else None
+        given = 0
+        throttled = False
+        for first, last, status in available:
+            is_last_delivery = self._max_delivery_count > MIN_THROTTLED_DELIVERIES and (
+                status.delivery_count == self._max_delivery_count - 1
+            )
+            if is_last_delivery:
+                if not given:
+                    self._give(batch, first, first, status)
+                return
+            if status.delivery_count >= self._throttled_from and not throttled:
+                throttled = True
+                piece = max(1, batch.count >> (status.delivery_count - self._throttled_from + 1))
+                if given < piece:
+                    # Where as much was given before, the rest goes along: as Kafka does.
+                    most = piece if most is None else min(most, piece)
+            given_to = last if most is None else min(last, first + most - given - 1)
+            self._give(batch, first, given_to, status)
+            given += given_to - first + 1
+            if most is not None and given >= most:
+                return
+
+    def _give(self, batch: InFlightBatch, first: int, last: int, status: RecordStatus) -> None:
+        acquired = status.acquired(self._request.member_id, self._deadline_ms)
+        batch.assign(first, last, acquired)
+        self._count += last - first + 1
+        before = self._acquired[-1] if self._acquired else None
+        joins = before is not None and before.first_offset >= batch.first_offset and before.last_offset + 1 == first
+        if before is not None and joins and before.delivery_count == acquired.delivery_count:
+            self._acquired[-1] = before._replace(last_offset=last)
+        else:
+            self._acquired.append(AcquiredRecords(first, last, acquired.delivery_count))
+
+    # records that nobody was given yet
+
+    def _acquire_unseen(self, batch: InFlightBatch, first_offset: int, last_offset: int, room: int) -> None:
+        """Records between those whose state was persisted. They are taken out, and what is not acquired of them put back."""
+        self._in_flight.remove(batch)
+        acquired_up_to = self._acquire_new(first_offset, last_offset, room)
+        if batch.first_offset < first_offset:
+            self._in_flight.put(InFlightBatch(batch.first_offset, first_offset - 1, UNSEEN))
+        if acquired_up_to < batch.last_offset:
+            self._in_flight.put(InFlightBatch(acquired_up_to + 1, batch.last_offset, UNSEEN))
+
+    def _acquire_new(self, first_offset: int, last_offset: int, room: int) -> int:
+        """New batches of the size that the request asks for, at the bounds of the log's; up to where they are in flight."""
+        if last_offset - first_offset + 1 > room:
+            last_offset = min(last_offset, _batch_end(self._request.batches, first_offset + room - 1))
+        first = RecordStatus(RecordState.ACQUIRED, 1, self._request.member_id, self._deadline_ms)
+        for begin, end in self._pieces(first_offset, last_offset):
+            batch = InFlightBatch(begin, end, first)
+            given_to = end
+            if self._request.is_record_limit and batch.count > room:
+                given_to = begin + room - 1
+                batch.assign(given_to + 1, end, UNSEEN)
+            self._in_flight.put(batch)
+            self._acquired.append(AcquiredRecords(begin, given_to, 1))
+            self._count += given_to - begin + 1
+        self.end_offset = max(self.end_offset, last_offset)
+        return last_offset
+
+    def _pieces(self, first_offset: int, last_offset: int) -> Iterator[tuple[int, int]]:
+        if not self._request.is_record_limit and last_offset - first_offset + 1 > self._request.batch_size:
+            for batch in self._request.batches:
+                if first_offset + self._request.batch_size <= batch.first_offset <= last_offset:
+                    yield first_offset, batch.first_offset - 1
+                    first_offset = batch.first_offset
+        yield first_offset, last_offset
+
+    # aborted transactions
+
+    def _without_aborted(self) -> list[AcquiredRecords]:
+        """Records of aborted transactions are never given to anybody."""
+        if not self._request.aborted:
+            return self._acquired
+        kept = self._acquired
+        for aborted in aborted_batches(self._request.batches, self._request.aborted):
+            for batch in self._in_flight.overlapping(aborted.first_offset, aborted.last_offset):
+                for first, last, status in batch.runs(aborted.first_offset, aborted.last_offset):
+                    if status.state is RecordState.ACQUIRED:
+                        batch.assign(first, last, status.ended(RecordState.ARCHIVED, self._max_delivery_count))
+            kept = [piece for acquired in kept for piece in _outside(acquired, aborted)]
+        return kept
+
+
+def aborted_batches(batches: Iterable[FetchedBatch], aborted: Collection[AbortedTransaction]) -> list[FetchedBatch]:
+    """The batches of data that belong to aborted transactions, found as consumers find them."""
+    begun = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
+    open_producers: set[int] = set()
+    belong = []
+    for batch in batches:
+        while begun and begun[-1].first_offset <= batch.last_offset:
+            open_producers.add(begun.pop().producer_id)
+        if batch.is_abort_marker:
+            open_producers.discard(batch.producer_id)
+        elif batch.is_transactional and batch.producer_id in open_producers:
+            belong.append(batch)
+    return belong
+
+
+def _outside(acquired: AcquiredRecords, aborted: FetchedBatch) -> Iterator[AcquiredRecords]:
+    """What lies before and behind a batch."""
+    if acquired.last_offset < aborted.first_offset or aborted.last_offset < acquired.first_offset:
+        yield acquired
+        return
+    if acquired.first_offset < aborted.first_offset:
+        yield acquired._replace(last_offset=aborted.first_offset - 1)
+    if aborted.last_offset < acquired.last_offset:
+        yield acquired._replace(first_offset=aborted.last_offset + 1)
+
+
+def _batch_end(batches: Iterable[FetchedBatch], offset: int) -> int:
+    """The last offset of the batch that an offset is in; the offset itself where it is in none."""
+    return next((batch.last_offset for batch in batches if batch.first_offset <= offset <= batch.last_offset), offset)

@@ -1,0 +1,163 @@
+"""The records of a share partition that are on their way: which are with whom, how often they were delivered, what became of them.
+
+Records are kept in batches, in which they were acquired first (InFlightBatch of Kafka). As long as all records of a batch have one
+status, that status is kept once. Offsets that hold no record for a consumer, as compaction leaves them, count like records.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import groupby
+
+import msgspec
+
+from ottla.coordinator.share.states import TERMINAL, RecordState, check_transition
+
+NOBODY = ""
+NO_DEADLINE = -1
+
+
+class RecordStatus(msgspec.Struct, frozen=True, gc=False):
+    """Of one record or of many. An acquired one has a member and a time at which its lock ends."""
+
+    state: RecordState
+    delivery_count: int
+    member_id: str = NOBODY
+    deadline_ms: int = NO_DEADLINE
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    def acquired(self, member_id: str, deadline_ms: int) -> RecordStatus:
+        check_transition(self.state, RecordState.ACQUIRED)
+        return RecordStatus(RecordState.ACQUIRED, self.delivery_count + 1, member_id, deadline_ms)
+
+    def renewed(self, deadline_ms: int) -> RecordStatus:
+        assert self.state is RecordState.ACQUIRED, f"a lock on a record that is {self.state.name}"
+        return RecordStatus(self.state, self.delivery_count, self.member_id, deadline_ms)
+
+    def ended(self, state: RecordState, max_delivery_count: int) -> RecordStatus:
+        """The lock is gone. What was delivered often enough is not made available again."""
+        if state is RecordState.AVAILABLE and self.delivery_count >= max_delivery_count:
+            state = RecordState.ARCHIVED
+        check_transition(self.state, state)
+        return RecordStatus(state, self.delivery_count)
+
+
+UNSEEN = RecordStatus(RecordState.AVAILABLE, 0)
+"""Of records that nobody was ever given."""
+
+Run = tuple[int, int, RecordStatus]
+"""First and last offset of neighbours with one status."""
+
+
+class InFlightBatch:
+    """Offsets from ``first_offset`` to ``last_offset``, both included."""
+
+    __slots__ = ("_status", "_statuses", "first_offset", "last_offset")
+
+    def __init__(self, first_offset: int, last_offset: int, status: RecordStatus) -> None:
+        assert first_offset <= last_offset, f"a batch from {first_offset} to {last_offset}"
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self._status: RecordStatus | None = status
+        self._statuses: list[RecordStatus] = []
+
+    def copy(self) -> InFlightBatch:
+        batch = InFlightBatch(self.first_offset, self.last_offset, UNSEEN)
+        batch._status, batch._statuses = self._status, self._statuses.copy()
+        return batch
+
+    @property
+    def count(self) -> int:
+        return self.last_offset - self.first_offset + 1
+
+    @property
+    def common_status(self) -> RecordStatus | None:
+        """The status of all records, where they have one."""
+        return self._status
+
+    def assign(self, first_offset: int, last_offset: int, status: RecordStatus) -> None:
+        assert self.first_offset <= first_offset <= last_offset <= self.last_offset
+        if first_offset == self.first_offset and last_offset == self.last_offset:
+            self._status, self._statuses = status, []
+            return
+        if self._status is not None:
+            self._statuses = [self._status] * self.count
+            self._status = None
+        start = first_offset - self.first_offset
+        stop = last_offset - self.first_offset + 1
+        self._statuses[start:stop] = [status] * (stop - start)
+
+    def runs(self, first_offset: int, last_offset: int) -> Iterator[Run]:
+        """Statuses between two offsets, which may lie beyond the batch's own. The batch may be changed meanwhile."""
+        first_offset, last_offset = max(first_offset, self.first_offset), min(last_offset, self.last_offset)
+        if first_offset > last_offset:
+            return
+        if self._status is not None:
+            yield first_offset, last_offset, self._status
+            return
+        statuses = self._statuses[first_offset - self.first_offset : last_offset - self.first_offset + 1]
+        for status, same in groupby(statuses):
+            length = sum(1 for _ in same)
+            yield first_offset, first_offset + length - 1, status
+            first_offset += length
+
+    def all_runs(self) -> Iterator[Run]:
+        return self.runs(self.first_offset, self.last_offset)
+
+    def first_unfinished(self, from_offset: int) -> int | None:
+        """The first offset that is still to be delivered or acknowledged."""
+        return next((first for first, _, status in self.runs(from_offset, self.last_offset) if not status.is_terminal), None)
+
+    def finished_count(self, from_offset: int) -> int:
+        return sum(last - first + 1 for first, last, status in self.runs(from_offset, self.last_offset) if status.is_terminal)
+
+
+class InFlight:
+    """The batches by offset. They never overlap."""
+
+    __slots__ = ("_firsts", "batches")
+
+    def __init__(self) -> None:
+        self.batches: list[InFlightBatch] = []
+        self._firsts: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.batches)
+
+    def put(self, batch: InFlightBatch) -> None:
+        """Add a batch, or put it in the place of the one that begins where it does."""
+        at = bisect_left(self._firsts, batch.first_offset)
+        if at < len(self._firsts) and self._firsts[at] == batch.first_offset:
+            self.batches[at] = batch
+        else:
+            self._firsts.insert(at, batch.first_offset)
+            self.batches.insert(at, batch)
+        assert at == 0 or self.batches[at - 1].last_offset < batch.first_offset, "in-flight batches overlap"
+        assert at + 1 == len(self.batches) or batch.last_offset < self._firsts[at + 1], "in-flight batches overlap"
+
+    def remove(self, batch: InFlightBatch) -> None:
+        at = bisect_left(self._firsts, batch.first_offset)
+        assert self.batches[at] is batch
+        del self.batches[at], self._firsts[at]
+
+    def drop_below(self, offset: int) -> None:
+        """Forget the batches that end below an offset."""
+        count = next((at for at, batch in enumerate(self.batches) if batch.last_offset >= offset), len(self.batches))
+        del self.batches[:count], self._firsts[:count]
+
+    def floor(self, offset: int) -> InFlightBatch | None:
+        """The batch that begins at an offset or last before it; it may end before it, too."""
+        at = bisect_right(self._firsts, offset)
+        return self.batches[at - 1] if at else None
+
+    def beginning_within(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
+        return self.batches[bisect_left(self._firsts, first_offset) : bisect_right(self._firsts, last_offset)]
+
+    def overlapping(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
+        floor = self.floor(first_offset)
+        begin = floor.first_offset if floor is not None and floor.last_offset >= first_offset else first_offset
+        return self.beginning_within(begin, last_offset)

@@ -1,0 +1,332 @@
+"""A share partition: a partition's records as one share group sees them (SharePartition of Kafka).
+
+Members acquire records under locks that time out, and acknowledge them. Nothing is persisted of an acquisition: who starts again
+begins with what was acknowledged, released or timed out. A command that has something to persist changes nothing by itself. It
+returns a `Change`, which is applied once the share coordinator has taken what is to be written. A time-out is applied even where
+that fails: the lock is over, and at worst a delivery is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest, Acquisition
+from ottla.coordinator.share.batches import NO_OFFSET, StateBatch
+from ottla.coordinator.share.in_flight import UNSEEN, InFlight, InFlightBatch, RecordStatus
+from ottla.coordinator.share.requests import StateRead, StateWrite
+from ottla.coordinator.share.states import OUTCOME, AcknowledgeType, RecordState
+from ottla.protocol.errors import Code, KafkaError
+
+_NOT_FOUND = "Batch record not found. The request batch offsets are not found in the cache."
+_FIRST_BEYOND = "Batch record not found. The first offset in request is past acquired records."
+_LAST_BEYOND = "Batch record not found. The last offset in request is past acquired records."
+_NOT_ACQUIRED = "The batch cannot be acknowledged. The batch is not in the acquired state."
+_NOT_OWNER = "Member is not the owner of batch record"
+_NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
+
+
+class SharePartitionConfig(msgspec.Struct, frozen=True):
+    """``group.share.record.lock.duration.ms`` and so on, or what a group has set instead."""
+
+    lock_duration_ms: int = 30_000
+    max_delivery_count: int = 5
+    max_record_locks: int = 2_000
+    is_renewal_enabled: bool = True
+
+
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """What a member says of the records from ``first_offset`` to ``last_offset``: one type for all, or one for each."""
+
+    first_offset: int
+    last_offset: int
+    types: Sequence[int]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a command is about to do. ``write`` is what has to be persisted first, None where nothing has."""
+
+    write: StateWrite | None
+    batches: list[InFlightBatch]
+    """The batches as they will be."""
+    revision: int
+    """Of the share partition that the change was made for."""
+
+
+class SharePartition:
+    """``start_offset``: everything below is done with. ``end_offset``: the last offset in flight or, where none is, the next."""
+
+    def __init__(self, start_offset: int, state_epoch: int, leader_epoch: int, config: SharePartitionConfig) -> None:
+        self.start_offset = start_offset
+        self.end_offset = start_offset
+        self.state_epoch = state_epoch
+        self.leader_epoch = leader_epoch
+        self.config = config
+        self._in_flight = InFlight()
+        # Whether a record in flight may be available, and a time before which no lock ends: nobody need look at all of them.
+        self._may_be_available = False
+        self._next_deadline_ms: int | None = None
+        # Counts changes, so that none is applied that was made for what is not there any more.
+        self._revision = 0
+
+    @classmethod
+    def load(cls, read: StateRead, first_offset: int, leader_epoch: int, config: SharePartitionConfig) -> SharePartition:
+        """As it was persisted. ``first_offset`` is where a group begins that has no start offset yet (``share.auto.offset.reset``).
+
+        What nothing is said of between other records was acquired before, or never read: it is available. Raises
+        UNKNOWN_SERVER_ERROR for a state that nobody can have written.
+        """
+        start_offset = first_offset if read.start_offset == NO_OFFSET else read.start_offset
+        partition = cls(start_offset, read.state_epoch, leader_epoch, config)
+        next_offset = start_offset
+        for first, last, state, count in read.state_batches:
+            if first > last or first < next_offset:
+                raise KafkaError(Code.UNKNOWN_SERVER_ERROR, f"Share state batches are out of order at offset {first}")
+            if first > next_offset:
+                partition._in_flight.put(InFlightBatch(next_offset, first - 1, UNSEEN))
+            partition._in_flight.put(InFlightBatch(first, last, _persisted_status(state, count)))
+            next_offset = last + 1
+        if partition._in_flight:
+            partition.end_offset = next_offset - 1
+            partition._may_be_available = True
+        partition._advance()
+        return partition
+
+    # what is there
+
+    @property
+    def in_flight_count(self) -> int:
+        """Records between start and end, whatever became of them: they count against the limit."""
+        return self.end_offset - self.start_offset + 1 if self._in_flight else 0
+
+    @property
+    def delivery_complete_count(self) -> int:
+        """Records in flight that need no delivery any more; those below the start offset are not counted."""
+        return self._complete_count(self._in_flight.batches)
+
+    def next_fetch_offset(self) -> int:
+        """Where to read next: the first record that is to come again or, where there is none, behind the end."""
+        if not self._in_flight:
+            return self.end_offset
+        if self._may_be_available:
+            for batch in self._in_flight.batches:
+                for first, _, status in batch.runs(self.start_offset, batch.last_offset):
+                    if status.state is RecordState.AVAILABLE:
+                        return first
+            self._may_be_available = False
+        return self.end_offset + 1
+
+    def can_acquire(self) -> bool:
+        """Whether there may be records to give: some that are to come again, or room for new ones."""
+        if self.next_fetch_offset() != self.end_offset + 1:
+            return True
+        return self.in_flight_count < self.config.max_record_locks
+
+    def statuses(self) -> list[tuple[int, int, RecordStatus]]:
+        """Everything in flight, for tests and tools."""
+        return [run for batch in self._in_flight.batches for run in batch.all_runs()]
+
+    # acquire
+
+    def acquire(self, request: AcquireRequest, now_ms: int) -> list[AcquiredRecords]:
+        """Lock records of those that were just read. Nothing of it is persisted."""
+        if not request.batches or request.batches[-1].last_offset < self.start_offset:
+            return []
+        last_offset = request.batches[-1].last_offset
+        max_records = min(request.max_records, self.config.max_record_locks - self.in_flight_count)
+        if max_records <= 0 and self._in_flight and request.fetch_offset <= self.end_offset:
+            # No room for more; what is in flight already may come again.
+            last_offset = min(last_offset, self.end_offset)
+            max_records = min(request.max_records, self.end_offset - request.fetch_offset + 1)
+        if max_records <= 0:
+            return []
+        deadline_ms = now_ms + self.config.lock_duration_ms
+        acquisition = Acquisition(
+            request,
+            self._in_flight,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            deadline_ms=deadline_ms,
+            max_delivery_count=self.config.max_delivery_count,
+        )
+        acquired = acquisition.run(last_offset, max_records)
+        self.end_offset = acquisition.end_offset
+        self._revision += 1
+        self._may_be_available = True
+        self._next_deadline_ms = _earlier(self._next_deadline_ms, deadline_ms)
+        self._advance()
+        return acquired
+
+    # what has to be persisted
+
+    def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Change:
+        """Raises INVALID_RECORD_STATE for records that are not the member's, INVALID_REQUEST for offsets beyond the end."""
+        draft = _Draft(self)
+        deadline_ms = now_ms + self.config.lock_duration_ms
+        for acknowledgement in acknowledgements:
+            for first, last, acknowledge_type in _segments(acknowledgement):
+                if acknowledgement.last_offset < self.start_offset:
+                    continue
+                if acknowledge_type is AcknowledgeType.RENEW and not self.config.is_renewal_enabled:
+                    raise KafkaError(Code.INVALID_RECORD_STATE, _NO_RENEWAL)
+                for batch in self._acknowledged_batches(acknowledgement):
+                    for run_first, run_last, status in draft.runs(batch, max(first, self.start_offset), last):
+                        _check_owner(status, member_id)
+                        if acknowledge_type is AcknowledgeType.RENEW:
+                            draft.assign(batch, run_first, run_last, status.renewed(deadline_ms), is_persisted=False)
+                        else:
+                            ended = status.ended(OUTCOME[acknowledge_type], self.config.max_delivery_count)
+                            draft.assign(batch, run_first, run_last, ended)
+        return draft.change()
+
+    def _acknowledged_batches(self, acknowledgement: Acknowledgement) -> list[InFlightBatch]:
+        first, last = acknowledgement.first_offset, acknowledgement.last_offset
+        floor = self._in_flight.floor(first)
+        if floor is None and first < self.start_offset <= last:
+            floor = self._in_flight.floor(self.start_offset)
+        if floor is None:
+            raise KafkaError(Code.INVALID_RECORD_STATE, _NOT_FOUND)
+        batches = self._in_flight.beginning_within(floor.first_offset, last)
+        if batches[-1].last_offset < first:
+            raise KafkaError(Code.INVALID_REQUEST, _FIRST_BEYOND)
+        if batches[-1].last_offset < last:
+            raise KafkaError(Code.INVALID_REQUEST, _LAST_BEYOND)
+        return batches
+
+    def release(self, member_id: str) -> Change:
+        """A member has closed its session: what it holds is for others."""
+        return self._ended_locks(lambda status: status.member_id == member_id)
+
+    def time_out(self, now_ms: int) -> Change:
+        """Locks that are over."""
+        return self._ended_locks(lambda status: status.deadline_ms <= now_ms)
+
+    def has_timed_out(self, now_ms: int) -> bool:
+        """Whether `time_out` may find anything."""
+        return self._next_deadline_ms is not None and self._next_deadline_ms <= now_ms
+
+    def _ended_locks(self, is_over: Callable[[RecordStatus], bool]) -> Change:
+        draft = _Draft(self)
+        for batch in self._in_flight.batches:
+            for first, last, status in batch.runs(self.start_offset, batch.last_offset):
+                if status.state is RecordState.ACQUIRED and is_over(status):
+                    draft.assign(batch, first, last, status.ended(RecordState.AVAILABLE, self.config.max_delivery_count))
+        return draft.change()
+
+    def apply(self, change: Change) -> None:
+        """Carry out a change. Nothing may have come between."""
+        assert change.revision == self._revision, f"a change of revision {change.revision} at {self._revision}"
+        self._revision += 1
+        for batch in change.batches:
+            self._in_flight.put(batch)
+        self._may_be_available = True
+        self._advance()
+        deadlines = [status.deadline_ms for _, _, status in self.statuses() if status.state is RecordState.ACQUIRED]
+        self._next_deadline_ms = min(deadlines, default=None)
+
+    def move_log_start(self, log_start_offset: int) -> None:
+        """Retention or DeleteRecords has taken what is below."""
+        if log_start_offset <= self.start_offset:
+            return
+        self._revision += 1
+        self._in_flight.drop_below(log_start_offset)
+        for batch in self._in_flight.batches[:1]:
+            for first, last, status in batch.runs(batch.first_offset, log_start_offset - 1):
+                if not status.is_terminal:
+                    batch.assign(first, last, status.ended(RecordState.ARCHIVED, self.config.max_delivery_count))
+        self.start_offset = log_start_offset
+        if not self._in_flight:
+            self.end_offset = log_start_offset
+        self._advance()
+
+    def _complete_count(self, batches: Iterable[InFlightBatch]) -> int:
+        return sum(batch.finished_count(self.start_offset) for batch in batches)
+
+    def _advance(self) -> None:
+        """Move the start offset over records that need no delivery any more."""
+        start_offset = self.start_offset
+        for batch in self._in_flight.batches:
+            unfinished = batch.first_unfinished(start_offset)
+            if unfinished is not None:
+                start_offset = max(start_offset, unfinished)
+                break
+            start_offset = max(start_offset, batch.last_offset + 1)
+        assert start_offset >= self.start_offset
+        self.start_offset = start_offset
+        had_any = bool(self._in_flight)
+        self._in_flight.drop_below(start_offset)
+        if had_any and not self._in_flight:
+            self.end_offset = start_offset
+        assert self.start_offset <= self.end_offset, f"start {self.start_offset} > end {self.end_offset}"
+
+
+class _Draft:
+    """Copies of the batches that a command changes, and what is to be written of them."""
+
+    def __init__(self, partition: SharePartition) -> None:
+        self._partition = partition
+        self._copies: dict[int, InFlightBatch] = {}
+        self._written: list[StateBatch] = []
+
+    def runs(self, batch: InFlightBatch, first: int, last: int) -> list[tuple[int, int, RecordStatus]]:
+        return list(self._copies.get(batch.first_offset, batch).runs(first, last))
+
+    def assign(self, batch: InFlightBatch, first: int, last: int, status: RecordStatus, *, is_persisted: bool = True) -> None:
+        copy = self._copies.get(batch.first_offset)
+        if copy is None:
+            copy = self._copies[batch.first_offset] = batch.copy()
+        copy.assign(first, last, status)
+        if is_persisted:
+            self._written.append(StateBatch(first, last, status.state, status.delivery_count))
+
+    def change(self) -> Change:
+        partition = self._partition
+        write = None
+        if self._written:
+            batches = (self._copies.get(batch.first_offset, batch) for batch in partition._in_flight.batches)
+            complete_count = partition._complete_count(batches)
+            write = StateWrite(
+                partition.state_epoch, partition.leader_epoch, partition.start_offset, complete_count, tuple(self._written)
+            )
+        return Change(write, list(self._copies.values()), partition._revision)
+
+
+def _persisted_status(state: int, delivery_count: int) -> RecordStatus:
+    """Acquired is never persisted, and what was on its way to a dead-letter topic is given up."""
+    if state == RecordState.ACKNOWLEDGED:
+        return RecordStatus(RecordState.ACKNOWLEDGED, delivery_count)
+    if state in (RecordState.ARCHIVED, RecordState.ARCHIVING):
+        return RecordStatus(RecordState.ARCHIVED, delivery_count)
+    return RecordStatus(RecordState.AVAILABLE, delivery_count)
+
+
+def _segments(acknowledgement: Acknowledgement) -> list[tuple[int, int, AcknowledgeType]]:
+    """Neighbours with one type. Raises INVALID_REQUEST for types that are none, or are not as many as the offsets."""
+    first, last, types = acknowledgement.first_offset, acknowledgement.last_offset, acknowledgement.types
+    try:
+        known = [AcknowledgeType(number) for number in types]
+    except ValueError:
+        raise KafkaError(Code.INVALID_REQUEST, f"Invalid acknowledge type: {list(types)}") from None
+    if first > last or len(known) not in (1, last - first + 1):
+        raise KafkaError(Code.INVALID_REQUEST, f"{len(known)} acknowledge types for offsets {first} to {last}")
+    if len(known) == 1:
+        return [(first, last, known[0])]
+    segments: list[tuple[int, int, AcknowledgeType]] = []
+    for offset, acknowledge_type in enumerate(known, first):
+        if segments and segments[-1][2] is acknowledge_type:
+            segments[-1] = (segments[-1][0], offset, acknowledge_type)
+        else:
+            segments.append((offset, offset, acknowledge_type))
+    return segments
+
+
+def _check_owner(status: RecordStatus, member_id: str) -> None:
+    if status.state is not RecordState.ACQUIRED:
+        raise KafkaError(Code.INVALID_RECORD_STATE, _NOT_ACQUIRED)
+    if status.member_id != member_id:
+        raise KafkaError(Code.INVALID_RECORD_STATE, _NOT_OWNER)
+
+
+def _earlier(one_ms: int | None, other_ms: int) -> int:
+    return other_ms if one_ms is None else min(one_ms, other_ms)

@@ -1,0 +1,41 @@
+"""What goes into and comes out of a share shard."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.coordinator.share.batches import StateBatch
+
+
+class ShareStateConfig(msgspec.Struct, frozen=True):
+    """``updates_per_snapshot`` is ``share.coordinator.snapshot.update.records.per.snapshot``."""
+
+    updates_per_snapshot: int = 500
+    cold_snapshot_interval_ms: int = 300_000
+
+
+class StateWrite(msgspec.Struct, frozen=True):
+    """What a share partition's leader asks to be persisted."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    state_batches: tuple[StateBatch, ...] = ()
+
+
+class StateRead(msgspec.Struct, frozen=True):
+    """Answer of ReadShareGroupState."""
+
+    state_epoch: int
+    start_offset: int
+    state_batches: tuple[StateBatch, ...] = ()
+
+
+class StateSummary(msgspec.Struct, frozen=True):
+    """Answer of ReadShareGroupStateSummary; as it stands here where nothing was initialised."""
+
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = -1
+    delivery_complete_count: int = -1

@@ -1,0 +1,134 @@
+"""Share sessions: what a member of a share group fetches, so that it need not name it each time (ShareSessionCache of Kafka).
+
+A member has one session at each broker. It begins with epoch 0, each request names the next epoch, and -1 ends it. A session ends,
+too, with the connection that began it: what the member holds is for others then. Every refusal leaves a session as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ottla.protocol.errors import Code, KafkaError
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+LAST_EPOCH = (1 << 31) - 1
+
+
+class SessionKey(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class SessionPartition(NamedTuple):
+    topic_id: bytes
+    partition: int
+
+
+class ShareSession:
+    """``partitions`` are in the order in which they are read; the value says whether the next answer has to name one."""
+
+    __slots__ = ("connection_id", "epoch", "key", "partitions")
+
+    def __init__(self, key: SessionKey, partitions: Collection[SessionPartition], connection_id: int) -> None:
+        self.key = key
+        self.connection_id = connection_id
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        # The first answer names every partition anyway.
+        self.partitions = dict.fromkeys(partitions, False)
+
+    def is_told(self, partition: SessionPartition, *, has_records: bool, is_error: bool) -> bool:
+        """Whether an answer after the first names a partition: with records or an error, a new one, and once after an error."""
+        was_due = self.partitions.get(partition)
+        if was_due is None:
+            return False
+        if has_records:
+            # Whoever has given records is read last the next time.
+            del self.partitions[partition]
+        self.partitions[partition] = is_error
+        return has_records or is_error or was_due
+
+
+class ShareSessions:
+    """All sessions of a broker; ``most`` is ``group.share.max.share.sessions``."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._sessions: dict[SessionKey, ShareSession] = {}
+        # The session that each connection began last.
+        self._by_connection: dict[int, SessionKey] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def fetch(
+        self,
+        key: SessionKey,
+        epoch: int,
+        added: Collection[SessionPartition],
+        forgotten: Collection[SessionPartition],
+        *,
+        has_acknowledgements: bool,
+        connection_id: int,
+    ) -> ShareSession | None:
+        """The session with which a ShareFetch goes on, or which it begins; None where it is the last: `end` comes after it.
+
+        Raises INVALID_REQUEST, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH or SHARE_SESSION_LIMIT_REACHED.
+        """
+        if epoch == INITIAL_EPOCH:
+            return self._begin(key, added, connection_id, has_acknowledgements=has_acknowledgements)
+        session = self._continued(key, epoch)
+        if epoch == FINAL_EPOCH:
+            return None
+        for partition in added:
+            session.partitions.setdefault(partition, True)
+        for partition in forgotten:
+            session.partitions.pop(partition, None)
+        session.epoch = next_epoch(session.epoch)
+        return session
+
+    def acknowledge(self, key: SessionKey, epoch: int) -> None:
+        """A ShareAcknowledge counts as well; it begins no session. Raises as `fetch`."""
+        if epoch == INITIAL_EPOCH:
+            raise KafkaError(Code.INVALID_SHARE_SESSION_EPOCH)
+        session = self._continued(key, epoch)
+        if epoch != FINAL_EPOCH:
+            session.epoch = next_epoch(session.epoch)
+
+    def end(self, key: SessionKey) -> ShareSession | None:
+        """The session that is no more, None where there was none."""
+        session = self._sessions.pop(key, None)
+        if session is not None and self._by_connection.get(session.connection_id) == key:
+            del self._by_connection[session.connection_id]
+        return session
+
+    def disconnected(self, connection_id: int) -> ShareSession | None:
+        """The session that ends with a connection."""
+        key = self._by_connection.get(connection_id)
+        return None if key is None else self.end(key)
+
+    def _begin(
+        self, key: SessionKey, partitions: Collection[SessionPartition], connection_id: int, *, has_acknowledgements: bool
+    ) -> ShareSession:
+        if has_acknowledgements:
+            raise KafkaError(Code.INVALID_REQUEST)
+        if key not in self._sessions and len(self._sessions) >= self.most:
+            raise KafkaError(Code.SHARE_SESSION_LIMIT_REACHED)
+        self.end(key)
+        session = self._sessions[key] = ShareSession(key, partitions, connection_id)
+        self._by_connection[connection_id] = key
+        return session
+
+    def _continued(self, key: SessionKey, epoch: int) -> ShareSession:
+        session = self._sessions.get(key)
+        if session is None:
+            raise KafkaError(Code.SHARE_SESSION_NOT_FOUND)
+        if epoch not in (FINAL_EPOCH, session.epoch):
+            raise KafkaError(Code.INVALID_SHARE_SESSION_EPOCH)
+        return session
+
+
+def next_epoch(epoch: int) -> int:
+    """After the last one comes 1: 0 would begin a session (ShareRequestMetadata)."""
+    return 1 if epoch == LAST_EPOCH else epoch + 1

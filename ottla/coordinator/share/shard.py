@@ -1,0 +1,254 @@
+"""One partition of ``__share_group_state``: every decision about the share partitions in it (ShareCoordinatorShard of Kafka).
+
+A command looks at the state and returns records, ``replay`` changes it. Errors are `KafkaError` with the text that goes into the
+answer. The state epoch fences those who knew the group before it was deleted and made again, the leader epoch those who led the
+partition before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+import msgspec
+
+from ottla.coordinator.result import LogRecord, Result, decided_in_batches
+from ottla.coordinator.share.batches import combine
+from ottla.coordinator.share.records import (
+    ShareKey,
+    ShareState,
+    ShareUpdate,
+    from_record,
+    snapshot_record,
+    tombstone,
+    update_record,
+)
+from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
+from ottla.protocol.errors import Code, KafkaError
+
+HasPartition = Callable[[bytes, int], bool]
+"""Whether a topic, by its id, has a partition of this number."""
+
+MOST_STATE_BATCHES = 10_000
+"""In one write: a share partition has no more records in flight (the largest ``group.share.partition.max.record.locks``)."""
+_NEGATIVE_PARTITION = "The partition id cannot be a negative number."
+_NEGATIVE_LEADER_EPOCH = "The leader epoch cannot be a negative number."
+_NEGATIVE_STATE_EPOCH = "The state epoch cannot be a negative number."
+_READ_UNINITIALISED = "Read operation on uninitialized share partition not allowed."
+_WRITE_UNINITIALISED = "Write operation on uninitialized share partition not allowed."
+_FENCED_LEADER = "The leader epoch in the request is older than the epoch on the broker."
+_FENCED_STATE = "The coordinator rejected the request because the state epoch did not match."
+_NOT_HOSTED = "This server does not host this topic-partition."
+
+
+class Persisted(msgspec.Struct):
+    """One share partition, with what its records have said altogether.
+
+    The highest epochs are kept beside the state: a state that is initialised anew begins with a leader epoch of 0, and older
+    leaders stay fenced.
+    """
+
+    state: ShareState
+    state_epoch: int = -1
+    leader_epoch: int = -1
+    updates: int = 0
+    """Update records since the last snapshot."""
+    snapshot_offset: int = -1
+    """Where the last snapshot stands in the log; -1 where none does."""
+
+
+class ShareShard:
+    """The share partitions of one partition of the log."""
+
+    def __init__(self, partition: int, config: ShareStateConfig, has_partition: HasPartition) -> None:
+        self.partition = partition
+        self.config = config
+        self._has_partition = has_partition
+        self.persisted: dict[ShareKey, Persisted] = {}
+
+    # commands
+
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now_ms: int) -> Result[None]:
+        """A state without records, in place of whatever there was. ``start_offset`` is -1 where the first fetch is to find it."""
+        _check_numbers(key, state_epoch=state_epoch)
+        current = self.persisted.get(key)
+        if current is not None and current.state_epoch > state_epoch:
+            raise KafkaError(Code.FENCED_STATE_EPOCH, _FENCED_STATE)
+        self._check_hosted(key)
+        state = ShareState(
+            snapshot_epoch=0 if current is None else current.state.snapshot_epoch + 1,
+            state_epoch=state_epoch,
+            leader_epoch=0,
+            start_offset=start_offset,
+            delivery_complete_count=-1 if start_offset == -1 else 0,
+            create_ms=now_ms,
+            write_ms=now_ms,
+        )
+        return Result(None, records=[snapshot_record(key, state)])
+
+    def read(self, key: ShareKey, leader_epoch: int, now_ms: int) -> Result[StateRead]:
+        """The whole state, for whoever leads the partition now; older leaders are fenced from then on."""
+        _check_numbers(key, leader_epoch=leader_epoch)
+        current = self._initialised(key, _READ_UNINITIALISED)
+        if current.leader_epoch > leader_epoch:
+            raise KafkaError(Code.FENCED_LEADER_EPOCH, _FENCED_LEADER)
+        self._check_hosted(key)
+        state = current.state
+        answer = StateRead(state.state_epoch, state.start_offset, state.state_batches)
+        if current.leader_epoch == leader_epoch:
+            return Result(answer)
+        write = StateWrite(state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count)
+        return Result(answer, records=[self._written(key, current, write, leader_epoch, now_ms)])
+
+    def write(self, key: ShareKey, write: StateWrite, now_ms: int) -> Result[None]:
+        _check_numbers(key, leader_epoch=write.leader_epoch, state_epoch=write.state_epoch)
+        current = self._initialised(key, _WRITE_UNINITIALISED)
+        if current.leader_epoch > write.leader_epoch:
+            raise KafkaError(Code.FENCED_LEADER_EPOCH, _FENCED_LEADER)
+        if current.state_epoch > write.state_epoch:
+            raise KafkaError(Code.FENCED_STATE_EPOCH, _FENCED_STATE)
+        self._check_hosted(key)
+        if len(write.state_batches) > MOST_STATE_BATCHES:
+            raise KafkaError(Code.INVALID_REQUEST, f"{len(write.state_batches)} state batches; {MOST_STATE_BATCHES} are allowed")
+        for batch in write.state_batches:
+            if batch.last_offset < batch.first_offset:
+                raise KafkaError(
+                    Code.INVALID_REQUEST, f"A state batch ends before it begins: {batch.first_offset} to {batch.last_offset}"
+                )
+        # A write names the leader's epoch and does not set it: that is what a read is for.
+        return Result(None, records=[self._written(key, current, write, current.state.leader_epoch, now_ms)])
+
+    def read_summary(self, key: ShareKey) -> StateSummary:
+        _check_numbers(key)
+        self._check_hosted(key)
+        current = self.persisted.get(key)
+        if current is None:
+            return StateSummary()
+        state = current.state
+        return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.delivery_complete_count)
+
+    def delete(self, key: ShareKey) -> Result[None]:
+        """Nothing is left of it. Who deletes what was never there is told the same."""
+        _check_numbers(key)
+        self._check_hosted(key)
+        return Result(None, records=[tombstone(key)] if key in self.persisted else [])
+
+    def _initialised(self, key: ShareKey, refusal: str) -> Persisted:
+        current = self.persisted.get(key)
+        if current is None:
+            raise KafkaError(Code.INVALID_REQUEST, refusal)
+        return current
+
+    def _check_hosted(self, key: ShareKey) -> None:
+        if not self._has_partition(key.topic_id, key.partition):
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HOSTED)
+
+    def _written(self, key: ShareKey, current: Persisted, write: StateWrite, leader_epoch: int, now_ms: int) -> LogRecord:
+        """The write as an update or, after enough of these, a snapshot. The start offset never goes back."""
+        state = current.state
+        start_offset = max(write.start_offset, state.start_offset)
+        complete_count = write.delivery_complete_count
+        if write.start_offset == state.start_offset:
+            complete_count = max(complete_count, state.delivery_complete_count)
+        elif write.start_offset < state.start_offset:
+            complete_count = state.delivery_complete_count
+        if current.updates < self.config.updates_per_snapshot:
+            batches = combine((), write.state_batches, start_offset)
+            return update_record(key, ShareUpdate(state.snapshot_epoch, leader_epoch, start_offset, complete_count, batches))
+        snapshot = ShareState(
+            snapshot_epoch=state.snapshot_epoch + 1,
+            state_epoch=state.state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=complete_count,
+            state_batches=combine(state.state_batches, write.state_batches, start_offset),
+            create_ms=now_ms,
+            write_ms=now_ms,
+        )
+        return snapshot_record(key, snapshot)
+
+    # housekeeping
+
+    def cold_snapshots(self, now_ms: int, max_batch_bytes: int) -> Iterator[Result[None]]:
+        """New snapshots of what was not written for long, so that the log before them can be deleted, in batches of this size."""
+        for records in decided_in_batches(list(self.persisted), lambda key: self._cold_snapshot(key, now_ms), max_batch_bytes):
+            yield Result(None, records=records)
+
+    def _cold_snapshot(self, key: ShareKey, now_ms: int) -> list[LogRecord]:
+        persisted = self.persisted.get(key)
+        if persisted is None or now_ms - persisted.state.write_ms < self.config.cold_snapshot_interval_ms:
+            return []
+        epoch = persisted.state.snapshot_epoch + 1
+        return [snapshot_record(key, msgspec.structs.replace(persisted.state, snapshot_epoch=epoch, write_ms=now_ms))]
+
+    def forget_topics(self, topic_ids: Collection[bytes], max_batch_bytes: int) -> Iterator[Result[None]]:
+        """Tombstones for the share partitions of deleted topics."""
+        gone = [key for key in self.persisted if key.topic_id in topic_ids]
+        for records in decided_in_batches(gone, self._tombstone, max_batch_bytes):
+            yield Result(None, records=records)
+
+    def _tombstone(self, key: ShareKey) -> list[LogRecord]:
+        return [tombstone(key)] if key in self.persisted else []
+
+    def first_needed_offset(self) -> int | None:
+        """Where the oldest snapshot stands that is some share partition's last: a start needs nothing below. None without any."""
+        return min((p.snapshot_offset for p in self.persisted.values()), default=None)
+
+    # replay
+
+    def clear(self) -> None:
+        """Forget everything, as before the first record."""
+        self.persisted.clear()
+
+    def replay(self, record: LogRecord, offset: int) -> None:
+        key, said = from_record(record)
+        if said is None:
+            self.persisted.pop(key, None)
+            return
+        persisted = self.persisted.get(key)
+        if isinstance(said, ShareState):
+            if persisted is None:
+                persisted = self.persisted[key] = Persisted(said)
+            elif persisted.updates >= self.config.updates_per_snapshot:
+                persisted.updates = 0
+            persisted.state = said
+            persisted.state_epoch = max(persisted.state_epoch, said.state_epoch)
+            persisted.snapshot_offset = offset
+        else:
+            if persisted is None:
+                persisted = self.persisted[key] = Persisted(_without_snapshot(said))
+            else:
+                persisted.state = _merged(persisted.state, said)
+            persisted.updates += 1
+        persisted.leader_epoch = max(persisted.leader_epoch, said.leader_epoch)
+
+
+def _check_numbers(key: ShareKey, *, leader_epoch: int = 0, state_epoch: int = 0) -> None:
+    if key.partition < 0:
+        raise KafkaError(Code.INVALID_REQUEST, _NEGATIVE_PARTITION)
+    if leader_epoch < 0:
+        raise KafkaError(Code.INVALID_REQUEST, _NEGATIVE_LEADER_EPOCH)
+    if state_epoch < 0:
+        raise KafkaError(Code.INVALID_REQUEST, _NEGATIVE_STATE_EPOCH)
+
+
+def _merged(state: ShareState, update: ShareUpdate) -> ShareState:
+    start_offset = state.start_offset if update.start_offset == -1 else update.start_offset
+    return msgspec.structs.replace(
+        state,
+        start_offset=start_offset,
+        leader_epoch=state.leader_epoch if update.leader_epoch == -1 else update.leader_epoch,
+        delivery_complete_count=update.delivery_complete_count,
+        state_batches=combine(state.state_batches, update.state_batches, start_offset),
+    )
+
+
+def _without_snapshot(update: ShareUpdate) -> ShareState:
+    """What an update says alone: an admin client may have deleted the records before it."""
+    return ShareState(
+        snapshot_epoch=update.snapshot_epoch,
+        state_epoch=0,
+        leader_epoch=update.leader_epoch,
+        start_offset=update.start_offset,
+        delivery_complete_count=update.delivery_complete_count,
+        state_batches=update.state_batches,
+    )

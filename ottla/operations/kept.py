@@ -1,0 +1,98 @@
+"""What a cluster keeps beside its topics when it is taken over: quotas, credentials, configs of groups and of client metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from ottla.coordinator.client_quotas import MAX_ENTITIES, ClientQuotas
+from ottla.coordinator.cluster import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    MAX_KEPT,
+    MAX_KEPT_CHARACTERS,
+    ClusterState,
+    characters_of,
+)
+from ottla.coordinator.scram_credentials import MAX_USERS, ScramCredentials
+from ottla.storage.identity import DirectoryError
+
+CONFIGURED = {GROUP_RESOURCE: "configs of groups", CLIENT_METRICS_RESOURCE: "subscriptions to client metrics"}
+NAMED_IN_A_NOTE = 3
+"""How many of the target's own entries a note names."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """``configs`` by type and name of the resource."""
+
+    client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
+    credentials: ScramCredentials = field(default_factory=ScramCredentials)
+    configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
+
+    def by_kind(self) -> dict[str, Collection[object]]:
+        """What has quotas, credentials or configs, by what a note calls it."""
+        kinds: dict[str, Collection[object]] = {
+            "quotas of clients and users": self.client_quotas.by_entity,
+            "credentials of users": self.credentials.by_user,
+        }
+        return kinds | {words: [name for of, name in self.configs if of == kind] for kind, words in CONFIGURED.items()}
+
+    def counts(self) -> str:
+        """Empty where nothing is kept."""
+        return ", ".join(f"{words}: {len(names)}" for words, names in self.by_kind().items() if names)
+
+
+def kept_by(state: ClusterState) -> Kept:
+    configs = {resource: of_one for resource, of_one in state.configs.items() if resource[0] in CONFIGURED}
+    return Kept(state.client_quotas, state.credentials, configs)
+
+
+def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
+    """What comes along, or with single topics does not, and what never does."""
+    counts, notes = kept_by(state).counts(), []
+    if counts:
+        notes.append(f"taken over as well: {counts}" if is_taken else f"stays behind, as topics are named: {counts}")
+    brokers = sum(kind == BROKER_RESOURCE for kind, _ in state.configs)
+    if brokers:
+        notes.append(f"configs of brokers stay behind ({brokers} with some): set them again where they are wanted")
+    return notes
+
+
+def keep_own(kept: Kept, state: ClusterState, target: str) -> list[str]:
+    """Take out of ``kept`` what ``target`` has entries of its own for; a note for each kind of these.
+
+    Raises `DirectoryError` where the rest is more than may be kept.
+    """
+    own, notes = kept_by(state), []
+    for (words, names), owned in zip(kept.by_kind().items(), own.by_kind().values(), strict=True):
+        both = [name for name in names if name in owned]
+        if both:
+            shown = ", ".join(map(_shown, both[:NAMED_IN_A_NOTE])) + (", ..." if len(both) > NAMED_IN_A_NOTE else "")
+            notes.append(f"{words}: {target} keeps its own for {len(both)} that both have ({shown})")
+    for entity in own.client_quotas.by_entity:
+        kept.client_quotas.by_entity.pop(entity, None)
+    for user in own.credentials.by_user:
+        kept.credentials.by_user.pop(user, None)
+    for resource in own.configs:
+        kept.configs.pop(resource, None)
+    limits = (MAX_ENTITIES, MAX_USERS, MAX_KEPT, MAX_KEPT)
+    for (words, names), owned, limit in zip(kept.by_kind().items(), own.by_kind().values(), limits, strict=True):
+        _check(words, len(names) + len(owned), limit, target)
+    for kind, words in CONFIGURED.items():
+        both_configs = kept.configs | own.configs
+        characters = sum(characters_of(name, configs) for (of, name), configs in both_configs.items() if of == kind)
+        _check(f"characters in {words}", characters, MAX_KEPT_CHARACTERS, target)
+    return notes
+
+
+def _check(words: str, count: int, limit: int, target: str) -> None:
+    if count > limit:
+        raise DirectoryError(f"{target} would have {count:,} {words}, at most {limit:,} are kept; adopt single topics by --topic")
+
+
+def _shown(name: object) -> str:
+    if isinstance(name, tuple):
+        return " ".join(f"{kind} {part or '(default)'}" for kind, part in name)
+    return str(name)

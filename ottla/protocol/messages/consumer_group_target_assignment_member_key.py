@@ -1,0 +1,36 @@
+"""ConsumerGroupTargetAssignmentMemberKey: generated from protocol/schemas/consumer_group_target_assignment_member_key.schema by protocol.codegen; do not edit."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.protocol.primitives import (
+    Buffer,
+    Put,
+    read_string,
+    string,
+)
+
+
+RECORD_TYPE = 7
+MIN_VERSION = 0
+MAX_VERSION = 0
+
+class ConsumerGroupTargetAssignmentMemberKey(msgspec.Struct, gc=False):
+    group_id: str = ""
+    member_id: str = ""
+
+
+def _read_consumer_group_target_assignment_member_key(buf: Buffer, pos: int, version: int) -> tuple[ConsumerGroupTargetAssignmentMemberKey, int]:
+    group_id, pos = read_string(buf, pos)
+    member_id, pos = read_string(buf, pos)
+    return ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), pos
+
+
+def _write_consumer_group_target_assignment_member_key(put: Put, m: ConsumerGroupTargetAssignmentMemberKey, version: int) -> None:
+    put(string(m.group_id))
+    put(string(m.member_id))
+
+
+decode = _read_consumer_group_target_assignment_member_key
+encode = _write_consumer_group_target_assignment_member_key

@@ -1,0 +1,36 @@
+"""ShareGroupCurrentMemberAssignmentKey: generated from protocol/schemas/share_group_current_member_assignment_key.schema by protocol.codegen; do not edit."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.protocol.primitives import (
+    Buffer,
+    Put,
+    read_string,
+    string,
+)
+
+
+RECORD_TYPE = 14
+MIN_VERSION = 0
+MAX_VERSION = 0
+
+class ShareGroupCurrentMemberAssignmentKey(msgspec.Struct, gc=False):
+    group_id: str = ""
+    member_id: str = ""
+
+
+def _read_share_group_current_member_assignment_key(buf: Buffer, pos: int, version: int) -> tuple[ShareGroupCurrentMemberAssignmentKey, int]:
+    group_id, pos = read_string(buf, pos)
+    member_id, pos = read_string(buf, pos)
+    return ShareGroupCurrentMemberAssignmentKey(group_id, member_id), pos
+
+
+def _write_share_group_current_member_assignment_key(put: Put, m: ShareGroupCurrentMemberAssignmentKey, version: int) -> None:
+    put(string(m.group_id))
+    put(string(m.member_id))
+
+
+decode = _read_share_group_current_member_assignment_key
+encode = _write_share_group_current_member_assignment_key

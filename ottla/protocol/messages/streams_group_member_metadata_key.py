@@ -1,0 +1,36 @@
+"""StreamsGroupMemberMetadataKey: generated from protocol/schemas/streams_group_member_metadata_key.schema by protocol.codegen; do not edit."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.protocol.primitives import (
+    Buffer,
+    Put,
+    read_string,
+    string,
+)
+
+
+RECORD_TYPE = 19
+MIN_VERSION = 0
+MAX_VERSION = 0
+
+class StreamsGroupMemberMetadataKey(msgspec.Struct, gc=False):
+    group_id: str = ""
+    member_id: str = ""
+
+
+def _read_streams_group_member_metadata_key(buf: Buffer, pos: int, version: int) -> tuple[StreamsGroupMemberMetadataKey, int]:
+    group_id, pos = read_string(buf, pos)
+    member_id, pos = read_string(buf, pos)
+    return StreamsGroupMemberMetadataKey(group_id, member_id), pos
+
+
+def _write_streams_group_member_metadata_key(put: Put, m: StreamsGroupMemberMetadataKey, version: int) -> None:
+    put(string(m.group_id))
+    put(string(m.member_id))
+
+
+decode = _read_streams_group_member_metadata_key
+encode = _write_streams_group_member_metadata_key

@@ -1,0 +1,33 @@
+"""StreamsGroupMetadataKey: generated from protocol/schemas/streams_group_metadata_key.schema by protocol.codegen; do not edit."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.protocol.primitives import (
+    Buffer,
+    Put,
+    read_string,
+    string,
+)
+
+
+RECORD_TYPE = 17
+MIN_VERSION = 0
+MAX_VERSION = 0
+
+class StreamsGroupMetadataKey(msgspec.Struct, gc=False):
+    group_id: str = ""
+
+
+def _read_streams_group_metadata_key(buf: Buffer, pos: int, version: int) -> tuple[StreamsGroupMetadataKey, int]:
+    group_id, pos = read_string(buf, pos)
+    return StreamsGroupMetadataKey(group_id), pos
+
+
+def _write_streams_group_metadata_key(put: Put, m: StreamsGroupMetadataKey, version: int) -> None:
+    put(string(m.group_id))
+
+
+decode = _read_streams_group_metadata_key
+encode = _write_streams_group_metadata_key

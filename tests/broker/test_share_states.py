@@ -1,0 +1,177 @@
+"""Share state through a whole broker: it survives a restart and a refused write, and goes with its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.coordinator.cluster import SHARE_STATE_TOPIC
+from ottla.coordinator.share.batches import StateBatch
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.requests import StateRead, StateSummary, StateWrite
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.read_share_group_state import PartitionData, ReadShareGroupStateRequest, ReadStateData
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
+from ottla.storage.checkpoints import topic_id_text
+from ottla.storage.filesystem import Damaged
+from ottla.storage.steps import Steps
+from tests.raw import create
+
+SETTINGS = {
+    "share.coordinator.state.topic.num.partitions": "2",
+    "share.coordinator.snapshot.update.records.per.snapshot": "3",
+    "share.coordinator.state.topic.prune.interval.ms": "5000",
+    "share.coordinator.cold.partition.snapshot.interval.ms": "5000",
+}
+WRITE = StateWrite(0, 0, 0, 5, (StateBatch(0, 4, 2, 1), StateBatch(5, 9, 0, 2)))
+READ = StateRead(0, 0, WRITE.state_batches)
+
+
+@pytest.fixture
+def disk() -> FaultyFilesystem:
+    return FaultyFilesystem()
+
+
+@pytest.fixture
+def broker(disk: FaultyFilesystem) -> Iterator[SimulatedBroker]:
+    started = SimulatedBroker(SETTINGS, fs=disk).start()
+    yield started
+    started.close()
+    assert started.bugs == 0
+
+
+def share(broker: SimulatedBroker, topic: str = "t", group: str = "g", partition: int = 0) -> ShareKey:
+    """A share partition of a topic, both of which are there from then on."""
+    with broker.connect() as client:
+        if topic not in broker.broker.cluster.state.topics:
+            create(client, topic, 2)
+        topic_id = broker.broker.cluster.state.topics[topic].topic_id
+        key = f"{group}:{topic_id_text(topic_id)}:{partition}"
+        found = client.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6).coordinators[0]
+        assert (found.error_code, found.port) == (0, 9092)
+    return ShareKey(group, topic_id, partition)
+
+
+def log_starts(broker: SimulatedBroker) -> list[int]:
+    return [broker.broker.partitions.get(SHARE_STATE_TOPIC, index).log.log_start_offset for index in range(2)]
+
+
+def test_nobody_coordinates_before_somebody_has_asked(broker: SimulatedBroker) -> None:
+    key = ShareKey("g", bytes(16), 0)
+    with pytest.raises(KafkaError) as refused:
+        broker.broker.share_states.read(key, 0)
+    assert refused.value.code is Code.NOT_COORDINATOR
+    share(broker)
+    with broker.connect() as client:
+        (topic,) = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=SHARE_STATE_TOPIC)])).topics
+    assert (topic.is_internal, len(topic.partitions)) == (True, 2)
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_state_survives_a_restart(broker: SimulatedBroker, kill: bool) -> None:
+    key = share(broker)
+    states = broker.broker.share_states
+    states.initialize(key, 0, 0)
+    for _ in range(6):
+        states.write(key, WRITE)
+    broker.restart(kill=kill)
+    assert broker.broker.share_states.read(key, 0) == READ
+    with broker.connect() as client:
+        asked = ReadStateData(topic_id=key.topic_id, partitions=[PartitionData(partition=0, leader_epoch=0)])
+        (topic,) = client.call(ReadShareGroupStateRequest(group_id="g", topics=[asked])).results
+    (answer,) = topic.partitions
+    batches = [(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in answer.state_batches]
+    assert (answer.error_code, answer.start_offset, batches) == (0, 0, [tuple(batch) for batch in WRITE.state_batches])
+
+
+def test_a_refused_write_has_changed_nothing(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+    key = share(broker)
+    states = broker.broker.share_states
+    states.initialize(key, 0, 0)
+    disk.refuses = lambda number, kind, path: SHARE_STATE_TOPIC in path and kind == "append"
+    commands = (
+        lambda: states.write(key, WRITE),
+        lambda: states.initialize(key, 1, 7),
+        lambda: states.read(key, 3),
+        lambda: states.delete(key),
+    )
+    for command in commands:
+        with pytest.raises(KafkaError) as refused:
+            command()
+        assert refused.value.code is Code.NOT_COORDINATOR
+        assert states.read_summary(key) == StateSummary(0, 0, 0, 0)
+    disk.refuse_nothing()
+    for _ in range(2):
+        states.write(key, WRITE)
+        assert states.read(key, 0) == READ
+        broker.restart(kill=True)
+        states = broker.broker.share_states
+
+
+def test_state_goes_with_its_topic(broker: SimulatedBroker) -> None:
+    kept, gone = share(broker, "kept"), share(broker, "gone")
+    for key in (kept, gone):
+        broker.broker.share_states.initialize(key, 0, 0)
+    broker.broker.cluster.delete_topic("gone")
+    broker.sleep(1_000)
+    for _ in range(2):
+        held = [key for shard in broker.broker.share_states.shards() for key in shard.persisted]
+        assert held == [kept]
+        broker.restart()
+    broker.broker.cluster.delete_topic(SHARE_STATE_TOPIC)
+    assert broker.broker.share_states.shards() == []
+    with pytest.raises(KafkaError):
+        broker.broker.share_states.read(kept, 0)
+
+
+def test_the_log_is_deleted_up_to_what_a_start_needs(broker: SimulatedBroker) -> None:
+    """Also where one share partition is hardly ever written: it gets a new snapshot."""
+    busy, cold = share(broker, group="busy"), share(broker, group="cold")
+    states = broker.broker.share_states
+    for key in (cold, busy):
+        states.initialize(key, 0, 0)
+    for _ in range(20):
+        states.write(busy, WRITE)
+    assert log_starts(broker) == [0, 0]
+    broker.sleep(20_000)
+    assert max(log_starts(broker)) > 15
+    broker.restart(kill=True)
+    assert broker.broker.share_states.read(busy, 0) == READ
+    assert broker.broker.share_states.read(cold, 0) == StateRead(0, 0)
+
+
+def test_nothing_is_answered_from_memory_once_the_log_is_offline(broker: SimulatedBroker) -> None:
+    key = share(broker)
+    states = broker.broker.share_states
+    states.initialize(key, 0, 7)
+    assert states.read_summary(key).start_offset == 7
+    log = broker.broker.partitions.get(SHARE_STATE_TOPIC, states.partition_of(key)).log
+    broker.broker.partitions.disk_refused(log, Damaged("a.log", "cut"))
+    for ask in (lambda: states.read(key, 0), lambda: states.read_summary(key)):
+        with pytest.raises(KafkaError):
+            ask()
+
+
+def test_many_topics_that_are_deleted_at_once_are_one_piece_of_work(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states, names = broker.broker.share_states, [f"t{number}" for number in range(30)]
+    for name in names:
+        states.initialize(share(broker, name), 0, 7)
+    rounds: list[int] = []
+    forget = states.forget_topics
+
+    def counted() -> Steps[None]:
+        rounds.append(1)
+        return forget()
+
+    monkeypatch.setattr(states, "forget_topics", counted)
+    for name in names:
+        broker.broker.cluster.delete_topic(name)
+    broker.sleep(1_000)
+    assert len(rounds) == 1
+    assert not any(shard.persisted for shard in states.shards())

@@ -1,0 +1,132 @@
+"""The same groups to ottla's assignors and to Apache Kafka's own classes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import accumulate
+
+import pytest
+
+from ottla.coordinator.group.assignors.members import Assignment, Assignor, AssignorMember
+from ottla.coordinator.group.assignors.named import ASSIGNORS
+from ottla.coordinator.group.assignors.simple import assign_simply
+from tests.coordinator.assignors.groups import Group, moved, sizes, topic_id
+from tests.coordinator.assignors.kafkas_assignors import Question, asked, made_up
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+
+GROUPS = 400
+SIMPLE = "simple"
+SMALLEST_TABLE = 16
+"""Slots of a hash set of Java's to begin with. Smaller numbers than that it has in ascending order."""
+
+
+def groups_with_small_topic_ids() -> list[Group]:
+    """Kafka's hash sets have such ids in ascending order, which is the one that ottla takes. Half have equal subscriptions."""
+    rng, topics = random.Random(13), [topic_id(number) for number in range(1, 9)]
+    return [made_up(rng, topics[: rng.randint(1, 8)], equal_subscriptions=number % 2 == 0) for number in range(GROUPS)]
+
+
+def groups_with_random_topic_ids() -> list[Group]:
+    rng = random.Random(14)
+    return [
+        made_up(rng, [rng.randbytes(16) for _ in range(rng.randint(1, 8))], equal_subscriptions=number % 2 == 0)
+        for number in range(GROUPS)
+    ]
+
+
+def small_share_groups() -> list[Group]:
+    """So small that Kafka's hash sets have members and partitions in ascending order."""
+    rng = random.Random(15)
+    groups = []
+    while len(groups) < GROUPS:
+        topics = [topic_id(number) for number in range(1, rng.randint(1, 4) + 1)]
+        limits = {"max_members": SMALLEST_TABLE, "max_partitions": rng.randint(1, SMALLEST_TABLE), "most_owners": rng.randint(0, 6)}
+        group = made_up(rng, topics, equal_subscriptions=len(groups) % 2 == 0, **limits)
+        if sum(group.partition_counts.values()) <= SMALLEST_TABLE:
+            groups.append(with_partitions_hashed_in_order(group))
+    return [without_what_nobody_subscribes_to(group) for group in groups]
+
+
+def subscribed_topics(group: Group) -> frozenset[bytes]:
+    return frozenset[bytes]().union(*(member.subscribed for member in group.members.values()))
+
+
+def with_partitions_hashed_in_order(group: Group) -> Group:
+    """Topic ids by which the hashes of all partitions are 0, 1, 2 ...: each is 31 times the topic's, and the partition."""
+    subscribed = subscribed_topics(group)
+    offsets = accumulate([0, *(count if topic in subscribed else 0 for topic, count in group.partition_counts.items())])
+    hashes = [offset * pow(31, -1, 2**32) % 2**32 for offset in offsets]
+    names = {
+        topic: number.to_bytes(8, "big") + (topic_hash ^ number).to_bytes(8, "big")
+        for number, (topic, topic_hash) in enumerate(zip(group.partition_counts, hashes, strict=False))
+    }
+    members = {
+        member_id: AssignorMember(
+            subscribed=frozenset(names[topic] for topic in member.subscribed),
+            assigned={names[topic]: partitions for topic, partitions in member.assigned.items()},
+        )
+        for member_id, member in group.members.items()
+    }
+    return Group(members, {names[topic]: count for topic, count in group.partition_counts.items()})
+
+
+def without_what_nobody_subscribes_to(group: Group) -> Group:
+    """Of such a topic Kafka leaves members what they had, if subscriptions differ, and ottla does not."""
+    subscribed = subscribed_topics(group)
+    return group.changed(
+        lambda _, member: AssignorMember(
+            subscribed=member.subscribed, assigned={t: p for t, p in member.assigned.items() if t in subscribed}
+        )
+    )
+
+
+def some_partitions(group: Group) -> Assignment:
+    """All that members have, and every second one of the others: what Kafka has assigned stays assignable."""
+    held = {(t, p) for member in group.members.values() for t, of in member.assigned.items() for p in of}
+    return {
+        topic: frozenset(number for number in range(count) if number % 2 or (topic, number) in held)
+        for topic, count in group.partition_counts.items()
+    }
+
+
+def fits_a_table(group: Group) -> bool:
+    """Whether Kafka's hash map of the assignable partitions has a slot for each hash, so that it goes through them in order."""
+    if len({member.subscribed for member in group.members.values()}) > 1:
+        return True  # It has a map for each topic then, by partition.
+    assignable = some_partitions(group)
+    slots = (sum(len(assignable[topic]) for topic in subscribed_topics(group)) + 1) / 0.75 + 1
+    return sum(group.partition_counts[topic] for topic in subscribed_topics(group)) <= slots
+
+
+QUESTIONS: Mapping[str, Sequence[Question]] = {
+    **{f"{name}, small ids": [Question(name, group) for group in groups_with_small_topic_ids()] for name in ASSIGNORS},
+    **{f"{name}, random ids": [Question(name, group) for group in groups_with_random_topic_ids()] for name in ASSIGNORS},
+    SIMPLE: [Question(SIMPLE, group) for group in small_share_groups()],
+    f"{SIMPLE}, some assignable": [
+        Question(SIMPLE, group, some_partitions(group)) for group in small_share_groups() if fits_a_table(group)
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def kafkas() -> dict[str, list[dict[str, Assignment]]]:
+    """Kafka's answers to all questions, by one Java process."""
+    answers = iter(asked([question for questions in QUESTIONS.values() for question in questions]))
+    return {kind: [next(answers) for _ in questions] for kind, questions in QUESTIONS.items()}
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_assignments_are_kafkas(kind: str, kafkas: dict[str, list[dict[str, Assignment]]]) -> None:
+    for number, (question, kafkas_assignments) in enumerate(zip(QUESTIONS[kind], kafkas[kind], strict=True)):
+        group = question.group
+        assignor: Assignor = ASSIGNORS.get(question.assignor) or partial(assign_simply, assignable=question.assignable)
+        ours = group.assigned_by(assignor)
+        if kind == "uniform, random ids" and number % 2 == 0:
+            # Members with equal subscriptions get what has no owner in the order of Kafka's hash set of topics.
+            assert sizes(ours) == sizes(kafkas_assignments)
+            assert len(moved(group, ours)) == len(moved(group, kafkas_assignments))
+        else:
+            assert ours == kafkas_assignments

@@ -1,0 +1,71 @@
+"""What every assignor of consumer groups promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.coordinator.group.assignors.members import Assignor, AssignorMember
+from ottla.coordinator.group.assignors.named import ASSIGNORS
+from tests.coordinator.assignors.groups import Group, groups, partitions_of, topic_id
+
+pytestmark = pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS)
+
+
+@given(group=groups())
+def test_every_partition_of_a_subscribed_topic_has_one_owner_who_subscribes(assignor: Assignor, group: Group) -> None:
+    assignments = group.assigned_by(assignor)
+    assert assignments.keys() == group.members.keys()
+    subscribed = {topic for member in group.members.values() for topic in member.subscribed}
+    expected = [(topic, partition) for topic in subscribed for partition in range(group.partition_counts[topic])]
+    assigned = [partition for assignment in assignments.values() for partition in partitions_of(assignment)]
+    assert sorted(assigned) == sorted(expected)
+    for member_id, assignment in assignments.items():
+        assert assignment.keys() <= group.members[member_id].subscribed
+        assert all(assignment.values()), "a topic without partitions is left out"
+
+
+@given(group=groups(), data=st.data())
+def test_the_order_of_members_means_nothing(assignor: Assignor, group: Group, data: st.DataObject) -> None:
+    shuffled = Group({m: group.members[m] for m in data.draw(st.permutations(list(group.members)))}, group.partition_counts)
+    assert shuffled.assigned_by(assignor) == group.assigned_by(assignor)
+
+
+@given(group=groups())
+def test_nothing_moves_when_nothing_has_changed(assignor: Assignor, group: Group) -> None:
+    settled = group.after(assignor)
+    assert settled.assigned_by(assignor) == group.assigned_by(assignor)
+
+
+def test_a_group_without_members_or_topics_is_assigned_nothing(assignor: Assignor) -> None:
+    assert assignor({}, {}) == {}
+    assert assignor({"a": AssignorMember(subscribed=frozenset())}, {}) == {"a": {}}
+
+
+def test_a_topic_without_a_count_is_an_error(assignor: Assignor) -> None:
+    subscribed = AssignorMember(subscribed=frozenset({topic_id(1)}))
+    with pytest.raises(KeyError):
+        assignor({"a": subscribed}, {})
+    with pytest.raises(KeyError):
+        assignor({"a": subscribed, "b": AssignorMember(subscribed=frozenset())}, {})
+
+
+def test_no_hash_decides(assignor: Assignor) -> None:
+    """Sets of topic ids are in another order in each process, as long as PYTHONHASHSEED is not set."""
+    name = next(name for name, each in ASSIGNORS.items() if each is assignor)
+    program = (
+        "from tests.coordinator.assignors.groups import large_group\n"
+        "from ottla.coordinator.group.assignors.named import ASSIGNORS\n"
+        "for equal in True, False:\n"
+        "    group = large_group(members=7, topics=5, partitions=40, equal_subscriptions=equal)\n"
+        f"    assignments = group.assigned_by(ASSIGNORS[{name!r}])\n"
+        "    print([(m, sorted((t, sorted(p)) for t, p in a.items())) for m, a in assignments.items()])\n"
+    )
+    environments = [{**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2")]
+    answers = {subprocess.run([sys.executable, "-c", program], env=e, capture_output=True, check=True).stdout for e in environments}
+    assert len(answers) == 1

@@ -1,0 +1,131 @@
+"""The assignor "uniform": balance first, then as few moves as balance asks."""
+
+from __future__ import annotations
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
+from ottla.coordinator.group.assignors.uniform import assign_uniformly
+from tests.coordinator.assignors.groups import Group, groups, moved, partitions_of, sizes, topic_id
+
+ONE, TWO, THREE = topic_id(1), topic_id(2), topic_id(3)
+
+
+def kept_at_most(group: Group) -> int:
+    """How many partitions can stay where they are if counts are to differ by one at most."""
+    subscribed = next(iter(group.members.values())).subscribed
+    least, extras = divmod(sum(group.partition_counts[topic] for topic in subscribed), len(group.members))
+    counts = [sum(topic in subscribed for topic, _ in partitions_of(member.assigned)) for member in group.members.values()]
+    return sum(min(count, least) for count in counts) + min(extras, sum(count > least for count in counts))
+
+
+@given(group=groups(equal_subscriptions=True))
+def test_equals_have_equal_counts_and_nothing_moves_that_need_not(group: Group) -> None:
+    assignments = group.assigned_by(assign_uniformly)
+    counts = sizes(assignments).values()
+    assert max(counts) - min(counts) <= 1
+    before = {member_id: partitions_of(member.assigned) for member_id, member in group.members.items()}
+    kept = sum(len(partitions_of(assignment) & before[member_id]) for member_id, assignment in assignments.items())
+    assert kept == kept_at_most(group)
+
+
+@given(group=groups(equal_subscriptions=True), data=st.data())
+def test_when_an_equal_leaves_only_its_partitions_move(group: Group, data: st.DataObject) -> None:
+    settled = group.after(assign_uniformly)
+    leaver = data.draw(st.sampled_from(list(settled.members)))
+    left = Group({m: member for m, member in settled.members.items() if m != leaver}, settled.partition_counts)
+    assert moved(left, left.assigned_by(assign_uniformly)) == set()
+
+
+@given(group=groups(equal_subscriptions=True))
+def test_when_an_equal_joins_what_moves_goes_there(group: Group) -> None:
+    settled = group.after(assign_uniformly)
+    newcomer = AssignorMember(subscribed=next(iter(group.members.values())).subscribed)
+    joined = Group({**settled.members, "newcomer": newcomer}, settled.partition_counts)
+    assignments = joined.assigned_by(assign_uniformly)
+    assert moved(settled, assignments) == partitions_of(assignments["newcomer"])
+
+
+@given(group=groups(equal_subscriptions=True))
+def test_when_a_topic_is_dropped_its_partitions_go(group: Group) -> None:
+    settled = group.after(assign_uniformly)
+    subscribed = next(iter(group.members.values())).subscribed
+    assume(subscribed)
+    rest = subscribed - {min(subscribed)}
+    dropped = settled.changed(lambda _, member: AssignorMember(subscribed=rest, assigned=member.assigned))
+    assert kept_at_most(dropped) == sum(
+        len(partitions_of(assignment) & partitions_of(dropped.members[member_id].assigned))
+        for member_id, assignment in dropped.assigned_by(assign_uniformly).items()
+    )
+
+
+@given(group=groups(equal_subscriptions=False))
+def test_no_single_move_would_balance_better(group: Group) -> None:
+    """Of a topic's subscribers one that has some of it has at most one partition more than any other."""
+    assignments = group.assigned_by(assign_uniformly)
+    counts = sizes(assignments)
+    for member_id, assignment in assignments.items():
+        for topic in assignment:
+            subscribers = [m for m, member in group.members.items() if topic in member.subscribed]
+            assert counts[member_id] - min(counts[m] for m in subscribers) <= 1
+
+
+@st.composite
+def classes(draw: st.DrawFn) -> Group:
+    """Members whose subscriptions are equal or have no topic in common; and nobody's is empty."""
+    group = draw(groups(equal_subscriptions=False, max_members=10))
+    topics = sorted(group.partition_counts)
+    border = draw(st.integers(1, max(1, len(topics) - 1)))
+    parts = [frozenset(topics[:border]), frozenset(topics[border:] or topics)]
+    return group.changed(lambda m, member: AssignorMember(subscribed=parts[ord(m[0]) % 2], assigned=member.assigned))
+
+
+def class_counts(group: Group, assignments: dict[str, Assignment]) -> list[list[int]]:
+    by_subscription: dict[frozenset[bytes], list[int]] = {}
+    for member_id, size in sizes(assignments).items():
+        by_subscription.setdefault(group.members[member_id].subscribed, []).append(size)
+    return list(by_subscription.values())
+
+
+@given(group=classes(), data=st.data())
+def test_members_with_equal_subscriptions_are_balanced_beside_others(group: Group, data: st.DataObject) -> None:
+    assume(not frozenset.intersection(*{member.subscribed for member in group.members.values()}) or len(group.members) == 1)
+    settled = group.after(assign_uniformly)
+    for counts in class_counts(group, group.assigned_by(assign_uniformly)):
+        assert max(counts) - min(counts) <= 1
+    leaver = data.draw(st.sampled_from(list(settled.members)))
+    left = Group({m: member for m, member in settled.members.items() if m != leaver}, settled.partition_counts)
+    assert moved(left, left.assigned_by(assign_uniformly)) == set()
+
+
+def test_overlapping_subscriptions_are_balanced_topic_by_topic() -> None:
+    """The middle one of three could pass a partition on; Kafka leaves that, because no topic is out of balance."""
+    members = {
+        "a": AssignorMember(subscribed=frozenset({ONE}), assigned={ONE: frozenset(range(9))}),
+        "b": AssignorMember(subscribed=frozenset({ONE, TWO}), assigned={ONE: frozenset(range(9, 19))}),
+        "c": AssignorMember(subscribed=frozenset({TWO}), assigned={TWO: frozenset(range(11))}),
+    }
+    assignments = assign_uniformly(members, {ONE: 19, TWO: 11})
+    assert sizes(assignments) == {"a": 9, "b": 10, "c": 11}
+    assert moved(Group(members, {}), assignments) == set()
+
+
+def test_of_two_with_the_same_partition_the_first_keeps_it() -> None:
+    """A group from the classic protocol may have that: there clients assign, by whatever assignor they bring along."""
+    both = {ONE: frozenset({0, 1, 7})}
+    for subscription_of_b in ({ONE}, {ONE, TWO}):
+        members = {
+            "a": AssignorMember(subscribed=frozenset({ONE}), assigned=both),
+            "b": AssignorMember(subscribed=frozenset(subscription_of_b), assigned=both),
+        }
+        assignments = assign_uniformly(members, {ONE: 2, TWO: 1})
+        assert sorted(sizes(assignments).values()) == ([1, 1] if len(subscription_of_b) == 1 else [1, 2])
+        assert partitions_of(assignments["a"]).isdisjoint(partitions_of(assignments["b"]))
+
+
+def test_topics_are_in_the_order_of_kafkas_uuids() -> None:
+    """Its halves are signed there, so an id that begins with a bit set stands before one that does not."""
+    negative = b"\xff" * 16
+    members = {name: AssignorMember(subscribed=frozenset({ONE, negative})) for name in "ab"}
+    assert assign_uniformly(members, {ONE: 1, negative: 1}) == {"a": {negative: {0}}, "b": {ONE: {0}}}

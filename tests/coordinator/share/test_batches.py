@@ -1,0 +1,73 @@
+"""State batches are combined offset by offset, whatever way they overlap."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.coordinator.share.batches import NO_OFFSET, StateBatch, combine
+from ottla.coordinator.share.states import VALID_NEXT, IllegalTransition, RecordState, check_transition
+
+BATCHES = st.lists(
+    st.builds(
+        lambda first, length, state, count: StateBatch(first, first + length, state, count),
+        st.integers(0, 30),
+        st.integers(0, 12),
+        st.sampled_from([0, 2, 4]),
+        st.integers(1, 3),
+    ),
+    max_size=6,
+)
+
+
+def by_offset(*batches: StateBatch) -> dict[int, tuple[int, int]]:
+    """Delivery count and state of each offset, the higher where there are several."""
+    says: dict[int, tuple[int, int]] = {}
+    for first, last, state, count in batches:
+        for offset in range(first, last + 1):
+            says[offset] = max(says.get(offset, (-1, -1)), (count, state))
+    return says
+
+
+@given(BATCHES, BATCHES, st.integers(NO_OFFSET, 40))
+def test_what_overlaps_is_decided_by_offset(before: list[StateBatch], after: list[StateBatch], start_offset: int) -> None:
+    combined = combine(before, after, start_offset)
+    assert by_offset(*combined) == {o: says for o, says in by_offset(*before, *after).items() if o >= start_offset}
+    for one, two in pairwise(combined):
+        assert one.last_offset < two.first_offset
+        assert one.last_offset + 1 < two.first_offset or one[2:] != two[2:], "neighbours that say the same are one batch"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "start_offset", "combined"),
+    [
+        pytest.param([(100, 110, 0, 1)], [(105, 115, 0, 2)], -1, [(100, 104, 0, 1), (105, 115, 0, 2)], id="a later delivery"),
+        pytest.param([(100, 110, 2, 1)], [(100, 110, 0, 1)], -1, [(100, 110, 2, 1)], id="nothing takes an acknowledgement back"),
+        pytest.param(
+            [(100, 120, 0, 1)], [(105, 110, 2, 1)], -1, [(100, 104, 0, 1), (105, 110, 2, 1), (111, 120, 0, 1)], id="inside"
+        ),
+        pytest.param([(100, 109, 0, 1)], [(110, 119, 0, 1)], 105, [(105, 119, 0, 1)], id="neighbours, and the start offset"),
+        pytest.param([(100, 109, 0, 1)], [], 110, [], id="all below the start offset"),
+        pytest.param([(9, 3, 0, 1), (5, 1, 2, 2)], [(2, 4, 0, 1)], -1, [(2, 4, 0, 1)], id="ends before it begins"),
+    ],
+)
+def test_combining(
+    before: list[tuple[int, int, int, int]],
+    after: list[tuple[int, int, int, int]],
+    start_offset: int,
+    combined: list[tuple[int, int, int, int]],
+) -> None:
+    assert list(combine((StateBatch(*b) for b in before), (StateBatch(*b) for b in after), start_offset)) == combined
+
+
+def test_every_move_that_is_not_in_the_table_raises() -> None:
+    for before in RecordState:
+        for after in RecordState:
+            if after in VALID_NEXT[before]:
+                check_transition(before, after)
+            else:
+                with pytest.raises(IllegalTransition, match=f"{before.name} -> {after.name}"):
+                    check_transition(before, after)

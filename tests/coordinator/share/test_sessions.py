@@ -1,0 +1,100 @@
+"""Share sessions: epochs, which partitions an answer names, and what ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.coordinator.share.sessions import (
+    FINAL_EPOCH,
+    LAST_EPOCH,
+    SessionKey,
+    SessionPartition,
+    ShareSession,
+    ShareSessions,
+    next_epoch,
+)
+from ottla.protocol.errors import Code, KafkaError
+
+KEY, OTHER = SessionKey("g", "a"), SessionKey("g", "b")
+P0, P1, P2 = (SessionPartition(bytes(16), partition) for partition in range(3))
+
+
+def fetch(
+    sessions: ShareSessions,
+    epoch: int,
+    *added: SessionPartition,
+    key: SessionKey = KEY,
+    forgotten: tuple[SessionPartition, ...] = (),
+    acknowledges: bool = False,
+    connection: int = 1,
+) -> ShareSession:
+    session = sessions.fetch(key, epoch, added, forgotten, has_acknowledgements=acknowledges, connection_id=connection)
+    assert session is not None
+    return session
+
+
+def refusal(command: Callable[[], object]) -> Code:
+    with pytest.raises(KafkaError) as refused:
+        command()
+    return refused.value.code
+
+
+def test_each_request_names_the_next_epoch() -> None:
+    sessions = ShareSessions(9)
+    assert refusal(lambda: fetch(sessions, 1)) is Code.SHARE_SESSION_NOT_FOUND
+    assert refusal(lambda: fetch(sessions, FINAL_EPOCH)) is Code.SHARE_SESSION_NOT_FOUND
+    fetch(sessions, 0, P0)
+    fetch(sessions, 1)
+    sessions.acknowledge(KEY, 2)
+    for epoch in (1, 2, 4, -2):
+        assert refusal(lambda epoch=epoch: fetch(sessions, epoch, P1)) is Code.INVALID_SHARE_SESSION_EPOCH  # type: ignore[misc]
+        assert refusal(lambda epoch=epoch: sessions.acknowledge(KEY, epoch)) is Code.INVALID_SHARE_SESSION_EPOCH  # type: ignore[misc]
+    assert refusal(lambda: sessions.acknowledge(KEY, 0)) is Code.INVALID_SHARE_SESSION_EPOCH
+    assert refusal(lambda: sessions.acknowledge(OTHER, 1)) is Code.SHARE_SESSION_NOT_FOUND
+    session = fetch(sessions, 3)
+    assert (session.epoch, list(session.partitions)) == (4, [P0]), "a refused request adds nothing"
+    assert (next_epoch(0), next_epoch(LAST_EPOCH)) == (1, 1)
+
+
+def test_the_last_request_leaves_the_session_to_be_ended() -> None:
+    sessions = ShareSessions(9)
+    fetch(sessions, 0, P0)
+    sessions.acknowledge(KEY, FINAL_EPOCH)
+    assert sessions.fetch(KEY, FINAL_EPOCH, [], [], has_acknowledgements=True, connection_id=1) is None
+    ended = sessions.end(KEY)
+    assert ended is not None
+    assert ended.key == KEY
+    assert sessions.end(KEY) is None
+    assert refusal(lambda: fetch(sessions, 1)) is Code.SHARE_SESSION_NOT_FOUND
+
+
+def test_a_member_that_begins_again_takes_the_place_of_its_session() -> None:
+    sessions = ShareSessions(1)
+    fetch(sessions, 0, P0)
+    assert refusal(lambda: fetch(sessions, 0, P1, acknowledges=True)) is Code.INVALID_REQUEST
+    assert refusal(lambda: fetch(sessions, 0, P1, key=OTHER)) is Code.SHARE_SESSION_LIMIT_REACHED
+    assert list(fetch(sessions, 0, P1, connection=2).partitions) == [P1]
+    assert len(sessions) == 1
+    assert sessions.disconnected(1) is None, "the session that this connection began is not there any more"
+    ended = sessions.disconnected(2)
+    assert ended is not None
+    assert (ended.key, len(sessions)) == (KEY, 0)
+
+
+def test_an_answer_names_what_has_changed() -> None:
+    sessions = ShareSessions(9)
+    fetch(sessions, 0, P0, P1)
+    session = fetch(sessions, 1, P2)
+    assert not session.is_told(P0, has_records=False, is_error=False)
+    assert session.is_told(P2, has_records=False, is_error=False), "it is new"
+    assert not session.is_told(P2, has_records=False, is_error=False)
+    assert session.is_told(P1, has_records=False, is_error=True)
+    assert session.is_told(P1, has_records=False, is_error=False), "the error is over"
+    assert not session.is_told(P1, has_records=False, is_error=False)
+    assert session.is_told(P0, has_records=True, is_error=False)
+    assert list(session.partitions) == [P1, P2, P0], "who has given records is read last"
+    session = fetch(sessions, 2, P1, forgotten=(P2, P2))
+    assert list(session.partitions) == [P1, P0]
+    assert not session.is_told(P2, has_records=True, is_error=False)

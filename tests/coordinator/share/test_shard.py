@@ -1,0 +1,250 @@
+"""The share coordinator without a broker: its decisions, refused appends, and ``live state == reload(log)`` after each."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.share.batches import StateBatch
+from ottla.coordinator.share.records import ShareKey, ShareState, ShareUpdate, from_record
+from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
+from ottla.coordinator.share.shard import ShareShard
+from ottla.protocol.errors import Code, DecodeError, KafkaError
+
+TOPIC_ID = bytes(15) + b"\x07"
+OTHER_ID = bytes(15) + b"\x08"
+PARTITIONS = 3
+KEY = ShareKey("g", TOPIC_ID, 0)
+CONFIG = ShareStateConfig(updates_per_snapshot=3)
+BATCH_BYTES = 1_000
+
+
+class World:
+    """A shard with its log and a clock. Every append is refused once before it is taken."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+        self.topic_ids = {TOPIC_ID, OTHER_ID}
+        self.log: list[LogRecord] = []
+        self.shard = self._new()
+
+    def _new(self) -> ShareShard:
+        return ShareShard(0, CONFIG, lambda topic_id, partition: topic_id in self.topic_ids and partition < PARTITIONS)
+
+    def run(self, command: Callable[[], Result[Any]]) -> Any:
+        before = copy.deepcopy(self.shard.persisted)
+        try:
+            command()
+        finally:
+            assert self.shard.persisted == before, "a command changes nothing by itself"
+        result = command()
+        assert not result.effects
+        for record in result.records:
+            self.shard.replay(record, len(self.log))
+            self.log.append(record)
+        self.check_reload()
+        return result.response
+
+    def check_reload(self) -> None:
+        again = self._new()
+        for offset, record in enumerate(self.log):
+            again.replay(record, offset)
+        assert again.persisted == self.shard.persisted
+
+    def kinds(self) -> list[str]:
+        return [type(from_record(record)[1]).__name__ for record in self.log]
+
+    def initialize(self, key: ShareKey = KEY, state_epoch: int = 0, start_offset: int = 0) -> None:
+        self.run(lambda: self.shard.initialize(key, state_epoch, start_offset, self.now_ms))
+
+    def write(self, write: StateWrite, key: ShareKey = KEY) -> None:
+        self.run(lambda: self.shard.write(key, write, self.now_ms))
+
+    def read(self, leader_epoch: int, key: ShareKey = KEY) -> StateRead:
+        answer: StateRead = self.run(lambda: self.shard.read(key, leader_epoch, self.now_ms))
+        return answer
+
+
+def _same(result: Result[None]) -> Result[None]:
+    return result
+
+
+def refused(command: Callable[[], object]) -> tuple[Code, str | None]:
+    with pytest.raises(KafkaError) as raised:
+        command()
+    return raised.value.code, raised.value.message
+
+
+def a_write(
+    *batches: tuple[int, int, int, int], state_epoch: int = 0, leader_epoch: int = 0, start_offset: int = 0, complete: int = 0
+) -> StateWrite:
+    return StateWrite(state_epoch, leader_epoch, start_offset, complete, tuple(StateBatch(*batch) for batch in batches))
+
+
+def test_a_state_is_initialised_written_read_and_deleted() -> None:
+    world = World()
+    assert world.shard.read_summary(KEY) == StateSummary(0, 0, -1, -1)
+    world.initialize(state_epoch=2, start_offset=-1)
+    assert world.shard.read_summary(KEY) == StateSummary(2, 0, -1, -1)
+    world.write(a_write((10, 19, 2, 1), state_epoch=2, start_offset=10, complete=10))
+    world.write(a_write((15, 24, 0, 2), state_epoch=2, start_offset=10, complete=5))
+    assert world.read(0) == StateRead(2, 10, (StateBatch(10, 14, 2, 1), StateBatch(15, 24, 0, 2)))
+    assert world.shard.read_summary(KEY) == StateSummary(2, 0, 10, 10), "at one start offset the count never goes down"
+    world.run(lambda: world.shard.delete(KEY))
+    assert world.shard.read_summary(KEY) == StateSummary()
+    world.run(lambda: world.shard.delete(KEY))
+    assert world.kinds() == ["ShareState", "ShareUpdate", "ShareUpdate", "NoneType"]
+
+
+def test_a_snapshot_is_written_after_so_many_updates() -> None:
+    world = World()
+    world.initialize()
+    for at in range(9):
+        world.now_ms += 1
+        world.write(a_write((at, at, 2, 1), start_offset=at, complete=1))
+    assert world.kinds() == ["ShareState"] + (["ShareUpdate"] * 3 + ["ShareState"]) * 2 + ["ShareUpdate"]
+    state = from_record(world.log[8])[1]
+    assert isinstance(state, ShareState)
+    assert (state.snapshot_epoch, state.start_offset, state.write_ms) == (2, 7, 1_008)
+    assert world.read(0).start_offset == 8
+
+
+def test_a_start_offset_never_goes_back() -> None:
+    world = World()
+    world.initialize()
+    world.write(a_write((10, 19, 2, 1), start_offset=10, complete=7))
+    world.write(a_write((5, 12, 0, 3), start_offset=5, complete=2))
+    assert world.read(0) == StateRead(0, 10, (StateBatch(10, 12, 0, 3), StateBatch(13, 19, 2, 1)))
+    assert world.shard.read_summary(KEY).delivery_complete_count == 7
+
+
+def test_a_read_by_a_new_leader_fences_the_one_before() -> None:
+    world = World()
+    world.initialize()
+    assert world.read(0) == StateRead(0, 0)
+    assert world.kinds() == ["ShareState"], "a read at the same leader epoch writes nothing"
+    assert world.read(3) == StateRead(0, 0)
+    assert isinstance(from_record(world.log[-1])[1], ShareUpdate)
+    fenced = (Code.FENCED_LEADER_EPOCH, "The leader epoch in the request is older than the epoch on the broker.")
+    assert refused(lambda: world.read(2)) == fenced
+    assert refused(lambda: world.write(a_write(leader_epoch=2))) == fenced
+    world.write(a_write(leader_epoch=5))
+    assert world.shard.read_summary(KEY).leader_epoch == 3, "a write sets no leader epoch"
+    world.initialize(state_epoch=1)
+    assert world.shard.read_summary(KEY) == StateSummary(1, 0, 0, 0)
+    assert refused(lambda: world.read(2)) == fenced, "older leaders stay fenced when the state begins anew"
+
+
+def test_an_older_state_epoch_is_fenced() -> None:
+    world = World()
+    world.initialize(state_epoch=4)
+    fenced = (Code.FENCED_STATE_EPOCH, "The coordinator rejected the request because the state epoch did not match.")
+    assert refused(lambda: world.initialize(state_epoch=3)) == fenced
+    assert refused(lambda: world.write(a_write(state_epoch=3))) == fenced
+    world.write(a_write(state_epoch=5))
+    assert world.read(0).state_epoch == 4, "a write sets no state epoch"
+
+
+def test_what_is_refused() -> None:
+    world = World()
+    gone, beyond, negative = ShareKey("g", bytes(16), 0), ShareKey("g", TOPIC_ID, PARTITIONS), ShareKey("g", TOPIC_ID, -1)
+    shard = world.shard
+    for key in (gone, beyond):
+        for command in (
+            partial(shard.initialize, key, 0, 0, 0),
+            partial(shard.read_summary, key),
+            partial(shard.delete, key),
+        ):
+            assert refused(command) == (Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    assert refused(lambda: shard.read_summary(negative)) == (Code.INVALID_REQUEST, "The partition id cannot be a negative number.")
+    assert refused(lambda: world.initialize(state_epoch=-1)) == (
+        Code.INVALID_REQUEST,
+        "The state epoch cannot be a negative number.",
+    )
+    assert refused(lambda: world.read(-1)) == (Code.INVALID_REQUEST, "The leader epoch cannot be a negative number.")
+    assert refused(lambda: world.read(0)) == (
+        Code.INVALID_REQUEST,
+        "Read operation on uninitialized share partition not allowed.",
+    )
+    assert refused(lambda: world.write(a_write())) == (
+        Code.INVALID_REQUEST,
+        "Write operation on uninitialized share partition not allowed.",
+    )
+    world.initialize()
+    assert refused(lambda: world.write(a_write((5, 4, 2, 1))))[0] is Code.INVALID_REQUEST
+    assert refused(lambda: world.write(a_write(*[(at, at, 2, 1) for at in range(10_001)])))[0] is Code.INVALID_REQUEST
+    world.topic_ids.remove(TOPIC_ID)
+    assert refused(lambda: world.read(0))[0] is Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert refused(lambda: world.write(a_write()))[0] is Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_states_of_deleted_topics_are_forgotten() -> None:
+    world = World()
+    kept = ShareKey("g", OTHER_ID, 0)
+    for key in (KEY, kept, ShareKey("h" * 900, TOPIC_ID, 2)):
+        world.initialize(key)
+    steps = list(world.shard.forget_topics({TOPIC_ID}, BATCH_BYTES))
+    assert len(steps) == 2, "each batch of tombstones fits into the log"
+    for step in steps:
+        world.run(partial(_same, step))
+    assert list(world.shard.persisted) == [kept]
+
+
+def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() -> None:
+    world = World()
+    cold, warm = KEY, ShareKey("h", TOPIC_ID, 1)
+    assert world.shard.first_needed_offset() is None
+    world.initialize(cold)
+    world.now_ms += CONFIG.cold_snapshot_interval_ms
+    world.initialize(warm)
+    assert world.shard.first_needed_offset() == 0
+    (step,) = world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)
+    world.run(lambda: step)
+    assert from_record(world.log[-1])[0] == cold
+    assert world.shard.first_needed_offset() == 1
+    assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\0\x01\0\x01", b"\0\x09\0"])
+def test_other_records_are_no_share_state(key: bytes | None) -> None:
+    with pytest.raises(DecodeError):
+        World().shard.replay(LogRecord(key, None), 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_histories_read_back_as_they_were_written(seed: int) -> None:
+    """Against a model that knows each offset's state; `World.run` has every append refused once and reloads after each."""
+    rng = random.Random(seed)
+    world = World()
+    keys = [ShareKey(group, TOPIC_ID, partition) for group in "gh" for partition in range(2)]
+    model: dict[ShareKey, tuple[int, int, dict[int, tuple[int, int]]]] = {}
+    for _ in range(100):
+        key = rng.choice(keys)
+        command = rng.choice(["initialize", "delete", "write", "write", "write", "write"])
+        if command == "initialize" or (command == "write" and key not in model):
+            state_epoch = max((epoch for epoch, _, _ in model.values()), default=0) + rng.randrange(2)
+            start_offset = rng.randrange(20)
+            world.initialize(key, state_epoch, start_offset)
+            model[key] = (state_epoch, start_offset, {})
+        elif command == "delete":
+            world.run(partial(world.shard.delete, key))
+            model.pop(key, None)
+        else:
+            state_epoch, start_offset, offsets = model[key]
+            start_offset += rng.randrange(4)
+            first = start_offset + rng.randrange(5)
+            batch = (first, first + rng.randrange(5), rng.choice([0, 2, 4]), rng.randrange(1, 5))
+            world.write(a_write(batch, state_epoch=state_epoch, start_offset=start_offset), key)
+            for offset in range(batch[0], batch[1] + 1):
+                offsets[offset] = max(offsets.get(offset, (0, 0)), (batch[3], batch[2]))
+            model[key] = (state_epoch, start_offset, {o: says for o, says in offsets.items() if o >= start_offset})
+    for key, (state_epoch, start_offset, offsets) in model.items():
+        read = world.read(0, key)
+        assert (read.state_epoch, read.start_offset) == (state_epoch, start_offset)
+        assert {o: (b[3], b[2]) for b in read.state_batches for o in range(b[0], b[1] + 1)} == offsets

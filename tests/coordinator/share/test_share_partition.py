@@ -1,0 +1,250 @@
+"""A share partition step by step: the pieces that members are given, throttling, what is persisted, time and the log's start."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ottla.coordinator.share.acquisition import (
+    AbortedTransaction,
+    AcquiredRecords,
+    AcquireRequest,
+    FetchedBatch,
+    aborted_batches,
+)
+from ottla.coordinator.share.batches import StateBatch
+from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition, SharePartitionConfig
+from ottla.coordinator.share.requests import StateRead
+from ottla.coordinator.share.states import RecordState
+from ottla.protocol.errors import Code, KafkaError
+
+CONFIG = SharePartitionConfig(lock_duration_ms=1_000, max_delivery_count=5, max_record_locks=100)
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+
+
+def fresh(config: SharePartitionConfig = CONFIG) -> SharePartition:
+    return SharePartition.load(StateRead(3, -1), 0, 7, config)
+
+
+def acquire(
+    partition: SharePartition,
+    *batches: tuple[int, int],
+    member: str = "a",
+    max_records: int = 500,
+    batch_size: int = 500,
+    is_record_limit: bool = False,
+    now_ms: int = 0,
+) -> list[tuple[int, ...]]:
+    fetched = [FetchedBatch(*batch) for batch in batches]
+    request = AcquireRequest(member, partition.next_fetch_offset(), fetched, max_records, batch_size, is_record_limit)
+    return [tuple(acquired) for acquired in partition.acquire(request, now_ms)]
+
+
+def acknowledge(partition: SharePartition, first: int, last: int, *types: int, member: str = "a", now_ms: int = 0) -> Change:
+    change = partition.acknowledge(member, [Acknowledgement(first, last, types)], now_ms)
+    partition.apply(change)
+    return change
+
+
+def states(partition: SharePartition) -> list[tuple[int, int, str, int]]:
+    return [(first, last, status.state.name, status.delivery_count) for first, last, status in partition.statuses()]
+
+
+def test_whole_batches_are_given_and_divided_where_the_logs_own_begin() -> None:
+    partition = fresh()
+    assert acquire(partition, (0, 9), (10, 19), (20, 29), max_records=15, batch_size=5) == [(0, 9, 1), (10, 19, 1)]
+    assert partition.next_fetch_offset() == 20
+    assert acquire(partition, (20, 29), max_records=1) == [(20, 29, 1)]
+
+
+def test_a_limit_of_records_is_kept_to_where_it_is_asked_for() -> None:
+    partition = fresh()
+    assert acquire(partition, (0, 9), (10, 19), max_records=12, is_record_limit=True) == [(0, 11, 1)]
+    assert partition.next_fetch_offset() == 12
+    assert acquire(partition, (10, 19), max_records=3, is_record_limit=True, member="b") == [(12, 14, 1)]
+    acknowledge(partition, 0, 11, ACCEPT)
+    assert acquire(partition, (10, 19), (20, 29), max_records=7, is_record_limit=True) == [(15, 19, 1), (20, 21, 1)]
+
+
+def test_what_was_released_comes_again_to_anybody_and_first() -> None:
+    partition = fresh()
+    acquire(partition, (0, 9), (10, 19), batch_size=10)
+    change = acknowledge(partition, 3, 5, RELEASE)
+    assert change.write is not None
+    assert change.write.state_batches == (StateBatch(3, 5, RecordState.AVAILABLE, 1),)
+    assert (change.write.state_epoch, change.write.leader_epoch, change.write.start_offset) == (3, 7, 0)
+    assert partition.next_fetch_offset() == 3
+    assert acquire(partition, (0, 9), (10, 19), (20, 24), member="b") == [(3, 5, 2), (20, 24, 1)]
+
+
+def test_the_start_offset_moves_over_what_is_done_with() -> None:
+    partition = fresh()
+    acquire(partition, (0, 9), (10, 19), batch_size=10)
+    change = acknowledge(partition, 2, 9, *[ACCEPT, REJECT] * 4)
+    assert change.write is not None
+    assert (partition.start_offset, partition.delivery_complete_count, change.write.delivery_complete_count) == (0, 8, 8)
+    acknowledge(partition, 0, 1, ACCEPT)
+    assert (partition.start_offset, partition.end_offset, partition.delivery_complete_count) == (10, 19, 0)
+    acknowledge(partition, 10, 19, ACCEPT)
+    assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (20, 20, 20)
+    assert acknowledge(partition, 0, 19, ACCEPT).write is None, "what is below the start offset is done with"
+
+
+def test_nothing_is_done_of_a_request_that_is_wrong_in_part() -> None:
+    partition = fresh()
+    acquire(partition, (0, 9))
+    acquire(partition, (10, 19), member="b")
+    before = states(partition)
+    for first, last, types, code in (
+        (0, 19, [ACCEPT], Code.INVALID_RECORD_STATE),
+        (5, 25, [ACCEPT], Code.INVALID_REQUEST),
+        (30, 31, [ACCEPT], Code.INVALID_REQUEST),
+        (0, 1, [ACCEPT, 9], Code.INVALID_REQUEST),
+        (0, 2, [ACCEPT, ACCEPT], Code.INVALID_REQUEST),
+        (1, 0, [ACCEPT], Code.INVALID_REQUEST),
+        (0, 1, [], Code.INVALID_REQUEST),
+    ):
+        wrong = [Acknowledgement(9, 9, [RENEW]), Acknowledgement(3, 3, [ACCEPT]), Acknowledgement(first, last, types)]
+        with pytest.raises(KafkaError) as raised:
+            partition.acknowledge("a", wrong, 0)
+        assert raised.value.code is code, (first, last, types)
+    twice = [Acknowledgement(0, 4, [ACCEPT]), Acknowledgement(4, 5, [ACCEPT])]
+    with pytest.raises(KafkaError):
+        partition.acknowledge("a", twice, 0)
+    assert states(partition) == before
+    with pytest.raises(KafkaError):
+        fresh().acknowledge("a", [Acknowledgement(0, 0, [ACCEPT])], 0)
+
+
+def test_a_change_that_another_came_before_is_not_applied() -> None:
+    partition = fresh()
+    acquire(partition, (0, 9))
+    change = partition.acknowledge("a", [Acknowledgement(0, 4, [ACCEPT])], 0)
+    partition.apply(partition.release("a"))
+    with pytest.raises(AssertionError, match="revision"):
+        partition.apply(change)
+
+
+def test_locks_end_with_time_and_are_renewed() -> None:
+    partition = fresh()
+    acquire(partition, (0, 9), now_ms=100)
+    assert acknowledge(partition, 0, 4, RENEW, now_ms=600).write is None
+    assert not partition.has_timed_out(1_099)
+    assert partition.has_timed_out(1_100)
+    change = partition.time_out(1_100)
+    assert change.write is not None
+    assert change.write.state_batches == (StateBatch(5, 9, RecordState.AVAILABLE, 1),)
+    partition.apply(change)
+    assert not partition.has_timed_out(1_599)
+    partition.apply(partition.time_out(1_600))
+    assert states(partition) == [(0, 9, "AVAILABLE", 1)]
+    partition.config = msgspec.structs.replace(CONFIG, is_renewal_enabled=False)
+    acquire(partition, (0, 9))
+    with pytest.raises(KafkaError, match="Renewing"):
+        partition.acknowledge("a", [Acknowledgement(0, 0, [RENEW])], 0)
+
+
+def test_a_record_that_is_delivered_too_often_is_given_up() -> None:
+    partition = fresh(SharePartitionConfig(max_delivery_count=2))
+    acquire(partition, (0, 0))
+    partition.apply(partition.release("a"))
+    assert acquire(partition, (0, 0), member="b") == [(0, 0, 2)]
+    change = partition.release("b")
+    assert change.write is not None
+    assert change.write.state_batches == (StateBatch(0, 0, RecordState.ARCHIVED, 2),)
+    partition.apply(change)
+    assert (partition.start_offset, partition.next_fetch_offset()) == (1, 1)
+
+
+def test_what_fails_again_and_again_comes_in_smaller_pieces_and_at_last_alone() -> None:
+    """So that one bad record does not take its neighbours along (with a limit of 5: pieces from the fourth delivery on)."""
+    partition = fresh()
+    given = []
+    for _ in range(4):
+        given.append(acquire(partition, (0, 15)))
+        partition.apply(partition.release("a"))
+    assert given == [[(0, 15, 1)], [(0, 15, 2)], [(0, 15, 3)], [(0, 7, 4)]]
+    # Those at the last delivery come one by one.
+    assert [acquire(partition, (0, 15)) for _ in range(2)] == [[(0, 0, 5)], [(1, 1, 5)]]
+
+
+def test_the_limit_of_records_in_flight() -> None:
+    partition = fresh(SharePartitionConfig(max_record_locks=10))
+    assert acquire(partition, (0, 5)) == [(0, 5, 1)]
+    assert partition.can_acquire()
+    assert acquire(partition, (6, 7), (8, 14), (15, 20)) == [(6, 14, 1)], "the log's batches are not broken"
+    assert not partition.can_acquire()
+    assert acquire(partition, (15, 20)) == []
+    acknowledge(partition, 2, 3, RELEASE)
+    assert partition.can_acquire()
+    assert acquire(partition, (0, 5), (6, 7), (8, 14), (15, 20), member="b") == [(2, 3, 2)], "what is in flight may come again"
+
+
+def test_a_state_is_loaded_with_what_nobody_was_given_between() -> None:
+    read = StateRead(3, 10, (StateBatch(12, 14, RecordState.ACKNOWLEDGED, 1), StateBatch(20, 21, RecordState.AVAILABLE, 2)))
+    partition = SharePartition.load(read, 0, 7, CONFIG)
+    assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (10, 21, 10)
+    assert acquire(partition, (8, 11), (12, 16), (17, 30)) == [(10, 11, 1), (15, 19, 1), (20, 21, 3), (22, 30, 1)]
+    assert SharePartition.load(StateRead(0, -1), 42, 0, CONFIG).next_fetch_offset() == 42
+
+
+def test_a_loaded_gap_is_given_in_part() -> None:
+    partition = SharePartition.load(StateRead(0, 0, (StateBatch(20, 29, RecordState.AVAILABLE, 1),)), 0, 0, CONFIG)
+    assert acquire(partition, (0, 4), (5, 9), (10, 29), max_records=7) == [(0, 9, 1)]
+    assert partition.next_fetch_offset() == 10
+    assert acquire(partition, (10, 29), max_records=3, is_record_limit=True) == [(10, 12, 1)]
+    assert acquire(partition, (10, 29), max_records=8, is_record_limit=True) == [(13, 19, 1), (20, 20, 2)]
+
+
+@pytest.mark.parametrize("batches", [[(5, 4, 0, 1)], [(0, 5, 0, 1), (5, 6, 0, 1)], [(-5, 3, 0, 1)]])
+def test_a_state_that_nobody_can_have_written_is_not_loaded(batches: list[tuple[int, int, int, int]]) -> None:
+    with pytest.raises(KafkaError) as raised:
+        SharePartition.load(StateRead(0, 0, tuple(StateBatch(*batch) for batch in batches)), 0, 0, CONFIG)
+    assert raised.value.code is Code.UNKNOWN_SERVER_ERROR
+
+
+def test_records_that_compaction_has_taken_are_done_with() -> None:
+    partition = fresh()
+    acquire(partition, (0, 4), (5, 9))
+    partition.apply(partition.release("a"))
+    assert acquire(partition, (7, 9), (10, 12)) == [(7, 9, 2), (10, 12, 1)]
+    assert partition.start_offset == 7
+
+
+def test_the_start_of_the_log_moves() -> None:
+    partition = fresh()
+    acquire(partition, (0, 4), (5, 9), (10, 14), batch_size=5)
+    acknowledge(partition, 5, 9, RELEASE)
+    partition.move_log_start(7)
+    assert (partition.start_offset, partition.next_fetch_offset()) == (7, 7)
+    assert acknowledge(partition, 0, 4, ACCEPT).write is None
+    partition.move_log_start(3)
+    assert partition.start_offset == 7
+    partition.move_log_start(12)
+    change = acknowledge(partition, 10, 14, ACCEPT)
+    assert change.write is not None
+    assert change.write.state_batches == (StateBatch(12, 14, RecordState.ACKNOWLEDGED, 1),)
+    partition.move_log_start(100)
+    assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (100, 100, 100)
+
+
+def test_nobody_is_given_what_a_transaction_took_back() -> None:
+    partition = fresh()
+    batches = [
+        FetchedBatch(0, 4),
+        FetchedBatch(5, 9, 1, is_transactional=True),
+        FetchedBatch(10, 12, 2, is_transactional=True),
+        FetchedBatch(13, 13, 1, is_transactional=True, is_abort_marker=True),
+        FetchedBatch(14, 15, 1, is_transactional=True),
+    ]
+    aborted = [AbortedTransaction(1, 5)]
+    assert aborted_batches(batches, aborted) == [batches[1]]
+    acquired = partition.acquire(AcquireRequest("a", 0, batches, 500, 500, aborted=aborted), 0)
+    assert acquired == [AcquiredRecords(0, 4, 1), AcquiredRecords(10, 15, 1)]
+    acknowledge(partition, 0, 4, ACCEPT)
+    assert partition.start_offset == 10
+    # A partition full of aborted records still goes on.
+    partition = fresh(SharePartitionConfig(max_record_locks=5))
+    taken_back = [FetchedBatch(0, 9, 1, is_transactional=True)]
+    assert partition.acquire(AcquireRequest("a", 0, taken_back, 500, 500, aborted=[AbortedTransaction(1, 0)]), 0) == []
+    assert (partition.start_offset, partition.next_fetch_offset()) == (10, 10)

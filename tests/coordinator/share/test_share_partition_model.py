@@ -1,0 +1,273 @@
+"""Random histories of a share partition against a model that knows one record at a time, with the share coordinator behind it.
+
+Members acquire, acknowledge, let locks time out and go. Writes are refused, and the partition is loaded from what was written.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+import pytest
+
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.share.acquisition import AbortedTransaction, AcquireRequest, FetchedBatch
+from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition, SharePartitionConfig
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.requests import ShareStateConfig, StateWrite
+from ottla.coordinator.share.shard import ShareShard
+from ottla.coordinator.share.states import OUTCOME, AcknowledgeType, RecordState
+from ottla.protocol.errors import Code, KafkaError
+
+KEY = ShareKey("g", bytes(15) + b"\x07", 0)
+CONFIG = SharePartitionConfig(lock_duration_ms=1_000, max_delivery_count=4, max_record_locks=60)
+MEMBERS = ("a", "b", "c")
+ABORTED_PRODUCER = 77
+S = RecordState
+
+
+@dataclass(frozen=True)
+class Record:
+    state: RecordState = S.AVAILABLE
+    count: int = 0
+    member: str = ""
+    deadline_ms: int = -1
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.now_ms = 10_000
+        self.log: list[FetchedBatch] = []
+        self.aborted: list[AbortedTransaction] = []
+        self.aborted_offsets: set[int] = set()
+        # Offsets with a record that somebody is to get.
+        self.records: set[int] = set()
+        self.model: dict[int, Record] = {}
+        self.persisted: dict[int, tuple[int, RecordState]] = {}
+        self.persisted_start = 0
+        self.shard = ShareShard(0, ShareStateConfig(updates_per_snapshot=5), lambda topic_id, partition: True)
+        self.replay_offset = 0
+        self._log_state(self.shard.initialize(KEY, 0, 0, 0).records)
+        self.partition = self._loaded()
+
+    def _log_state(self, records: list[LogRecord]) -> None:
+        for record in records:
+            self.shard.replay(record, self.replay_offset)
+            self.replay_offset += 1
+
+    def _loaded(self) -> SharePartition:
+        result = self.shard.read(KEY, 0, self.now_ms)
+        self._log_state(result.records)
+        return SharePartition.load(result.response, 0, 0, CONFIG)
+
+    # the log
+
+    def produce(self) -> None:
+        """A batch of data, of an aborted transaction, or a marker; sometimes behind offsets that compaction has taken."""
+        end = self.log[-1].last_offset + 1 if self.log else 0
+        first = end + self.rng.choice([0, 0, 0, 0, 3])
+        last = first + self.rng.randrange(8)
+        if self.rng.random() < 0.15:
+            self.log.append(FetchedBatch(first, last, ABORTED_PRODUCER, is_transactional=True))
+            self.log.append(FetchedBatch(last + 1, last + 1, ABORTED_PRODUCER, is_transactional=True, is_abort_marker=True))
+            self.aborted.append(AbortedTransaction(ABORTED_PRODUCER, first))
+            self.aborted_offsets.update(range(first, last + 1))
+            return
+        self.log.append(FetchedBatch(first, last))
+        self.records.update(range(first, last + 1))
+
+    def compact(self) -> None:
+        """The log loses a batch of data, and with it what nobody has been given or is to be given again."""
+        data = [batch for batch in self.log[:-1] if not batch.is_transactional]
+        if data:
+            batch = self.rng.choice(data)
+            self.log.remove(batch)
+            self.records.difference_update(range(batch.first_offset, batch.last_offset + 1))
+
+    # commands
+
+    def acquire(self) -> None:
+        if not self.partition.can_acquire():
+            return
+        offset = self.partition.next_fetch_offset()
+        batches = [batch for batch in self.log if batch.last_offset >= offset][: self.rng.randrange(1, 5)]
+        member, limit = self.rng.choice(MEMBERS), self.rng.randrange(1, 12)
+        is_limit = self.rng.random() < 0.4
+        request = AcquireRequest(member, offset, batches, limit, self.rng.randrange(1, 6), is_limit, self.aborted)
+        acquired = self.partition.acquire(request, self.now_ms)
+        given = [o for first, last, _ in acquired for o in range(first, last + 1)]
+        assert len(given) == len(set(given)), "a record is given once"
+        assert given == sorted(given)
+        assert not is_limit or len(given) <= limit
+        for first, last, count in acquired:
+            for o in range(first, last + 1):
+                before = self.model.get(o, Record())
+                assert before.state is S.AVAILABLE, f"{o} is {before.state.name}"
+                assert before.count + 1 == count <= CONFIG.max_delivery_count
+                assert not self.is_aborted(o), f"{o} is of an aborted transaction"
+                self.model[o] = Record(S.ACQUIRED, count, member, self.now_ms + CONFIG.lock_duration_ms)
+        if batches:
+            for o in range(offset, batches[0].first_offset):
+                if o in self.model and self.model[o].state is S.AVAILABLE:
+                    self.model[o] = replace(self.model[o], state=S.ARCHIVED)
+
+    def is_aborted(self, offset: int) -> bool:
+        return offset in self.aborted_offsets
+
+    def held(self, member: str) -> list[int]:
+        return sorted(o for o, record in self.model.items() if record.state is S.ACQUIRED and record.member == member)
+
+    def acknowledge(self, member: str, accept_all: bool = False) -> None:
+        held = self.held(member)
+        if not held:
+            return
+        acknowledgements: list[Acknowledgement] = []
+        moves: dict[int, AcknowledgeType] = {}
+        at = 0 if accept_all else self.rng.randrange(len(held))
+        while at < len(held):
+            run = [held[at]]
+            while at + 1 < len(held) and held[at + 1] == run[-1] + 1 and (accept_all or self.rng.random() < 0.9):
+                at += 1
+                run.append(held[at])
+            at += 1 if accept_all else self.rng.randrange(1, 4)
+            types = [AcknowledgeType.ACCEPT if accept_all else self.rng.choice(list(AcknowledgeType)) for _ in run]
+            if accept_all or self.rng.random() < 0.5:
+                types = types[:1]
+            acknowledgements.append(Acknowledgement(run[0], run[-1], types))
+            moves.update(zip(run, types if len(types) > 1 else types * len(run), strict=True))
+        change = self.partition.acknowledge(member, acknowledgements, self.now_ms)
+        if not self.carry_out(change):
+            return
+        for o, kind in moves.items():
+            record = self.model[o]
+            if kind is AcknowledgeType.RENEW:
+                self.model[o] = replace(record, deadline_ms=self.now_ms + CONFIG.lock_duration_ms)
+            else:
+                self.model[o] = self.ended(record, OUTCOME[kind])
+
+    def ended(self, record: Record, state: RecordState) -> Record:
+        if state is S.AVAILABLE and record.count >= CONFIG.max_delivery_count:
+            state = S.ARCHIVED
+        return Record(state, record.count)
+
+    def acknowledge_what_is_not_held(self) -> None:
+        member = self.rng.choice(MEMBERS)
+        others = [o for o, record in self.model.items() if o >= self.partition.start_offset and record.member != member]
+        if not others:
+            return
+        offset = self.rng.choice(others)
+        mine = [Acknowledgement(o, o, [1]) for o in self.held(member)[:2]]
+        before = self.partition.statuses()
+        with pytest.raises(KafkaError) as raised:
+            self.partition.acknowledge(member, [*mine, Acknowledgement(offset, offset, [1])], self.now_ms)
+        assert raised.value.code in (Code.INVALID_RECORD_STATE, Code.INVALID_REQUEST)
+        assert self.partition.statuses() == before, "what was right in it is not done either"
+
+    def release(self) -> None:
+        member = self.rng.choice(MEMBERS)
+        change = self.partition.release(member)
+        if self.carry_out(change):
+            for o in self.held(member):
+                self.model[o] = self.ended(self.model[o], S.AVAILABLE)
+
+    def time_out(self) -> None:
+        self.now_ms += self.rng.randrange(700)
+        over = [o for o, r in self.model.items() if r.state is S.ACQUIRED and r.deadline_ms <= self.now_ms]
+        if over:
+            assert self.partition.has_timed_out(self.now_ms)
+        change = self.partition.time_out(self.now_ms)
+        if self.rng.random() < 0.8:
+            self.persist(change.write)
+        # Whether it could be persisted or not.
+        self.partition.apply(change)
+        for o in over:
+            self.model[o] = self.ended(self.model[o], S.AVAILABLE)
+
+    def carry_out(self, change: Change) -> bool:
+        """A third of the writes is refused: then nothing has changed."""
+        if change.write is not None and self.rng.random() < 0.3:
+            return False
+        self.persist(change.write)
+        self.partition.apply(change)
+        return True
+
+    def persist(self, write: StateWrite | None) -> None:
+        if write is None:
+            return
+        self._log_state(self.shard.write(KEY, write, self.now_ms).records)
+        assert write.start_offset == self.partition.start_offset
+        self.persisted_start = max(self.persisted_start, write.start_offset)
+        for first, last, state, count in write.state_batches:
+            for o in range(first, last + 1):
+                self.persisted[o] = max(self.persisted.get(o, (0, S.AVAILABLE)), (count, RecordState(state)))
+
+    def reload(self) -> None:
+        """Locks are gone; a record is as it was persisted last."""
+        self.partition = self._loaded()
+        assert self.partition.start_offset >= self.persisted_start
+        below = {o: record for o, record in self.model.items() if o < self.persisted_start}
+        written = {o: Record(state, count) for o, (count, state) in self.persisted.items() if o >= self.persisted_start}
+        self.model = below | written
+
+    # what holds
+
+    def check(self) -> None:
+        partition = self.partition
+        in_flight = {o: status for first, last, status in partition.statuses() for o in range(first, last + 1)}
+        for o, record in self.model.items():
+            status = in_flight.get(o)
+            if o < partition.start_offset:
+                done = record.state in (S.ACKNOWLEDGED, S.ARCHIVED) or self.is_aborted(o)
+                assert done, f"{o} is {record.state.name}, below the start offset"
+            elif status is not None and not self.is_aborted(o):
+                assert (status.state, status.delivery_count, status.member_id) == (record.state, record.count, record.member), o
+                assert status.deadline_ms == record.deadline_ms
+        for o in range(partition.start_offset, partition.end_offset):
+            assert o in in_flight or o not in self.records or not in_flight, f"{o} is lost"
+        available = [o for o, status in in_flight.items() if status.state is S.AVAILABLE and o >= partition.start_offset]
+        behind = partition.end_offset + 1 if in_flight else partition.end_offset
+        assert partition.next_fetch_offset() == min(available, default=behind)
+        finished = [o for o, status in in_flight.items() if status.is_terminal and o >= partition.start_offset]
+        assert partition.delivery_complete_count == len(finished)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_every_record_is_delivered_as_often_as_its_acknowledgements_ask_for(seed: int) -> None:
+    world = World(seed)
+    rng = world.rng
+    commands = [
+        world.produce,
+        world.acquire,
+        world.acquire,
+        world.acquire,
+        lambda: world.acknowledge(rng.choice(MEMBERS)),
+        lambda: world.acknowledge(rng.choice(MEMBERS)),
+        world.acknowledge_what_is_not_held,
+        world.release,
+        world.time_out,
+    ]
+    for _ in range(200):
+        rng.choice(commands)()
+        if rng.random() < 0.02:
+            world.reload()
+        if rng.random() < 0.02:
+            world.compact()
+        world.check()
+    _drain(world)
+
+
+def _drain(world: World) -> None:
+    """Once everybody accepts what comes, everything is done with: nothing is lost, and nothing stands in the way."""
+    end = world.log[-1].last_offset if world.log else -1
+    for _ in range(2_000):
+        if world.partition.start_offset > end:
+            break
+        world.acquire()
+        for member in MEMBERS:
+            world.acknowledge(member, accept_all=True)
+        world.time_out()
+        world.check()
+    assert world.partition.start_offset > end
+    for o in world.records:
+        assert world.model[o].state in (S.ACKNOWLEDGED, S.ARCHIVED), f"{o} was never done with"

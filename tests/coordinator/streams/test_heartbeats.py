@@ -1,0 +1,482 @@
+"""What heartbeats bring about in a streams group: joining, epochs, targets, going, and what members are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.group.streams.group import StreamsGroupState
+from ottla.coordinator.group.streams.member import MemberState
+from ottla.coordinator.group.streams.records import CURRENT, METADATA, TARGET_METADATA
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig, check_heartbeat
+from ottla.coordinator.group.streams.status import StatusCode
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.streams_group_heartbeat import (
+    Endpoint,
+    KeyValue,
+    Subtopology,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
+    Topology,
+)
+from tests.coordinator.streams.world import GROUP, STATEFUL, STATELESS, Application, FixedTopics, World
+
+
+def refused(world: World, app: Application, **options: Any) -> Code:
+    before = len(world.log)
+    with pytest.raises(KafkaError) as error:
+        world.beat(app, **options)
+    assert len(world.log) == before
+    return error.value.code
+
+
+# joining
+
+
+def test_the_first_member_has_all_tasks() -> None:
+    world, app = World(), Application("m")
+    world.join(app)
+    assert app.active == {0, 1, 2, 3}
+    assert app.epoch == 2, "a group begins at epoch 1"
+    assert app.answer.status == []
+    assert world.group.state is StreamsGroupState.STABLE
+
+
+def test_most_heartbeats_write_nothing() -> None:
+    world, app = World(), Application("m")
+    world.join(app)
+    before = len(world.log)
+    world.beat(app)
+    assert len(world.log) == before
+    assert app.answer.active_tasks is None, "it has been told"
+
+
+def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
+    world, a, b = World(), Application("a"), Application("b")
+    world.join(a)
+    world.join(b)
+    assert b.active == set()
+    assert world.group.members["b"].state is MemberState.UNRELEASED_TASKS
+    world.beat(a)
+    assert len(a.active) == 2
+    assert a.epoch == 2, "it stays behind until it has given up the others"
+    assert world.group.state is StreamsGroupState.RECONCILING
+    world.beat(b)
+    assert b.active == set(), "the first has not said that it gave them up"
+    world.settle(a, b)
+    assert a.active | b.active == {0, 1, 2, 3}
+    assert not a.active & b.active
+    assert (a.epoch, b.epoch) == (3, 3)
+    assert world.group.state is StreamsGroupState.STABLE
+
+
+def test_standbys_are_on_another_process() -> None:
+    world = World()
+    world.configure(standby_replica_count=1)
+    apps = [
+        Application("a", "p", topology=STATEFUL),
+        Application("b", "p", topology=STATEFUL),
+        Application("c", "q", topology=STATEFUL),
+    ]
+    for app in apps:
+        world.join(app)
+    world.settle(*apps)
+    on_p = (apps[0].active | apps[1].active), (apps[0].standby | apps[1].standby)
+    assert on_p[0] == apps[2].standby
+    assert on_p[1] == apps[2].active
+
+
+def test_a_group_that_is_full() -> None:
+    world = World(config=StreamsGroupConfig(max_size=1))
+    world.join(Application("a"))
+    with pytest.raises(KafkaError) as error:
+        world.join(Application("b"))
+    assert error.value.code is Code.GROUP_MAX_SIZE_REACHED
+    world.join(Application("a"))
+
+
+def test_unknown_groups_and_members() -> None:
+    world, app = World(), Application("m", epoch=1)
+    assert refused(world, app) is Code.GROUP_ID_NOT_FOUND
+    world.join(Application("other"))
+    assert refused(world, app) is Code.UNKNOWN_MEMBER_ID
+    assert refused(world, app, member_epoch=-1, active_tasks=None, standby_tasks=None, warmup_tasks=None) is Code.UNKNOWN_MEMBER_ID
+
+
+# fencing
+
+
+def test_epochs_that_are_not_the_members() -> None:
+    world, app = World(), Application("m")
+    world.join(app)
+    assert refused(world, app, member_epoch=9) is Code.FENCED_MEMBER_EPOCH
+    assert refused(world, app, member_epoch=1) is Code.FENCED_MEMBER_EPOCH
+
+
+def test_an_answer_that_was_lost_is_asked_for_again() -> None:
+    """With the epoch of before, as long as it owns no more than it was given."""
+    world, a, b = World(), Application("a"), Application("b")
+    world.join(a)
+    world.join(b)
+    world.beat(a)
+    world.beat(a)
+    assert a.epoch == 3
+    world.beat(a, member_epoch=2)
+    assert a.epoch == 3
+    stolen = [TaskIds(subtopology_id="0", partitions=[0, 1, 2, 3])]
+    assert refused(world, a, member_epoch=2, active_tasks=stolen) is Code.FENCED_MEMBER_EPOCH
+    assert refused(world, a, member_epoch=2, active_tasks=None, standby_tasks=None, warmup_tasks=None) is Code.FENCED_MEMBER_EPOCH
+
+
+@pytest.mark.parametrize(("subtopology", "partition"), [("9", 0), ("0", 4), ("0", -1)])
+def test_tasks_that_are_none(subtopology: str, partition: int) -> None:
+    world, app = World(), Application("m")
+    world.join(app)
+    owned = [TaskIds(subtopology_id=subtopology, partitions=[partition])]
+    assert refused(world, app, active_tasks=owned) is Code.INVALID_REQUEST
+
+
+# topologies
+
+
+def test_missing_topics_are_told_and_made() -> None:
+    world = World(topics=FixedTopics({"in": 4}))
+    app = Application("m", topology=STATEFUL)
+    outcome = world.join(app)
+    assert app.statuses() == {StatusCode.MISSING_INTERNAL_TOPICS}
+    assert outcome.missing_topics["app-store-changelog"].partition_count == 4
+    assert app.active == set()
+    assert world.group.state is StreamsGroupState.NOT_READY
+    world.topics.counts["app-store-changelog"] = 4
+    outcome = world.beat(app)
+    assert app.statuses() == set()
+    assert outcome.missing_topics == {}
+    assert app.active == {0, 1, 2, 3}
+
+
+def test_a_source_that_grows_has_more_tasks() -> None:
+    world, app = World(), Application("m")
+    world.join(app)
+    world.topics.counts["in"] = 6
+    world.settle(app)
+    assert app.active == {0, 1, 2, 3, 4, 5}
+
+
+def test_a_source_that_is_gone_stops_everything() -> None:
+    world, app = World(), Application("m")
+    world.join(app)
+    del world.topics.counts["in"]
+    world.settle(app)
+    assert app.active == set()
+    assert app.statuses() == {StatusCode.MISSING_SOURCE_TOPICS}
+
+
+def test_topologies_of_other_epochs() -> None:
+    world = World()
+    newer = Topology(epoch=1, subtopologies=STATELESS.subtopologies)
+    world.join(Application("a", topology=newer))
+    stale = Application("b")
+    world.join(stale)
+    assert StatusCode.STALE_TOPOLOGY in stale.statuses()
+    with pytest.raises(KafkaError) as error:
+        world.join(Application("c", topology=Topology(epoch=2, subtopologies=STATELESS.subtopologies)))
+    assert error.value.code is Code.INVALID_REQUEST
+    with pytest.raises(KafkaError) as error:
+        world.join(Application("c", topology=Topology(epoch=1, subtopologies=STATEFUL.subtopologies)))
+    assert error.value.code is Code.INVALID_REQUEST
+
+
+def test_a_topology_that_makes_no_sense_makes_no_group() -> None:
+    world = World()
+    circle = Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="r")], repartition_sink_topics=["r"])
+    with pytest.raises(KafkaError) as error:
+        world.join(Application("a", topology=Topology(epoch=0, subtopologies=[circle])))
+    assert error.value.code is Code.STREAMS_INVALID_TOPOLOGY
+    assert not world.shard.groups
+
+
+# time
+
+
+def test_a_session_ends() -> None:
+    world, a, b = World(), Application("a"), Application("b")
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    world.tick(44_000)
+    world.beat(a)
+    world.tick(1_000)
+    assert list(world.group.members) == ["a"]
+    world.settle(a)
+    assert a.active == {0, 1, 2, 3}
+
+
+def test_tasks_are_given_up_in_time_or_the_member_is_fenced() -> None:
+    world, a, b = World(), Application("a"), Application("b")
+    world.join(a)
+    world.join(b)
+    world.beat(a)
+    owns_all = [TaskIds(subtopology_id="0", partitions=[0, 1, 2, 3])]
+    world.tick(20_000)
+    world.beat(a, active_tasks=owns_all)
+    assert world.group.members["a"].state is MemberState.UNREVOKED_TASKS
+    world.tick(10_000)
+    assert list(world.group.members) == ["b"]
+    world.settle(b)
+    assert b.active == {0, 1, 2, 3}
+
+
+def test_the_last_member_goes_and_another_comes() -> None:
+    """The assignment interval does not count for it."""
+    world, app = World(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("m")
+    world.join(app)
+    world.leave(app)
+    assert world.group.state is StreamsGroupState.EMPTY
+    other = Application("n")
+    world.join(other)
+    assert other.active == {0, 1, 2, 3}
+
+
+def test_members_that_join_within_the_interval_share_a_target() -> None:
+    world, a, b = World(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("a"), Application("b")
+    world.join(a)
+    world.join(b)
+    assert b.statuses() == {StatusCode.ASSIGNMENT_DELAYED}
+    assert world.group.state is StreamsGroupState.ASSIGNING
+    world.tick(10_000)
+    world.settle(a, b)
+    assert len(b.active) == 2
+
+
+def test_a_new_group_waits_for_more_members() -> None:
+    world, a, b = World(config=StreamsGroupConfig(initial_rebalance_delay_ms=3_000)), Application("a"), Application("b")
+    world.join(a)
+    assert a.statuses() == {StatusCode.ASSIGNMENT_DELAYED}
+    assert a.active == set()
+    world.join(b)
+    world.beat(a)
+    assert a.active == set()
+    world.tick(3_000)
+    assert world.group.assignment_epoch == world.group.metadata.epoch
+    world.beat(a)
+    world.beat(b)
+    assert len(a.active) == len(b.active) == 2, "nobody has to give anything up"
+
+
+# static members
+
+
+def test_a_static_member_comes_back_as_another() -> None:
+    world = World()
+    a, b = Application("a", instance_id="i"), Application("b", instance_id="j")
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    epoch = world.group.metadata.epoch
+    world.leave(a, epoch=-2)
+    assert world.group.members["a"].member_epoch == -2
+    assert set(world.group.members["a"].assigned.active["0"].values()) == {0}, "whoever comes next may commit at its own epoch"
+    successor = Application("a2", process_id="a", instance_id="i")
+    world.join(successor)
+    assert world.group.metadata.epoch == epoch, "nothing has changed for the others"
+    assert "a" not in world.group.members
+    assert successor.active == a.active
+    assert refused(world, a, member_epoch=epoch) is Code.FENCED_INSTANCE_ID
+
+
+def test_an_instance_that_has_not_left() -> None:
+    world = World()
+    world.join(Application("a", instance_id="i"))
+    with pytest.raises(KafkaError) as error:
+        world.join(Application("b", instance_id="i"))
+    assert error.value.code is Code.UNRELEASED_INSTANCE_ID
+    assert refused(world, Application("c", instance_id="other", epoch=2)) is Code.UNKNOWN_MEMBER_ID
+
+
+def test_a_static_member_that_stays_away_is_fenced() -> None:
+    world, app = World(), Application("a", instance_id="i")
+    world.join(app)
+    world.leave(app, epoch=-2)
+    world.tick(45_000)
+    assert not world.group.members
+
+
+def test_a_successor_keeps_the_target() -> None:
+    world = World()
+    a, b = Application("a", instance_id="i"), Application("b", instance_id="j")
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    target = world.group.targets["a"]
+    world.leave(a, epoch=-2)
+    world.join(Application("a2", process_id="a", instance_id="i"))
+    assert world.group.targets == {"a2": target, "b": world.group.targets["b"]}
+
+
+def test_a_successor_elsewhere_makes_for_another_target() -> None:
+    """It is no longer on the process of before; its predecessor is not counted as a member."""
+    world = World()
+    a, b = Application("a", instance_id="i"), Application("b")
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    epoch = world.group.metadata.epoch
+    world.leave(a, epoch=-2)
+    successor = Application("a2", process_id="elsewhere", instance_id="i")
+    world.join(successor)
+    assert world.group.metadata.epoch == epoch + 1
+    assert world.group.targets.keys() == {"a2", "b"}
+    world.settle(successor, b)
+    assert successor.active | b.active == {0, 1, 2, 3}
+
+
+def test_targets_that_stay_are_not_written_again() -> None:
+    world, app = World(), Application("m")
+    world.join(app)
+    before = len(world.log)
+    world.configure(standby_replica_count=1)
+    world.beat(app)
+    assert [int.from_bytes((record.key or b"")[:2], "big") for record in world.log[before:]] == [METADATA, TARGET_METADATA, CURRENT]
+
+
+# what members are told
+
+
+def test_a_shutdown_is_told_to_all_until_nobody_is_left() -> None:
+    world, a, b = World(), Application("a"), Application("b")
+    world.join(a)
+    world.join(b)
+    world.beat(a, shutdown_application=True)
+    assert StatusCode.SHUTDOWN_APPLICATION in a.statuses()
+    world.beat(b)
+    assert StatusCode.SHUTDOWN_APPLICATION in b.statuses()
+    world.leave(a)
+    world.leave(b, shutdown_application=True)
+    world.join(a)
+    assert StatusCode.SHUTDOWN_APPLICATION not in a.statuses()
+
+
+def test_whoever_leaves_may_ask_for_it() -> None:
+    world, a, b = World(), Application("a"), Application("b")
+    world.join(a)
+    world.join(b)
+    world.leave(a, shutdown_application=True)
+    world.beat(b)
+    assert StatusCode.SHUTDOWN_APPLICATION in b.statuses()
+
+
+def test_client_tags_that_are_missing() -> None:
+    world = World(config=StreamsGroupConfig(rack_aware_assignment_tags=("zone", "cluster")))
+    app = Application("a")
+    world.join(app, client_tags=[KeyValue(key="zone", value="z")])
+    assert app.statuses() == {StatusCode.MISSING_CLIENT_TAGS}
+    world.beat(app, version=0)
+    assert app.statuses() == set()
+
+
+def test_endpoints_of_interactive_queries() -> None:
+    world, a, b = World(), Application("a", endpoint=Endpoint(host="ha", port=1)), Application("b")
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    told = b.answer.partitions_by_user_endpoint
+    assert told is None, "it knows"
+    b.endpoint_epoch = 0
+    world.beat(b)
+    told = b.answer.partitions_by_user_endpoint
+    assert told is not None
+    assert [(one.user_endpoint.host, one.active_partitions[0].topic) for one in told] == [("ha", "in")]
+    assert set(told[0].active_partitions[0].partitions) == a.active
+    before = b.endpoint_epoch
+    world.leave(b)
+    world.settle(a)
+    assert a.endpoint_epoch > before, "it serves more"
+
+
+def test_endpoints_while_topics_are_missing() -> None:
+    world = World(topics=FixedTopics({}))
+    app = Application("a", endpoint=Endpoint(host="ha", port=1))
+    world.join(app)
+    told = app.answer.partitions_by_user_endpoint
+    assert told is not None
+    assert told[0].active_partitions == []
+
+
+def test_task_offsets_are_kept_and_told() -> None:
+    world, app = World(), Application("a")
+    world.join(app)
+    world.beat(app, task_offsets=[TaskOffset(subtopology_id="0", partition=1, offset=7)])
+    world.beat(app, task_end_offsets=[TaskOffset(subtopology_id="0", partition=1, offset=9)])
+    member = world.shard.describe(GROUP).members[0]
+    assert [one.offset for one in (*member.task_offsets, *member.task_end_offsets)] == [7, 9]
+    twice = [TaskOffset(subtopology_id="0", partition=1, offset=7)] * 2
+    assert refused(world, app, task_offsets=twice) is Code.INVALID_REQUEST
+
+
+def test_other_configs_make_for_another_target() -> None:
+    world = World()
+    a, b = Application("a", topology=STATEFUL), Application("b", topology=STATEFUL)
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    world.configure(standby_replica_count=1)
+    world.settle(a, b)
+    assert a.standby == b.active
+    assert b.standby == a.active
+
+
+# describing
+
+
+def test_a_group_is_described() -> None:
+    world, app = World(), Application("a", topology=STATEFUL, endpoint=Endpoint(host="ha", port=1))
+    world.join(app)
+    world.beat(app)
+    group = world.shard.describe(GROUP)
+    assert (group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name) == ("Stable", 2, 2, "sticky")
+    assert group.topology is not None
+    assert group.topology.subtopologies is not None
+    assert group.topology.subtopologies[0].state_changelog_topics[0].partitions == 4
+    member = group.members[0]
+    assert member.assignment == member.target_assignment
+    assert [(one.subtopology_id, one.partitions) for one in member.assignment.active_tasks] == [("0", [0, 1, 2, 3])]
+    assert member.user_endpoint is not None
+    reloaded = world.reloaded().describe(GROUP)
+    assert reloaded.topology is not None
+    assert reloaded.topology.subtopologies is not None
+    assert reloaded.topology.subtopologies[0].state_changelog_topics[0].partitions == 0, "as it was sent, until a heartbeat"
+    with pytest.raises(KafkaError) as error:
+        world.shard.describe("other")
+    assert error.value.code is Code.GROUP_ID_NOT_FOUND
+
+
+# requests that no group would take
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"member_id": " "},
+        {"group_id": ""},
+        {"instance_id": ""},
+        {"rack_id": ""},
+        {"member_epoch": -3},
+        {"member_epoch": -2},
+        {"member_epoch": 1, "topology": STATELESS},
+        {"member_epoch": 1, "active_tasks": None},
+        {"rebalance_timeout_ms": -1},
+        {"topology": None},
+        {"active_tasks": None},
+        {"warmup_tasks": [TaskIds(subtopology_id="0", partitions=[0])]},
+        {"topology": Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topic_regex=["a.*"])])},
+    ],
+)
+def test_invalid_requests(options: dict[str, Any]) -> None:
+    joining: dict[str, Any] = {"topology": STATELESS, "rebalance_timeout_ms": 1}
+    if options.get("member_epoch", 0) != 0:
+        joining = {}
+    with pytest.raises(KafkaError) as error:
+        check_heartbeat(World().request(Application("m"), **{**joining, **options}))
+    assert error.value.code is Code.INVALID_REQUEST

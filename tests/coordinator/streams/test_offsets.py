@@ -1,0 +1,92 @@
+"""What offsets, listings and deletions ask of a streams group."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.protocol.errors import Code, KafkaError
+from tests.coordinator.streams.world import Application, World
+
+
+@pytest.fixture
+def world() -> World:
+    """Two members at epoch 3; ``a`` has had two of its tasks since epoch 2."""
+    world, a, b = World(), Application("a"), Application("b")
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    assert {m: member.member_epoch for m, member in world.group.members.items()} == {"a": 3, "b": 3}
+    return world
+
+
+def task_of(world: World, member_id: str) -> int:
+    return min(world.group.members[member_id].assigned.active["0"])
+
+
+def commit(
+    world: World, member_id: str, epoch: int, partition: int, topic: str = "in", *, transactional: bool = False, new: bool = True
+) -> None:
+    check = world.group.check_commit(member_id, None, epoch, transactional=transactional, has_newest_rules=new)
+    if check is not None:
+        check(None, topic, partition)
+
+
+def test_commits_that_are_taken(world: World) -> None:
+    commit(world, "a", 3, 0, "anything")
+    commit(world, "a", 2, task_of(world, "a"))
+    commit(world, "", -1, 0, transactional=True)
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "topic", "code"),
+    [
+        ("other", 3, "in", Code.UNKNOWN_MEMBER_ID),
+        ("", -1, "in", Code.UNKNOWN_MEMBER_ID),
+        ("a", 4, "in", Code.STALE_MEMBER_EPOCH),
+        ("a", 1, "in", Code.STALE_MEMBER_EPOCH),
+        ("a", 2, "other", Code.STALE_MEMBER_EPOCH),
+        ("b", 2, "in", Code.STALE_MEMBER_EPOCH),
+    ],
+)
+def test_commits_that_are_refused(world: World, member_id: str, epoch: int, topic: str, code: Code) -> None:
+    partition = task_of(world, member_id) if member_id in world.group.members else 0
+    with pytest.raises(KafkaError) as error:
+        commit(world, member_id, epoch, partition, topic)
+    assert error.value.code is code
+
+
+def test_commits_of_tasks_that_another_has(world: World) -> None:
+    with pytest.raises(KafkaError) as error:
+        commit(world, "a", 2, task_of(world, "b"))
+    assert error.value.code is Code.STALE_MEMBER_EPOCH
+
+
+def test_commits_of_old_versions(world: World) -> None:
+    with pytest.raises(KafkaError) as error:
+        commit(world, "a", 3, 0, new=False)
+    assert error.value.code is Code.UNSUPPORTED_VERSION
+    with pytest.raises(KafkaError) as error:
+        commit(world, "a", 1, task_of(world, "a"), transactional=True, new=False)
+    assert error.value.code is Code.ILLEGAL_GENERATION
+
+
+def test_reading_offsets(world: World) -> None:
+    world.group.check_fetch(None, -1)
+    world.group.check_fetch("a", 3)
+    for member_id, code in (("a", Code.STALE_MEMBER_EPOCH), ("other", Code.UNKNOWN_MEMBER_ID)):
+        with pytest.raises(KafkaError) as error:
+            world.group.check_fetch(member_id, 2)
+        assert error.value.code is code
+
+
+def test_what_is_listed(world: World) -> None:
+    group = world.group
+    assert (group.type_name, group.protocol_type_name, group.state_name) == ("streams", "streams", "Stable")
+    assert group.topics_in_use() == {"in"}
+    assert not group.is_forgettable
+    for member_id in ("a", "b"):
+        world.leave(Application(member_id, epoch=3))
+    assert group.topics_in_use() == set()
+    assert group.is_forgettable
+    assert group.state_name == "Empty"
+    commit(world, "", -1, 0)

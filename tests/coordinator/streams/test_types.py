@@ -1,0 +1,161 @@
+"""Streams groups in one shard with groups of other protocols: one space of ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.streams import configuration
+from ottla.coordinator.group.streams.requests import Heartbeat, StreamsGroupConfig
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    Subtopology,
+    Topology,
+)
+from tests.coordinator.consumer_world import FakeTopics
+from tests.coordinator.streams.world import STATELESS
+from tests.coordinator.test_consumer_heartbeats import refused
+from tests.coordinator.test_group_types import TypesWorld, settle_classic
+from tests.coordinator.test_groups import GROUP
+
+IN = ("in", 0)
+
+
+class StreamsWorld(TypesWorld):
+    """The world of classic and consumer groups, with streams groups in it."""
+
+    def _new(self) -> GroupShard:
+        config = msgspec.structs.replace(super()._new().config, streams_of=self.config.streams_of)
+        return GroupShard(0, config, FakeTopics({"t": 2, "in": 2}), self._id)
+
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> StreamsGroupHeartbeatResponse:
+        if epoch == 0:
+            joining = {"topology": STATELESS, "rebalance_timeout_ms": 10_000, "process_id": member_id}
+            fields = {**joining, "active_tasks": [], "standby_tasks": [], "warmup_tasks": [], **fields}
+        request = StreamsGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch, **fields)
+        answer: StreamsGroupHeartbeatResponse
+        answer = self.run(self.shard.streams_heartbeat(Heartbeat(request, "client", "/host"), self.now_ms)).answer
+        return answer
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        view = self.shard.view(GROUP)
+        assert view is not None
+        return view.type_name, view.state_name
+
+
+@pytest.fixture
+def world() -> StreamsWorld:
+    return StreamsWorld()
+
+
+def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: StreamsWorld) -> None:
+    member = settle_classic(world)
+    assert world.commit(7, generation=member.generation, member=member.member_id) is Code.NONE
+    with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a streams group."):
+        world.beat("a", 0)
+    world.run(world.shard.membership.leave(GROUP, [(member.member_id, None)], world.now_ms))
+    with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a streams group."):
+        world.beat("a", 2)
+    assert world.beat("a", 0).member_epoch == 2
+    assert (world.kind, world.shard.groups, world.fetched()) == (("streams", "Stable"), {}, 7)
+    world.reload()
+    assert (world.kind, world.shard.groups, world.fetched()) == (("streams", "Stable"), {}, 7)
+
+
+def test_offsets_alone_give_way(world: StreamsWorld) -> None:
+    world.commit(7)
+    world.beat("a", 0)
+    assert (world.kind[0], world.fetched()) == ("streams", 7)
+
+
+def test_an_empty_streams_group_gives_way_to_a_classic_one(world: StreamsWorld) -> None:
+    world.beat("a", 0)
+    assert world.commit_at(2, "a") is Code.NONE
+    with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
+        world.run(world.shard.make_room_for_classic(GROUP))
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.shard.membership.heartbeat(GROUP, 1, "a", None, world.now_ms)
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.run(world.shard.leave(GROUP, [("a", None)], world.now_ms))
+    world.beat("a", -1)
+    world.run(world.shard.make_room_for_classic(GROUP))
+    settle_classic(world)
+    world.reload()
+    assert (world.state, world.fetched(), world.shard.streams.groups) == (GroupState.STABLE, 5, {})
+
+
+def test_streams_and_consumer_groups_do_not_give_way_to_each_other(world: StreamsWorld) -> None:
+    world.beat("a", 0)
+    world.beat("a", -1)
+    for epoch in (0, 2):
+        with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):
+            world.beat_consumer("b", epoch)
+    world.delete()
+    world.beat_consumer("b", 0)
+    world.beat_consumer("b", -1)
+    for epoch in (0, 2):
+        with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a streams group."):
+            world.beat("a", epoch)
+
+
+def test_deletion_and_expiry(world: StreamsWorld) -> None:
+    world.beat("a", 0)
+    world.commit_at(2, "a", topic="in")
+    assert world.run(world.shard.delete_offsets(GROUP, [IN])) == {IN: Code.GROUP_SUBSCRIBED_TO_TOPIC}
+    with refused(Code.NON_EMPTY_GROUP):
+        world.delete()
+    world.now_ms += world.config.offsets_retention_ms
+    world.expire()
+    assert world.shard.offset_count(GROUP) == 1, "a member reads the topic"
+    for _, result in world.shard.tick(world.now_ms):
+        world.run(result)
+    assert world.kind == ("streams", "Empty")
+    world.expire()
+    assert not world.shard.exists(GROUP)
+    assert {record.value for record in {r.key: r for r, _ in world.log}.values()} == {None}
+    world.reload()
+    assert not world.shard.exists(GROUP)
+
+
+def many_tasks(count: int) -> Topology:
+    return Topology(subtopologies=[Subtopology(subtopology_id=str(i), source_topics=["in"]) for i in range(count)])
+
+
+def test_a_topology_of_too_many_tasks(world: StreamsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "MAX_TASKS", 8)
+    with refused(Code.STREAMS_INVALID_TOPOLOGY, "The topology has 10 tasks, and may have 8 at most."):
+        world.beat("a", 0, topology=many_tasks(5))
+    assert not world.shard.exists(GROUP)
+    assert world.beat("a", 0, topology=many_tasks(4)).member_epoch == 2
+
+
+def test_a_delayed_target_whose_topics_have_grown_beyond_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = StreamsWorld()
+    world.config = msgspec.structs.replace(world.config, streams_of=lambda _: StreamsGroupConfig(initial_rebalance_delay_ms=100))
+    world.reload()
+    world.beat("a", 0, topology=many_tasks(4))
+    monkeypatch.setattr(configuration, "MAX_TASKS", 7)
+    world.now_ms += 200
+    for _, result in world.shard.tick(world.now_ms):
+        world.run(result)
+    assert world.kind == ("streams", "Assigning")
+    monkeypatch.undo()
+    assert world.beat("a", world.shard.streams.groups[GROUP].members["a"].member_epoch).error_code == 0
+
+
+def test_tombstones_alone_are_no_group(world: StreamsWorld) -> None:
+    world.beat("a", 0)
+    world.run(world.shard.commit(GROUP, 2, "a", None, {IN: CommittedOffset(5, -1, "", 0)}, 0, transactional=True))
+    shard = world._new()
+    for at, key in enumerate({record.key for record, _ in world.log}):
+        shard.replay(LogRecord(key, None), at, -1, world.now_ms)
+    assert not shard.streams.groups

@@ -1,0 +1,204 @@
+"""What tests of streams groups share: topics that are what a test says, topologies, heartbeats."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ottla.coordinator.group.streams.answers import task_ids
+from ottla.coordinator.group.streams.group import StreamsGroup
+from ottla.coordinator.group.streams.groups import StreamsGroups
+from ottla.coordinator.group.streams.records import task_set
+from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, StreamsGroupConfig, check_heartbeat
+from ottla.coordinator.group.streams.status import StatusCode
+from ottla.coordinator.group.streams.tasks import Tasks
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.messages.streams_group_heartbeat import (
+    Endpoint,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    Subtopology,
+    TaskIds,
+    TopicInfo,
+    Topology,
+)
+
+
+class FixedTopics:
+    """Partition counts by name. A topic's id is made of its name."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.counts = dict(counts)
+
+    def topic_id(self, name: str) -> bytes | None:
+        return name.encode().ljust(16, b"\0")[:16] if name in self.counts else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return next((name for name in self.counts if self.topic_id(name) == topic_id), None)
+
+    def partition_count(self, name: str) -> int:
+        return self.counts.get(name, 0)
+
+    def topic_names(self) -> Collection[str]:
+        return self.counts.keys()
+
+
+GROUP = "app"
+NOTHING = Tasks()
+STATELESS = Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=["in"])])
+STATEFUL = Topology(
+    epoch=0,
+    subtopologies=[
+        Subtopology(subtopology_id="0", source_topics=["in"], state_changelog_topics=[TopicInfo(name="app-store-changelog")])
+    ],
+)
+
+
+@dataclass
+class Application:
+    """What one member knows: it owns what it was told last, unless a test says otherwise."""
+
+    member_id: str
+    process_id: str = ""
+    instance_id: str | None = None
+    topology: Topology = field(default_factory=lambda: STATELESS)
+    endpoint: Endpoint | None = None
+    epoch: int = 0
+    endpoint_epoch: int = 0
+    owned: Tasks = NOTHING
+    answer: StreamsGroupHeartbeatResponse = field(default_factory=StreamsGroupHeartbeatResponse)
+
+    def take(self, answer: StreamsGroupHeartbeatResponse) -> None:
+        self.answer, self.epoch, self.endpoint_epoch = answer, answer.member_epoch, answer.endpoint_information_epoch
+        if answer.active_tasks is not None:
+            self.owned = Tasks(
+                task_set(answer.active_tasks), task_set(answer.standby_tasks or ()), task_set(answer.warmup_tasks or ())
+            )
+
+    @property
+    def active(self) -> set[int]:
+        """Of subtopology 0."""
+        return set(self.owned.active.get("0", ()))
+
+    @property
+    def standby(self) -> set[int]:
+        return set(self.owned.standby.get("0", ()))
+
+    def statuses(self) -> set[StatusCode]:
+        return {StatusCode(one.status_code) for one in self.answer.status or ()}
+
+
+@dataclass
+class World:
+    """A shard of streams groups without a broker: its log, its topics and its clock."""
+
+    topics: FixedTopics = field(default_factory=lambda: FixedTopics({"in": 4, "app-store-changelog": 4}))
+    config: StreamsGroupConfig = field(default_factory=StreamsGroupConfig)
+    now_ms: int = 1_000_000
+    log: list[LogRecord] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.shard = StreamsGroups(lambda _: self.config, self.topics)
+
+    @property
+    def group(self) -> StreamsGroup:
+        return self.shard.groups[GROUP]
+
+    def configure(self, **changes: Any) -> None:
+        self.config = msgspec.structs.replace(self.config, **changes)
+
+    def run(self, result: Result[Any]) -> Any:
+        for record in result.records:
+            self.log.append(record)
+            replay(self.shard, record, self.now_ms)
+        for effect in result.effects:
+            self.shard.apply(effect)
+        return result.response
+
+    def request(self, app: Application, **options: Any) -> StreamsGroupHeartbeatRequest:
+        fields: dict[str, Any] = {
+            "group_id": GROUP,
+            "member_id": app.member_id,
+            "member_epoch": app.epoch,
+            "endpoint_information_epoch": app.endpoint_epoch,
+            "instance_id": app.instance_id,
+            "active_tasks": task_ids(TaskIds, app.owned.active),
+            "standby_tasks": task_ids(TaskIds, app.owned.standby),
+            "warmup_tasks": task_ids(TaskIds, app.owned.warmup),
+        }
+        return StreamsGroupHeartbeatRequest(**{**fields, **options})
+
+    def beat(self, app: Application, **options: Any) -> HeartbeatOutcome:
+        version = options.pop("version", 1)
+        request = self.request(app, **options)
+        check_heartbeat(request)
+        outcome: HeartbeatOutcome = self.run(self.shard.heartbeat(Heartbeat(request, "client", "/host", version), self.now_ms))
+        app.take(outcome.answer)
+        return outcome
+
+    def join(self, app: Application, **options: Any) -> HeartbeatOutcome:
+        app.epoch, app.owned = 0, NOTHING
+        news: dict[str, Any] = {
+            "topology": app.topology,
+            "rebalance_timeout_ms": 30_000,
+            "process_id": app.process_id or app.member_id,
+            "user_endpoint": app.endpoint,
+            "client_tags": [],
+        }
+        return self.beat(app, **{**news, **options})
+
+    def leave(self, app: Application, epoch: int = -1, **options: Any) -> HeartbeatOutcome:
+        return self.beat(app, member_epoch=epoch, active_tasks=None, standby_tasks=None, warmup_tasks=None, **options)
+
+    def settle(self, *apps: Application) -> None:
+        """Heartbeats in turn until none of them changes anything."""
+        for _ in range(20):
+            before = len(self.log)
+            for app in apps:
+                self.beat(app)
+            if len(self.log) == before:
+                return
+        raise AssertionError("the group does not come to rest")
+
+    def tick(self, ms: int) -> None:
+        self.now_ms += ms
+        for _, result in self.shard.tick(self.now_ms):
+            self.run(result)
+
+    def reloaded(self) -> StreamsGroups:
+        shard = StreamsGroups(lambda _: self.config, self.topics)
+        for record in self.log:
+            replay(shard, record, self.now_ms)
+        return shard
+
+
+def replay(shard: StreamsGroups, record: LogRecord, now_ms: int) -> None:
+    assert record.key is not None
+    shard.replay(int.from_bytes(record.key[:2], "big"), record.key, record.value, now_ms)
+
+
+def logged(shard: StreamsGroups) -> dict[str, tuple[Any, ...]]:
+    """What the log tells of all groups."""
+    return {
+        group_id: (
+            group.metadata,
+            group.assignment_epoch,
+            group.assigned_ms,
+            group.topology,
+            dict(group.members),
+            dict(group.static_members),
+            dict(group.targets),
+            (dict(group.holders.active), _copied(group.holders.standby), _copied(group.holders.warmup)),
+            sorted(group.sessions_ms),
+            sorted(group.revocations_ms),
+            group.state,
+        )
+        for group_id, group in shard.groups.items()
+    }
+
+
+def _copied(held: Mapping[Any, set[str]]) -> dict[Any, set[str]]:
+    return {task: set(processes) for task, processes in held.items()}

@@ -1,0 +1,370 @@
+"""Consumer groups (KIP-848) without a broker: joining, fencing, static members, lost answers, time-outs, changed topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from ottla.coordinator.group.consumer.group import ConsumerGroupState
+from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
+from ottla.coordinator.group.consumer.member import MemberState
+from ottla.coordinator.group.consumer.requests import Heartbeat
+from ottla.protocol.errors import Code, KafkaError
+from tests.coordinator.consumer_world import GROUP, Consumer, World, logged, topic_id
+
+T = topic_id("t")
+
+
+@contextmanager
+def refused(code: Code, says: str = "") -> Iterator[None]:
+    with pytest.raises(KafkaError) as caught:
+        yield
+    assert caught.value.code is code
+    assert says in (caught.value.message or "")
+
+
+def test_the_first_member_has_everything_at_once() -> None:
+    world, a = World(), Consumer("a")
+    answer = world.join(a)
+    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a", 2, 5_000)
+    assert a.owns() == {0, 1, 2, 3}
+    assert (world.group.group_epoch, world.group.assignment_epoch) == (2, 2)
+    assert world.group.state is ConsumerGroupState.STABLE
+    # Member, group, target of the member, target, its assignment: in Kafka's order.
+    assert [int.from_bytes(r.key[:2], "big") for r in world.log if r.key] == [5, 3, 7, 6, 8]
+
+
+def test_a_heartbeat_without_news_writes_nothing_and_tells_nothing() -> None:
+    world, a = World(), Consumer("a")
+    world.join(a)
+    before = len(world.log)
+    assert world.beat(a, owned=None).assignment is None
+    assert world.beat(a).assignment is None
+    assert len(world.log) == before
+
+
+def test_a_full_request_is_told_everything() -> None:
+    world, a = World(), Consumer("a")
+    world.join(a)
+    answer = world.beat(a, topic_names=["t"], rebalance_timeout_ms=30_000, owned={})
+    assert answer.assignment == {T: {0: 2, 1: 2, 2: 2, 3: 2}}
+
+
+def test_partitions_are_given_up_before_others_get_them() -> None:
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.join(a)
+    assert world.join(b).assignment == {}
+    assert world.group.members["b"].state is MemberState.UNRELEASED_PARTITIONS
+    assert world.group.state is ConsumerGroupState.RECONCILING
+    # a is asked to give up half, and stays at its epoch until it has.
+    assert world.beat(a).member_epoch == 2
+    assert (a.owns(), world.group.members["a"].state) == ({0, 2}, MemberState.UNREVOKED_PARTITIONS)
+    assert world.beat(a, owned=None).member_epoch == 2
+    assert world.beat(a, owned={T: frozenset({0, 1, 2, 3})}).member_epoch == 2
+    assert world.beat(b).assignment is None
+    assert world.beat(a, owned={T: frozenset({0, 2})}).member_epoch == 3
+    assert world.beat(b).assignment == {T: {1: 3, 3: 3}}
+    assert world.group.state is ConsumerGroupState.STABLE
+    assert world.group.members["a"].assigned == {T: {0: 2, 2: 2}}
+
+
+def test_a_member_that_leaves_makes_room() -> None:
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    assert world.leave(a).member_epoch == -1
+    assert list(world.group.members) == ["b"]
+    assert world.group.state is ConsumerGroupState.ASSIGNING
+    world.settle(b)
+    assert b.owns() == {0, 1, 2, 3}
+    world.leave(b)
+    assert world.group.state is ConsumerGroupState.EMPTY
+    assert world.group.group_epoch == world.group.assignment_epoch
+    assert not world.group.holders
+
+
+def test_an_unknown_group_and_an_unknown_member() -> None:
+    world, a = World(), Consumer("a")
+    with refused(Code.GROUP_ID_NOT_FOUND, "Consumer group g not found."):
+        world.beat(a, member_epoch=5)
+    with refused(Code.GROUP_ID_NOT_FOUND, "Group g not found."):
+        world.leave(a)
+    world.join(a)
+    for epoch in (5, -1):
+        with refused(Code.UNKNOWN_MEMBER_ID, "Member b is not a member of group g."):
+            world.beat(Consumer("b"), member_epoch=epoch)
+
+
+def test_a_member_without_an_id_is_given_one() -> None:
+    world, a = World(), Consumer("")
+    assert world.join(a).member_id == "id-1"
+    assert list(world.group.members) == ["id-1"]
+
+
+def test_epochs_are_fenced_and_a_lost_answer_is_not() -> None:
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.join(a)
+    with refused(Code.FENCED_MEMBER_EPOCH, "greater member epoch (7)"):
+        world.beat(a, member_epoch=7)
+    world.join(b)
+    world.beat(a)
+    world.beat(a, member_epoch=2, owned={T: frozenset({0, 2})})
+    assert world.group.members["a"].member_epoch == 3
+    # The answer with epoch 3 was lost: the member comes again with epoch 2.
+    assert world.beat(a, member_epoch=2, owned={T: frozenset({0})}).member_epoch == 3
+    with refused(Code.FENCED_MEMBER_EPOCH, "smaller member epoch (2)"):
+        world.beat(a, member_epoch=2, owned={T: frozenset({0, 1})})
+    with refused(Code.FENCED_MEMBER_EPOCH, "smaller member epoch (2)"):
+        world.beat(a, member_epoch=2, owned=None)
+    with refused(Code.FENCED_MEMBER_EPOCH, "smaller member epoch (1)"):
+        world.beat(a, member_epoch=1)
+
+
+def test_a_member_may_join_again_under_its_id() -> None:
+    world, a = World(), Consumer("a")
+    world.join(a)
+    answer = world.join(a)
+    assert (answer.member_epoch, a.owns()) == (2, {0, 1, 2, 3})
+    assert world.group.group_epoch == 2
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_static_member_may_go_away_for_a_while(comes_back: bool) -> None:
+    world, a, b = World(), Consumer("a", "i1"), Consumer("b", "i2")
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    before, epoch = a.owns(), world.group.group_epoch
+    world.leave(a, -2)
+    assert world.group.members["a"].member_epoch == -2
+    world.beat(b)
+    assert world.group.group_epoch == epoch, "nobody rebalances"
+    if comes_back:
+        again = Consumer("a2", "i1")
+        answer = world.join(again)
+        assert (answer.member_epoch, again.owns()) == (epoch, before)
+        assert (world.group.group_epoch, sorted(world.group.members)) == (epoch, ["a2", "b"])
+        with refused(Code.FENCED_INSTANCE_ID, "was fenced by member a2."):
+            world.beat(a, member_epoch=3)
+    else:
+        world.tick(44_999)
+        world.beat(b)
+        world.tick(1)
+        world.settle(b)
+        assert b.owns() == {0, 1, 2, 3}
+
+
+def test_static_members_of_one_instance_and_of_none() -> None:
+    world, a = World(), Consumer("a", "i1")
+    world.join(a)
+    with refused(Code.UNRELEASED_INSTANCE_ID, "because the instance id is owned by a member."):
+        world.join(Consumer("b", "i1"))
+    with refused(Code.UNKNOWN_MEMBER_ID, "Instance id i9 is unknown."):
+        world.beat(Consumer("a", "i9"), member_epoch=2)
+    with refused(Code.FENCED_INSTANCE_ID):
+        world.beat(Consumer("x", "i1"), member_epoch=-2)
+    assert world.leave(a, -1).member_epoch == -1
+    assert not world.group.static_members
+
+
+def test_sessions_end() -> None:
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.join(a)
+    world.join(b)
+    world.settle(a, b)
+    epoch = world.group.group_epoch
+    world.tick(40_000)
+    world.beat(b)
+    world.tick(5_000)
+    assert list(world.group.members) == ["b"]
+    assert world.group.group_epoch == epoch + 1
+    world.tick(40_000)
+    assert world.group.state is ConsumerGroupState.EMPTY
+    assert world.group.wake_ms is None
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.beat(b)
+
+
+def test_who_does_not_give_up_in_time_is_fenced() -> None:
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.join(a, rebalance_timeout_ms=3_000)
+    world.join(b)
+    world.beat(a)
+    for _ in range(2):
+        world.tick(1_000)
+        world.beat(a, owned=None)
+    assert "a" in world.group.members
+    world.tick(1_000)
+    assert list(world.group.members) == ["b"]
+    world.settle(b)
+    assert b.owns() == {0, 1, 2, 3}
+
+
+def test_a_revocation_in_time_is_forgotten() -> None:
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.join(a, rebalance_timeout_ms=3_000)
+    world.join(b)
+    world.settle(a, b)
+    world.tick(10_000)
+    assert sorted(world.group.members) == ["a", "b"]
+
+
+def test_topics_that_grow_come_and_go() -> None:
+    world, a = World(), Consumer("a")
+    world.join(a, "t", "u")
+    epoch = world.group.group_epoch
+    world.topics.counts["t"] = 6
+    world.beat(a)
+    assert world.group.group_epoch == epoch, "nobody has told the group"
+    world.shard.topic_changed("t")
+    world.settle(a)
+    assert (a.owns(), world.group.group_epoch) == (set(range(6)), epoch + 1)
+    world.topics.counts["u"] = 1
+    world.shard.topic_changed("u")
+    world.settle(a)
+    assert a.owns("u") == {0}
+    del world.topics.counts["t"]
+    world.shard.topic_changed("t")
+    world.settle(a)
+    assert (a.owns(), a.owns("u")) == (set(), {0})
+    world.shard.topic_changed("other")
+    assert not world.group.is_stale
+
+
+def test_another_subscription_is_given_up_before_the_next_target() -> None:
+    world, a = World(), Consumer("a")
+    world.config = msgspec.structs.replace(world.config, assignment_interval_ms=60_000)
+    world.shard = world._new()
+    world.topics.counts["u"] = 2
+    world.join(a)
+    world.beat(a, topic_names=["u"])
+    # The target of before is in force for a minute, and the member has to give up what it does not subscribe to any more.
+    assert (a.owns(), world.group.members["a"].state) == (set(), MemberState.UNREVOKED_PARTITIONS)
+    world.tick(29_000)
+    world.beat(a)
+    world.tick(31_000)
+    world.settle(a)
+    assert a.owns("u") == {0, 1}
+
+
+def test_many_that_join_share_a_target() -> None:
+    world = World()
+    world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
+    world.shard = world._new()
+    members = [Consumer(f"m{at}") for at in range(4)]
+    for member in members:
+        world.join(member)
+    assert (world.group.group_epoch, world.group.assignment_epoch) == (5, 2)
+    world.tick(1_000)
+    world.settle(*members)
+    assert world.group.assignment_epoch == 5
+    assert [len(m.owns()) for m in members] == [1, 1, 1, 1]
+
+
+def test_the_assignor_that_most_members_want() -> None:
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.join(a)
+    world.join(b, assignor="range")
+    world.settle(a, b)
+    assert (a.owns(), b.owns()) == ({0, 1, 2, 3}, set())
+    world.leave(b)
+    world.settle(a)
+    assert a.owns() == {0, 1, 2, 3}
+
+
+def test_a_group_that_is_full() -> None:
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.config = msgspec.structs.replace(world.config, max_size=1)
+    world.shard = world._new()
+    world.join(a)
+    with refused(Code.GROUP_MAX_SIZE_REACHED, "The consumer group has reached its maximum capacity of 1 members."):
+        world.join(b)
+    world.join(a)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"member_id": ""}, "MemberId can't be empty."),
+        ({"group_id": " "}, "GroupId can't be empty."),
+        ({"instance_id": ""}, "InstanceId can't be empty."),
+        ({"rack_id": ""}, "RackId can't be empty."),
+        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+        ({"owned": None}, "TopicPartitions must be empty when (re-)joining."),
+        ({"owned": {T: frozenset({1})}}, "TopicPartitions must be empty when (re-)joining."),
+        ({"topic_names": None}, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."),
+        ({"member_epoch": -2}, "InstanceId can't be null."),
+        ({"member_epoch": -3}, "MemberEpoch is invalid."),
+    ],
+)
+def test_requests_that_no_group_takes(changes: dict[str, Any], says: str) -> None:
+    beat = Heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={})
+    check_heartbeat(beat, 1, ["uniform"])
+    with refused(Code.INVALID_REQUEST, says):
+        check_heartbeat(msgspec.structs.replace(beat, **changes), 1, ["uniform"])
+
+
+def test_a_member_without_an_id_in_version_0_and_an_assignor_that_nobody_has() -> None:
+    beat = Heartbeat(GROUP, "", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={}, assignor="nobody's")
+    with refused(Code.UNSUPPORTED_ASSIGNOR, "ServerAssignor nobody's is not supported. Supported assignors: uniform, range."):
+        check_heartbeat(beat, 0, ["uniform", "range"])
+
+
+def test_a_reload_gives_the_live_state() -> None:
+    world, a, b, c = World(), Consumer("a", "i1"), Consumer("b"), Consumer("c")
+    world.join(a, assignor="range")
+    world.join(b, "t", "u")
+    world.beat(a)
+    assert logged(world.reloaded()) == logged(world.shard)
+    world.settle(a, b)
+    world.leave(a, -2)
+    world.join(Consumer("a2", "i1"))
+    world.join(c)
+    world.leave(b)
+    assert logged(world.reloaded()) == logged(world.shard)
+
+
+def test_a_subscription_by_a_regular_expression() -> None:
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.topics.counts |= {"orders-1": 2, "other": 1}
+    assert world.join(a, topic_names=[], topic_regex="orders-.*").member_epoch == 2
+    assert (a.owns("orders-1"), a.owns("other")) == ({0, 1}, set())
+    before = len(world.log)
+    world.beat(a)
+    assert len(world.log) == before
+    # Another expression and a name beside it: the two share what both describe.
+    world.join(b, "t", topic_regex=".*-1")
+    world.settle(a, b)
+    assert [len(c.owns("orders-1")) for c in (a, b)] == [1, 1]
+    assert len(b.owns("t")) == 4
+    world.topics.counts["orders-2"] = 3
+    world.shard.topic_changed("orders-2")
+    world.settle(a, b)
+    assert a.owns("orders-2") == {0, 1, 2}
+    assert world.group.regexes == {"orders-.*": {"orders-1", "orders-2"}, ".*-1": {"orders-1"}}
+    del world.topics.counts["orders-2"]
+    world.shard.topic_changed("orders-2")
+    world.settle(a, b)
+    assert a.owns("orders-2") == set()
+    assert logged(world.reloaded()) == logged(world.shard)
+    world.beat(b, topic_regex="")
+    world.settle(a, b)
+    assert (len(a.owns("orders-1")), list(world.group.regexes)) == (2, ["orders-.*"])
+    world.leave(a)
+    assert not world.group.regexes
+    assert set(world.group.topics_in_use()) == {"t"}
+    assert logged(world.reloaded()) == logged(world.shard)
+
+
+def test_a_regular_expression_that_is_none() -> None:
+    world, a = World(), Consumer("a")
+    with refused(Code.INVALID_REGULAR_EXPRESSION, "SubscribedTopicRegex `(` is not a valid regular expression: "):
+        world.join(a, topic_names=[], topic_regex="(")
+    assert not world.shard.groups
+    world.join(a, topic_names=[], topic_regex="nothing-like-this")
+    assert (world.group.group_epoch, a.owns()) == (1, set())

@@ -1,0 +1,119 @@
+"""Random histories of consumer groups: a refused append changes nothing, a reload gives the live state, the group settles."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.group.consumer.group import ConsumerGroupState, held_partitions
+from ottla.coordinator.group.consumer.requests import Heartbeat
+from ottla.coordinator.result import Result
+from ottla.protocol.errors import KafkaError
+from tests.coordinator.consumer_world import GROUP, Consumer, World, decided, logged, topic_id
+
+STEPS = 120
+IDS = ("a", "b", "c", "d")
+
+
+def whole(world: World) -> Any:
+    groups = world.shard.groups.values()
+    return copy.deepcopy((logged(world.shard), [(g.sessions_ms, g.revocations_ms, g.is_stale) for g in groups]))
+
+
+class Careless(World):
+    """The log refuses every command once. Clients forget answers, and time passes."""
+
+    refused = 0
+
+    def run(self, result: Result[Any]) -> Any:
+        response = super().run(result)
+        self.check()
+        return response
+
+    def check(self) -> None:
+        for group in self.shard.groups.values():
+            held = held_partitions(group.members)
+            assert all(len(holders) == 1 for holders in held.values()), "a partition is with two members"
+            assert {(t, p): [m] for t, ps in group.holders.items() for p, m in ps.items()} == held
+            assert group.sessions_ms.keys() == group.members.keys()
+            assert group.targets.keys() <= group.members.keys()
+        assert logged(self.reloaded()) == logged(self.shard)
+
+    def try_beat(self, beat: Heartbeat, consumer: Consumer, *, is_lost: bool) -> None:
+        before = whole(self)
+        try:
+            refused = decided(self.shard, beat, self.now_ms)
+        except KafkaError:
+            assert whole(self) == before
+            consumer.epoch, consumer.owned = 0, {}
+            return
+        assert whole(self) == before, "what is not in the log has happened"
+        self.refused += bool(refused.records)
+        answer = self.run(decided(self.shard, beat, self.now_ms))
+        if not is_lost:
+            consumer.take(answer)
+
+
+def step(world: Careless, rng: random.Random, consumers: list[Consumer]) -> None:
+    consumer = rng.choice(consumers)
+    kind = rng.random()
+    if kind < 0.06:
+        topic = rng.choice("tv")
+        world.topics.counts[topic] = rng.randrange(1, 9)
+        world.shard.topic_changed(topic)
+        return
+    if kind < 0.12:
+        world.now_ms += rng.choice([1_000, 10_000, 46_000])
+        before = whole(world)
+        refused = [group_id for group_id, _ in world.shard.tick(world.now_ms)]
+        assert whole(world) == before
+        world.tick(1_000)
+        assert not refused or not world.group.late_members(world.now_ms - 1_000)
+        return
+    leaves = kind < 0.2 and consumer.epoch > 0
+    epoch = rng.choice([-1, -2]) if leaves and consumer.instance_id else -1 if leaves else consumer.epoch
+    joins = consumer.epoch == 0 and not leaves
+    if joins and consumer.instance_id is not None:
+        consumer.member_id = f"{consumer.instance_id}-{len(world.log)}"
+    says_all = joins or rng.random() < 0.3
+    beat = Heartbeat(
+        GROUP,
+        consumer.member_id,
+        epoch,
+        consumer.instance_id,
+        rebalance_timeout_ms=20_000 if says_all else -1,
+        topic_names=rng.choice([["t"], ["t", "u"], ["u"], []]) if says_all else None,
+        topic_regex=rng.choice([None, "", "t|v", "[uv]"]) if says_all else None,
+        assignor=rng.choice([None, "range", "uniform"]) if says_all else None,
+        owned={} if joins else rng.choice([consumer.owned, consumer.owned, None]),
+    )
+    world.try_beat(beat, consumer, is_lost=rng.random() < 0.2)
+    if leaves:
+        consumer.epoch, consumer.owned = 0, {}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_histories(seed: int) -> None:
+    rng, world = random.Random(seed), Careless()
+    world.topics.counts["u"] = 3
+    consumers = [Consumer(m) for m in IDS] + [Consumer("", "i1"), Consumer("", "i2")]
+    for _ in range(STEPS):
+        step(world, rng, consumers)
+    assert world.refused > 10
+    # Whoever is left comes to rest, and nobody is without a holder.
+    world.now_ms += 100_000
+    world.tick(0)
+    living = [Consumer("x"), Consumer("y")]
+    for consumer in living:
+        world.join(consumer, "t", "u")
+    world.settle(*living)
+    world.settle(*living)
+    assert world.group.state is ConsumerGroupState.STABLE
+    for topic in ("t", "u"):
+        owned = [c.owns(topic) for c in living]
+        assert owned[0] | owned[1] == set(range(world.topics.counts[topic]))
+        assert not owned[0] & owned[1]
+    assert set(world.group.holders) == {topic_id("t"), topic_id("u")}

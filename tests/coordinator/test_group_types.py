@@ -1,0 +1,249 @@
+"""Classic and consumer groups in one shard: one space of ids, requests of the other protocol, offsets by member epochs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer, same_for_all
+from ottla.coordinator.group.records import CommittedOffset
+from ottla.coordinator.group.requests import GroupConfig
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.errors import Code
+from tests.coordinator.consumer_world import FakeTopics, in_turn, topic_id
+from tests.coordinator.test_consumer_heartbeats import refused
+from tests.coordinator.test_groups import GROUP, Client, World
+
+T0 = ("t", 0)
+
+
+class TypesWorld(World):
+    """The world of classic groups, with consumer groups in it."""
+
+    def _new(self) -> GroupShard:
+        config = msgspec.structs.replace(self.config, consumer_of=same_for_all(ConsumerGroupConfig(assignors={"uniform": in_turn})))
+        return GroupShard(0, config, FakeTopics({"t": 2}), self._id)
+
+    def run(self, result: Result[Any], producer_id: int = -1) -> Any:
+        for record in result.records:
+            self.log.append((record, producer_id))
+            self.shard.replay(record, len(self.log) - 1, producer_id, self.now_ms)
+        for effect in result.effects:
+            if hasattr(effect, "waiter"):
+                effect.waiter(effect.answer)
+            else:
+                self.shard.apply(effect)
+        return result.response
+
+    def beat_consumer(self, member_id: str, epoch: int, **options: Any) -> HeartbeatAnswer:
+        if epoch == 0:
+            options = {"topic_names": ["t"], "rebalance_timeout_ms": 10_000, "owned": {}, **options}
+        beat = Heartbeat(GROUP, member_id, epoch, **options)
+        answer: HeartbeatAnswer = self.run(self.shard.heartbeat(beat, self.now_ms, {}))
+        return answer
+
+    def commit_at(self, epoch: int, member_id: str, *, producer_id: int = -1, newest: bool = True, topic: str = "t") -> Code:
+        where = (topic, 0)
+        result = self.shard.commit(
+            GROUP,
+            epoch,
+            member_id,
+            None,
+            {where: CommittedOffset(5, -1, "", self.now_ms)},
+            self.now_ms,
+            transactional=producer_id >= 0,
+            has_newest_rules=newest,
+        )
+        code: Code = self.run(result, producer_id)[where]
+        return code
+
+    def delete(self) -> None:
+        while not self.run(self.shard.delete_group(GROUP, 10)):
+            pass
+
+    def expire(self) -> None:
+        for result in self.shard.expire_offsets(self.now_ms, 10, 1 << 19):
+            self.run(result)
+
+
+@pytest.fixture
+def world() -> TypesWorld:
+    return TypesWorld()
+
+
+def settle_classic(world: TypesWorld) -> Client:
+    member = Client()
+    world.join(member)
+    world.sync(member, {member.member_id: b""})
+    return member
+
+
+def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: TypesWorld) -> None:
+    member = settle_classic(world)
+    assert world.commit(7, generation=member.generation, member=member.member_id) is Code.NONE
+    world.run(world.shard.membership.leave(GROUP, [(member.member_id, None)], world.now_ms))
+    assert world.beat_consumer("a", 0).member_epoch == 2
+    assert GROUP not in world.shard.groups
+    view = world.shard.view(GROUP)
+    assert view is not None
+    assert (view.type_name, view.state_name, world.fetched()) == ("consumer", "Stable", 7)
+    world.reload()
+    assert (world.shard.groups, list(world.shard.consumers.groups), world.fetched()) == ({}, [GROUP], 7)
+
+
+def test_a_group_of_offsets_alone_gives_way(world: TypesWorld) -> None:
+    world.commit(7)
+    with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):
+        world.beat_consumer("a", 3)
+    world.beat_consumer("a", 0)
+    assert world.fetched() == 7
+
+
+def test_a_classic_group_with_members_does_not(world: TypesWorld) -> None:
+    settle_classic(world)
+    with refused(Code.GROUP_ID_NOT_FOUND, "online upgrade is disabled"):
+        world.beat_consumer("a", 0)
+    with refused(Code.GROUP_ID_NOT_FOUND, "is not a consumer group."):
+        world.beat_consumer("a", -1)
+
+
+def test_a_consumer_group_with_members_takes_no_classic_ones(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0)
+    with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
+        world.run(world.shard.make_room_for_classic(GROUP))
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.shard.membership.heartbeat(GROUP, 1, "a", None, world.now_ms)
+
+
+def test_an_admin_removes_members(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0, instance_id="i1")
+    world.beat_consumer("b", 0)
+    world.beat_consumer("c", 0)
+    leaving = [("", "i1"), ("b", None), ("x", None), ("x", "i1"), ("", "i9")]
+    fenced, unknown = Code.FENCED_INSTANCE_ID, Code.UNKNOWN_MEMBER_ID
+    assert world.run(world.shard.leave(GROUP, leaving, world.now_ms)) == [Code.NONE, Code.NONE, unknown, fenced, unknown]
+    assert list(world.shard.consumers.groups[GROUP].members) == ["c"]
+    before = len(world.log)
+    assert world.run(world.shard.leave(GROUP, [("a", None)], world.now_ms)) == [unknown]
+    assert len(world.log) == before
+
+
+def test_an_empty_consumer_group_gives_way_and_keeps_its_offsets(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0)
+    world.commit_at(2, "a")
+    world.beat_consumer("a", -1)
+    world.run(world.shard.make_room_for_classic(GROUP))
+    assert not world.shard.consumers.groups
+    assert world.shard.exists(GROUP), "its offsets are there"
+    settle_classic(world)
+    assert (world.state, world.fetched()) == (GroupState.STABLE, 5)
+    world.reload()
+    assert (world.state, world.fetched()) == (GroupState.STABLE, 5)
+
+
+def test_commits_by_member_epochs(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0)
+    assert world.commit_at(2, "a") is Code.NONE
+    with refused(Code.STALE_MEMBER_EPOCH, "Received member epoch 3 is newer than current member epoch 2."):
+        world.commit_at(3, "a")
+    with refused(Code.STALE_MEMBER_EPOCH, "Received member epoch 1 is older than assignment epoch 2 for partition t-0."):
+        world.commit_at(1, "a")
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.commit_at(2, "b")
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.commit_at(-1, "")
+    with refused(Code.UNSUPPORTED_VERSION):
+        world.commit_at(2, "a", newest=False)
+
+
+def test_a_commit_at_an_older_epoch_stands_for_what_the_member_had_then(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0)
+    world.beat_consumer("b", 0)
+    owned = {topic_id("t"): frozenset({0})}
+    world.beat_consumer("a", 2, owned={topic_id("t"): frozenset({0, 1})})
+    assert world.beat_consumer("a", 2, owned=owned).member_epoch == 3
+    assert world.commit_at(2, "a") is Code.NONE
+    with refused(Code.STALE_MEMBER_EPOCH, "Partition u-0 is not assigned or pending revocation for member."):
+        world.commit_at(2, "a", topic="u")
+    with refused(Code.STALE_MEMBER_EPOCH):
+        world.commit_at(2, "b")
+
+
+def test_transactional_commits_by_member_epochs(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0)
+    assert world.commit_at(2, "a", producer_id=1) is Code.NONE
+    assert world.commit_at(-1, "", producer_id=1) is Code.NONE
+    for newest, code in ((True, Code.STALE_MEMBER_EPOCH), (False, Code.ILLEGAL_GENERATION)):
+        for epoch in (1, 3):
+            with refused(code):
+                world.commit_at(epoch, "a", producer_id=1, newest=newest)
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.commit_at(2, "b", producer_id=1)
+    world.mark(1, commit=True)
+    assert world.fetched() == 5
+
+
+def test_commits_to_a_group_without_members(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0)
+    world.beat_consumer("a", -1)
+    assert world.commit_at(-1, "") is Code.NONE
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.commit_at(2, "a")
+
+
+def test_fetches_by_member_epochs(world: TypesWorld) -> None:
+    world.shard.check_fetch(GROUP, "nobody", 9)
+    world.beat_consumer("a", 0)
+    world.shard.check_fetch(GROUP, None, -1)
+    world.shard.check_fetch(GROUP, "a", 2)
+    with refused(Code.STALE_MEMBER_EPOCH, "The received member epoch 1 does not match the expected member epoch 2."):
+        world.shard.check_fetch(GROUP, "a", 1)
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.shard.check_fetch(GROUP, "b", 2)
+
+
+def test_deletion_and_expiry(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0)
+    world.commit_at(2, "a")
+    assert world.run(world.shard.delete_offsets(GROUP, [T0, ("u", 0)])) == {T0: Code.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): Code.NONE}
+    with refused(Code.NON_EMPTY_GROUP):
+        world.delete()
+    world.now_ms += GroupConfig().offsets_retention_ms
+    world.expire()
+    assert world.fetched() == 5, "a member subscribes to the topic"
+    world.beat_consumer("a", -1)
+    world.expire()
+    assert not world.shard.exists(GROUP)
+    world.reload()
+    assert not world.shard.exists(GROUP)
+
+
+def test_a_deleted_group_leaves_nothing_behind(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0)
+    world.commit_at(2, "a")
+    world.beat_consumer("a", -1)
+    world.delete()
+    assert not world.shard.exists(GROUP)
+    left = {record.key: record.value for record, _ in world.log}
+    assert set(left.values()) == {None}
+    world.reload()
+    assert not world.shard.exists(GROUP)
+    # A start that finds tombstones alone, as compaction leaves them, knows of no group.
+    shard = world._new()
+    for at, key in enumerate(left):
+        shard.replay(LogRecord(key, None), at, -1, world.now_ms)
+    assert not shard.consumers.groups
+
+
+def test_time_looks_at_both(world: TypesWorld) -> None:
+    world.beat_consumer("a", 0)
+    world.now_ms += 45_000
+    for _, result in world.shard.tick(world.now_ms):
+        world.run(result)
+    view = world.shard.view(GROUP)
+    assert view is not None
+    assert view.state_name == "Empty"

@@ -1,0 +1,176 @@
+"""Subscriptions by a regular expression: Kafka's message, whole names, and no expression that holds the loop or the memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable
+
+import pytest
+
+from ottla.coordinator import expressions
+from ottla.coordinator.expressions import InvalidExpression
+from ottla.coordinator.group.subscriptions import Expansions, expanded
+from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.steps import run
+from tests.coordinator.consumer_world import Consumer, FakeTopics, World, decided, logged
+
+
+def topics_of(regexes: Collection[str], names: Iterable[str]) -> tuple[Expansions, int]:
+    """The topics, and how many steps there were."""
+    steps, generator = 0, expanded(lambda: regexes, FakeTopics(dict.fromkeys(names, 1)))
+    while True:
+        try:
+            aside = next(generator)
+        except StopIteration as end:
+            return end.value, steps
+        aside()
+        steps += 1
+
+
+def check(regex: str) -> None:
+    expansion = topics_of([regex], ["a"])[0][regex]
+    if isinstance(expansion, InvalidExpression):
+        raise expansion
+
+
+@pytest.mark.parametrize(
+    ("regex", "description"),
+    [
+        ("(", "missing closing )"),
+        ("[", "missing closing ]"),
+        (")", "regexp/syntax: internal error"),
+        ("*", "missing argument to repetition operator"),
+        ("a**", "invalid nested repetition operator"),
+        ("a{1001}", "invalid repeat count"),
+        ("(?P<n", "invalid named capture"),
+        ("[b-a]", "invalid character class range"),
+        ("\\8", "invalid escape sequence"),
+        ("(?=a)", "invalid or unsupported Perl syntax"),
+        ("a\\", "trailing backslash at end of expression"),
+    ],
+)
+def test_an_invalid_expression_is_refused_in_kafkas_words(regex: str, description: str) -> None:
+    """As RE2/J 1.8, which Kafka 4.4 uses, was asked."""
+    world = World()
+    with pytest.raises(KafkaError) as refused:
+        world.join(Consumer("a"), topic_names=[], topic_regex=regex)
+    assert refused.value.code == Code.INVALID_REGULAR_EXPRESSION
+    assert refused.value.message == f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {description}."
+    assert not world.shard.groups
+
+
+def test_a_whole_name_has_to_match_and_internal_topics_may() -> None:
+    names = ["orders", "orders-1", "my-orders", "__consumer_offsets"]
+    assert topics_of(["orders.*", ".*", "(?i)ORDERS", "nothing"], names)[0] == {
+        "orders.*": {"orders", "orders-1"},
+        ".*": set(names),
+        "(?i)ORDERS": {"orders"},
+        "nothing": set(),
+    }
+
+
+def test_nothing_wanted_takes_no_step() -> None:
+    assert topics_of([], ["a"]) == ({}, 0)
+
+
+def test_an_expression_that_cannot_be_compiled_does_not_keep_others_from_it() -> None:
+    expansions, _ = topics_of(["(", "a"], ["a"])
+    assert expansions["a"] == {"a"}
+    assert isinstance(expansions["("], InvalidExpression)
+
+
+def test_without_re2_expressions_are_refused_clearly_and_known_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, a = World(), Consumer("a")
+    world.join(a, topic_names=[], topic_regex="t.*")
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(KafkaError, match=r"pip install 'ottla\[regex\]'"):
+        world.beat(a, topic_regex="a.*")
+    world.topics.counts["t2"] = 1
+    world.shard.topic_changed("t2")
+    world.beat(a)
+    assert world.group.regexes == {"t.*": {"t"}}
+
+
+def test_expressions_are_bounded() -> None:
+    check("a" * expressions.MAX_EXPRESSION_CHARACTERS)
+    for regex in ("a" * (expressions.MAX_EXPRESSION_CHARACTERS + 1), "(?i)(\\pL?){1000}", "(?:.{0,1000})(?:.{0,1000})"):
+        with pytest.raises(InvalidExpression):
+            check(regex)
+
+
+def test_compiled_expressions_are_kept_up_to_a_limit() -> None:
+    import re2
+
+    topics_of([f"topic-{number}" for number in range(3 * expressions.COMPILED_EXPRESSIONS)], ["a"])
+    assert expressions._compiled.cache_info().currsize == expressions.COMPILED_EXPRESSIONS
+    assert re2._Regexp._make.cache_info().currsize == 0
+
+
+def test_many_topics_and_slow_expressions_take_many_steps() -> None:
+    names = [f"topic-{number}" for number in range(5_000)]
+    assert topics_of(["topic-1"], names[:100])[1] == 1
+    assert topics_of(["topic-1"], names)[1] > 1
+    assert topics_of(["(a?){1000}"], [f"{'a' * 247}{number}" for number in range(10, 30)])[1] >= 10
+
+
+def test_topics_that_come_and_go_during_the_steps() -> None:
+    topics, wanted = FakeTopics(dict.fromkeys(["a1", "b1"], 1)), ["a.*"]
+    steps = expanded(lambda: wanted, topics)
+    next(steps)()
+    topics.counts["a2"] = 1
+    del topics.counts["a1"]
+    wanted.append("b.*")
+    next(steps)()
+    topics.counts["a3"] = 1
+    assert run(steps) == {"a.*": {"a2", "a3"}, "b.*": {"b1"}}
+
+
+def test_members_go_on_while_one_finds_out_what_new_topics_mean() -> None:
+    """As in Kafka, one heartbeat at a time does that for the whole group; another's own new expression waits for nobody."""
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.join(a, topic_names=[], topic_regex="t.*")
+    world.join(b, topic_names=["t"])
+    world.settle(a, b)
+    world.topics.counts["t2"] = 2
+    world.shard.topic_changed("t2")
+    beat = world.heartbeat_of(a)
+    steps = world.shard.expansions(beat)
+    next(steps)()
+    before = len(world.log)
+    world.beat(b)
+    assert len(world.log) == before
+    assert world.group.is_stale
+    world.beat(b, topic_names=[], topic_regex=".*2")
+    assert world.group.regexes == {"t.*": {"t"}, ".*2": {"t2"}}
+    a.take(world.run(world.shard.heartbeat(beat, world.now_ms, run(steps))))
+    assert world.group.regexes == {"t.*": {"t", "t2"}, ".*2": {"t2"}}
+    assert not world.group.is_stale
+    assert not world.group.is_resolving
+    world.settle(a, b)
+    assert (a.owns("t"), len(a.owns("t2")), len(b.owns("t2"))) == ({0, 1, 2, 3}, 1, 1)
+    assert logged(world.reloaded()) == logged(world.shard)
+
+
+def test_steps_that_nobody_carries_on_let_the_next_heartbeat_find_out() -> None:
+    world, a = World(), Consumer("a")
+    world.join(a, topic_names=[], topic_regex="t.*")
+    world.topics.counts["t2"] = 1
+    world.shard.topic_changed("t2")
+    steps = world.shard.expansions(world.heartbeat_of(a))
+    next(steps)
+    steps.close()
+    world.beat(a)
+    assert world.group.regexes == {"t.*": {"t", "t2"}}
+
+
+def test_a_group_that_came_from_a_log_without_its_topics_finds_them_out() -> None:
+    """Kafka logs a member before it knows what its expression means."""
+    world, a = World(), Consumer("a")
+    world.join(a, topic_names=[], topic_regex="t.*")
+    world.log = [record for record in world.log if record.key is None or record.key[:2] != b"\x00\x10"]
+    world.shard = world.reloaded()
+    beat = world.heartbeat_of(a)
+    result = world.shard.heartbeat(beat, world.now_ms, {})
+    assert not result.records
+    world.run(decided(world.shard, beat, world.now_ms))
+    assert world.group.regexes == {"t.*": {"t"}}

@@ -1,0 +1,82 @@
+"""``python -m tests.mutants.player MODULE ENTRIES``: plays scenarios on an ottla of which one module has another text.
+
+The text comes by stdin, encoded in UTF-8; an empty one leaves the module as it is. ENTRIES are rules of docs/rules.md, divided by
+commas. Every other module is the tree's own, with the bytecode that it has on the disk, so that a mutant costs one second, not ten.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+NOTICED = 3
+"""Exit code: a scenario was answered otherwise than its file says. 0 is none was; any other code is a player that broke."""
+
+
+class _Changed:
+    """Finds one module by its name, and gives it another text. One for ``sys.meta_path``."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != self._name:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        assert spec is not None
+        spec.loader = self  # type: ignore[assignment]
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """The usual one."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self._text, str(module.__file__), "exec"), module.__dict__)
+
+
+def first_difference(entries: Iterable[str]) -> str | None:
+    """Play the scenarios of these rules until one is answered otherwise than its file says; what differs, if anything does."""
+    # Imported here, so that the changed module is the one that all of them get.
+    from ottla.invariants import CHECKED
+    from ottla.protocol.errors import KafkaError
+    from tests.scenarios.brokers import Target, start
+    from tests.scenarios.play import Differs, compare, play
+    from tests.scenarios.script import FOLDER, load
+
+    CHECKED.whole_states = True
+    chosen = [s for file in sorted(FOLDER.glob("*.txt")) for s in load(file) if s.entries[0] in entries]
+    missing = set(entries) - {s.entries[0] for s in chosen}
+    assert not missing, f"no scenario begins with {missing}"
+    brokers: dict[str, Target] = {}
+    for number, scenario in enumerate(chosen):
+        for at, case in enumerate(scenario.cases):
+            try:
+                if scenario.broker not in brokers:
+                    brokers[scenario.broker] = start("simulated", scenario.broker, Path())
+                played = play(scenario, case, brokers[scenario.broker], "simulated", f"m{number}-{at}-")
+                compare(scenario, case, "simulated", played)
+            except (Differs, KafkaError) as difference:
+                return f"{type(difference).__name__}: {difference}"
+    return None
+
+
+def main() -> int:
+    module, entries = sys.argv[1:]
+    text = sys.stdin.buffer.read().decode()
+    if text:
+        assert module not in sys.modules
+        sys.meta_path.insert(0, _Changed(module, text))
+    difference = first_difference(entries.split(","))
+    if difference is None:
+        return 0
+    assert module in sys.modules
+    print(difference)
+    return NOTICED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

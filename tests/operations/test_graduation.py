@@ -1,0 +1,133 @@
+"""What is handed over is whole: a torn end is left behind and told, damage is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+
+from ottla.operations.graduation import check, plan_graduation
+from ottla.protocol.codec import decode_body
+from ottla.protocol.messages import feature_level_record
+from ottla.protocol.records import batches
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets, write_offsets
+from ottla.storage.identity import DirectoryError
+from ottla.storage.names import parse_directory_name
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+
+SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+DIRECTORIES = ["t-0", "__consumer_offsets-0", "__transaction_state-0", "__cluster_metadata-0"]
+
+
+@cache
+def written(*, kill: bool) -> Mapping[str, bytes]:
+    broker = SimulatedBroker(SETTINGS).start()
+    world = World(broker, "ottla", "")
+    for command in ("topic t", "A = init x", *["produce A t", "offsets A g t=1", "commit A"] * 3):
+        perform(world, command)
+    world.close()
+    assert isinstance(broker.fs, MemoryFilesystem)
+    if kill:
+        broker.abandon()
+    else:
+        broker.close()
+    return {path: bytes(raw) for path, raw in broker.fs.files.items()}
+
+
+def log_in(fs: MemoryFilesystem, directory: str) -> bytearray:
+    return fs.files[f"{DATA_DIR}/{directory}/{0:020d}.log"]
+
+
+def notes_of(fs: MemoryFilesystem) -> list[str]:
+    plan = plan_graduation(fs, DATA_DIR, {})
+    check(fs, DATA_DIR, plan, lambda _: None)
+    return plan.notes
+
+
+def flip(raw: bytearray, number: int, field: int) -> None:
+    raw[[position for position, _ in batches(bytes(raw))][number] + field] ^= 0x41
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_whole_directory_is_handed_over(kill: bool) -> None:
+    assert notes_of(MemoryFilesystem(written(kill=kill))) == []
+
+
+@pytest.mark.parametrize(("features", "level"), [({}, 33), ({"metadata.version": 30}, 30)])
+def test_feature_levels_are_the_directorys_or_those_that_are_asked_for(features: dict[str, int], level: int) -> None:
+    plan = plan_graduation(MemoryFilesystem(written(kill=False)), DATA_DIR, features)
+    records = [decode_body(feature_level_record.decode, r.value or b"", 3, 0) for r in plan.records if (r.value or b"")[1] == 12]
+    levels = {record.name: record.feature_level for record in records}
+    assert levels["metadata.version"] == level
+    assert levels["transaction.version"] == 2
+
+
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("field", [3, 8, 16, 40])
+@pytest.mark.parametrize("directory", DIRECTORIES)
+def test_damage_before_whole_batches_is_refused(directory: str, field: int, kill: bool) -> None:
+    fs = MemoryFilesystem(written(kill=kill))
+    flip(log_in(fs, directory), 1, field)
+    with pytest.raises(DirectoryError, match=f"{directory}/{0:020d}.log: damaged after offset .* restore"):
+        notes_of(fs)
+
+
+@pytest.mark.parametrize("end", [b"\0" * 300, b"torn", None], ids=["zeros", "torn", "cut off"])
+@pytest.mark.parametrize("directory", DIRECTORIES)
+def test_an_end_may_be_torn_by_a_kill_and_not_by_a_stop(directory: str, end: bytes | None) -> None:
+    for kill in (True, False):
+        fs = MemoryFilesystem(written(kill=kill))
+        raw = log_in(fs, directory)
+        torn_bytes = 0
+        if end is None:
+            at = [position for position, _ in batches(bytes(raw))][-1]
+            torn_bytes = len(raw) - at - 5
+            del raw[-5:]
+        else:
+            raw += end
+            torn_bytes = len(end)
+        if kill:
+            (note,) = [note for note in notes_of(fs) if "belongs to no topic" not in note]
+            assert note.startswith(directory)
+            assert f"the last {torn_bytes} bytes are torn" in note
+        else:
+            with pytest.raises(DirectoryError, match=f"{directory}/{0:020d}.log: .* restore it"):
+                notes_of(fs)
+
+
+@pytest.mark.parametrize("directory", DIRECTORIES)
+def test_a_log_that_a_stop_has_left_longer_is_refused(directory: str) -> None:
+    fs = MemoryFilesystem(written(kill=False))
+    raw = log_in(fs, directory)
+    del raw[[position for position, _ in batches(bytes(raw))][-1] :]
+    with pytest.raises(DirectoryError, match=f"{directory}/.*: the log ends at offset [0-9]+; it ended at offset .*; restore it"):
+        notes_of(fs)
+
+
+@pytest.mark.parametrize("directory", DIRECTORIES)
+def test_a_log_that_goes_on_behind_an_older_recovery_point_is_handed_over(directory: str) -> None:
+    """Somebody has put the checkpoint of yesterday back. A damaged offset is told from that by the gap before it."""
+    fs = MemoryFilesystem(written(kill=False))
+    path = f"{DATA_DIR}/{RECOVERY_POINTS}"
+    points = read_offsets(fs, path)
+    where = parse_directory_name(directory)
+    assert where is not None
+    write_offsets(fs, path, points | {where: points[where] - 1})
+    notes_of(fs)
+    write_offsets(fs, path, points)
+    raw = log_in(fs, directory)
+    raw[[position for position, _ in batches(bytes(raw))][-1] + 5] ^= 1
+    with pytest.raises(DirectoryError, match=r"the log ends at offset [0-9]+; it ended at offset .*; restore it"):
+        notes_of(fs)
+
+
+@pytest.mark.parametrize("directory", DIRECTORIES)
+def test_a_log_that_is_missing_is_refused(directory: str) -> None:
+    fs = MemoryFilesystem(written(kill=False))
+    fs.remove_dir(f"{DATA_DIR}/{directory}")
+    with pytest.raises(DirectoryError, match=directory):
+        notes_of(fs)

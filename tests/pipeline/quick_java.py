@@ -1,0 +1,71 @@
+"""Spark's JVM for tests, which live for seconds: its classes come from an archive, and it does without its second compiler."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import pyspark
+
+from tools import kafka
+from tools.class_archive import class_archive, stamps
+
+OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SPARK_HOME = Path(pyspark.__file__).resolve().parent
+ENDED_S = 120
+ROWS = 200
+
+
+def java_home() -> str:
+    return str(Path(kafka.java()).resolve().parent.parent)
+
+
+def plain() -> dict[str, str]:
+    """Without the archive. One Spark home for all, for an archive fits paths as well as files."""
+    return {"JAVA_HOME": java_home(), "SPARK_HOME": str(SPARK_HOME), "JDK_JAVA_OPTIONS": OPTIONS}
+
+
+@cache
+def from_archive() -> str:
+    """Options that have a JVM take Spark's classes from the archive, which is made the first time; none where it cannot be."""
+    made_of = [kafka.java_version(kafka.java()), stamps(sorted((SPARK_HOME / "jars").glob("*.jar")))]
+    archive = class_archive(kafka.cache_dir() / "spark-classes", made_of, _archive_classes)
+    # An archive that does not fit is left out; the note about that is not to stand in a job's output.
+    return "" if archive is None else f"-XX:SharedArchiveFile={archive} -Xlog:disable"
+
+
+def environment() -> dict[str, str]:
+    """What a driver is to be started with: half the processor time until its first batch."""
+    return {**plain(), "SPARK_SUBMIT_OPTS": from_archive()}
+
+
+def of_a_cluster() -> dict[str, str]:
+    """What a cluster's master and workers are to be started with, and a driver whose executors they start."""
+    executors = f'--conf spark.executor.extraJavaOptions="{from_archive()}" pyspark-shell'
+    return {**environment(), "SPARK_DAEMON_JAVA_OPTS": from_archive(), "PYSPARK_SUBMIT_ARGS": executors}
+
+
+def _archive_classes(archive: Path) -> None:
+    """By a driver that writes a few purchases exactly once."""
+    from ottla import Broker
+    from ottla.pipeline.generate import Workload
+    from tests.pipeline.kills.shopping import Shopping
+
+    with tempfile.TemporaryDirectory() as name:
+        archiving = {**plain(), "SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={archive}"}
+        with Broker(data_dir=Path(name) / "data") as broker:
+            shopping = Shopping(broker.bootstrap, Path(name) / "checkpoint", Workload(ROWS), environment=archiving)
+            shopping.open()
+            with shopping.start() as driver:
+                assert driver.wait(ENDED_S) == 0, (Path(name) / "driver.log").read_text()[-3_000:]
+        # The JVM ends after its driver, and writes the archive then; while the broker lived it was seen to wait without end.
+        deadline = time.monotonic() + ENDED_S
+        with suppress(ProcessLookupError):
+            while time.monotonic() < deadline:
+                os.killpg(driver.pid, 0)
+                time.sleep(0.1)
+            raise AssertionError("Spark's JVM did not end after its driver")

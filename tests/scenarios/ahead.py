@@ -1,0 +1,90 @@
+"""Plays a broker's cases ahead of their tests: when the first of them is asked for, all of them are, several at once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+
+from tests.scenarios.brokers import Client, Target
+from tests.scenarios.play import Played, play
+from tests.scenarios.script import Scenario
+from tests.scenarios.together import Play, Together
+from tests.scenarios.waves import AT_ONCE, waves
+
+
+@dataclass(slots=True, frozen=True)
+class Part:
+    """One case of a scenario against one target."""
+
+    target: str
+    scenario: Scenario
+    case: dict[str, str]
+
+    @property
+    def broker(self) -> tuple[str, str]:
+        """The broker that it is played on: target and set-up."""
+        return self.target, self.scenario.broker
+
+
+def perform(part: Part, broker: Target) -> list[Played]:
+    prefix = f"{part.scenario.entries[0].lower()}-{uuid.uuid4().hex[:6]}-"
+    return play(part.scenario, part.case, broker, part.target, prefix)
+
+
+@dataclass(slots=True)
+class _InCompany:
+    """A broker as one of several plays has it: a restart waits for the others."""
+
+    broker: Target
+    together: Together[list[Played]]
+
+    def connect(self, client_id: str = "scenario") -> Client:
+        return self.broker.connect(client_id)
+
+    def restart(self, *, kill: bool = False) -> None:
+        self.together.restart(kill=kill)
+
+    def close(self) -> None:
+        raise NotImplementedError("whoever started the broker closes it")
+
+    def sleep(self, ms: float) -> None:
+        self.broker.sleep(ms)
+
+    def now_ms(self) -> int:
+        return self.broker.now_ms()
+
+
+@dataclass(slots=True)
+class Ahead:
+    """What the tests of this session find: the outcomes of their cases, by the tests' names.
+
+    ``parts`` are those that are going to be asked for. One that is asked for again, as a rerun does, is played again.
+    """
+
+    parts: dict[str, Part]
+    broker_of: Callable[[str, str], Target]
+    _outcomes: dict[str, Future[list[Played]]] = field(default_factory=dict)
+    _played: set[str] = field(default_factory=set)
+
+    def answers(self, name: str) -> list[Played]:
+        """Raises what the play of the case raised."""
+        part = self.parts[name]
+        broker = self.broker_of(*part.broker)
+        if part.target == "simulated":
+            # In this process, where time passes only when a case waits.
+            return perform(part, broker)
+        if name not in self._outcomes:
+            not_yet = [other for other, its in self.parts.items() if its.broker == part.broker and other not in self._played]
+            self._play(broker, [name] if name in self._played else not_yet)
+        return self._outcomes.pop(name).result()
+
+    def _play(self, broker: Target, names: list[str]) -> None:
+        for group in waves((name, self.parts[name].scenario, self.parts[name].case) for name in names):
+            together = Together[list[Played]](lambda kill: broker.restart(kill=kill), AT_ONCE)
+            shared = _InCompany(broker, together)
+            plays = [Play(partial(perform, self.parts[name], shared), company.single) for name, company in group]
+            self._played.update(name for name, _ in group)
+            self._outcomes |= dict(zip((name for name, _ in group), together.play(plays), strict=True))

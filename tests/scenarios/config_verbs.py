@@ -1,0 +1,79 @@
+"""The commands of scenario files that change settings: of a topic, of all brokers, of the cluster."""
+
+from __future__ import annotations
+
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.scenarios.verbs import verb
+from tests.scenarios.world import Words, World, name_of
+
+FEATURE_SETTLES_MS = 600
+"""How long Apache Kafka may take from answering that it has a feature's level to living by it, on a busy machine."""
+CONFIG_SETTLES_MS = 200
+"""And from showing a config."""
+_DYNAMIC = {1, 3}
+"""The sources of configs that are set of a topic, or of all brokers."""
+
+
+def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -> str:
+    configs = [AlterableConfig(name=k, config_operation=0 if v is not None else 1, value=v) for k, v in changes.items()]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)])
+    code = world.call(request).responses[0].error_code
+    if code:
+        return name_of(code)
+    if world.target == "kafka":
+        asked = DescribeConfigsRequest(
+            [DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(changes))]
+        )
+        world.until(
+            lambda: {e.name: e.value for e in world.call(asked).results[0].configs if e.config_source in _DYNAMIC},
+            lambda values: all(values.get(key) == value for key, value in changes.items()),
+        )
+        world.broker.sleep(CONFIG_SETTLES_MS)
+    return ""
+
+
+@verb
+def config(world: World, words: Words) -> str:
+    """config t some.config=value"""
+    return _alter(world, 2, world.real(words.plain[0]), dict(words.options))
+
+
+@verb
+def broker_config(world: World, words: Words) -> str:
+    """broker_config some.config=value (``=default`` takes it back)"""
+    return _alter(world, 4, "", {k: None if v == "default" else v for k, v in words.options.items()})
+
+
+@verb
+def hold(world: World, words: Words) -> str:
+    """hold t: nothing is small enough for the topic from here on, be it a marker or a coordinator's record.
+
+    A marker refused so is not tried again before a restart; the transaction stays prepared.
+    """
+    world.held.add(words.plain[0])
+    return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": "1"})
+
+
+@verb
+def release(world: World, words: Words) -> str:
+    """release t: records are taken again; decisions held before go on with the next restart."""
+    if words.plain[0].startswith("__"):
+        world.held.discard(words.plain[0])
+    return _alter(world, 2, world.real(words.plain[0]), {"max.message.bytes": None})
+
+
+@verb
+def feature(world: World, words: Words) -> str:
+    """feature transaction.version=1 kind=3 (1 up, 2 safely down, 3 down)"""
+    kind = int(words.options.pop("kind"))
+    updates = [FeatureUpdateKey(feature=k, max_version_level=int(v), upgrade_type=kind) for k, v in words.options.items()]
+    answer = world.call(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=updates, validate_only=False))
+    if world.target == "kafka":
+        world.broker.sleep(FEATURE_SETTLES_MS)
+    return "" if answer.error_code == 0 else name_of(answer.error_code)

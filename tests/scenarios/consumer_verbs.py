@@ -1,0 +1,156 @@
+"""Commands of scenario files about consumer groups (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+from ottla.coordinator.cluster import OFFSETS_TOPIC
+from ottla.coordinator.result import partition_for
+from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.scenarios.group_verbs import coordinated
+from tests.scenarios.verbs import verb
+from tests.scenarios.world import Actor, Ask, Words, World, name_of
+
+EMPTY = "empty"
+"""How a command writes a text of no characters."""
+
+
+@verb
+def beat(world: World, words: Words) -> Ask:
+    """M = beat g [epoch=e-1] [topics=t,u] [regex=t.*] [owned=all] [instance=i] [assignor=range] [rebalance=-1] [member=x] [full]
+
+    A heartbeat of the member M; its first one joins. ``owned`` is none, all that it was told last, or partitions.
+    """
+    actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
+    group = _text(world, words.plain[0])
+    if group:
+        coordinated(world, group)
+    epoch = _epoch(words.options.get("epoch", "e"), actor.generation)
+    topics, regex, is_full = words.options.get("topics"), words.options.get("regex"), epoch == 0 or words.has("full")
+    names = [] if topics is None else [world.real(topic) for topic in topics.split(",") if topic != "none"]
+    if names and group:
+        _wait_for_topics(world, group, names)
+    owned = words.options.get("owned", "none" if epoch == 0 else "all" if is_full else None)
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=words.options.get("member", actor.member).replace(EMPTY, ""),
+        member_epoch=epoch,
+        instance_id=None if "instance" not in words.options else words.options["instance"].replace(EMPTY, ""),
+        rebalance_timeout_ms=words.number("rebalance", 300_000 if is_full else -1),
+        subscribed_topic_names=None if topics is None else names,
+        subscribed_topic_regex=None if regex is None else _regex(world, regex),
+        server_assignor=words.options.get("assignor"),
+        topic_partitions=None if owned in (None, "null") else _owned(world, actor, owned or ""),
+    )
+
+    def show(answer: Any) -> str:
+        if answer.error_code:
+            return name_of(answer.error_code)
+        if answer.member_epoch >= 0:
+            actor.generation, actor.member = answer.member_epoch, answer.member_id
+        told = f"NONE e{answer.member_epoch}"
+        if answer.assignment is None:
+            return told
+        actor.owned = {t.topic_id: list(t.partitions) for t in answer.assignment.topic_partitions}
+        return f"{told} {_partitions(world, _named(world, actor.owned))}"
+
+    return Ask(request, words.version(1), show)
+
+
+def _wait_for_topics(world: World, group: str, names: list[str]) -> None:
+    """Have the group's coordinator know the topics that there are; Apache Kafka's hears of one a while after it was made.
+
+    A group of its own on the same partition of the offsets topic is asked.
+    """
+    answer = world.call(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in (OFFSETS_TOPIC, *names)]), 9)
+    counts = {t.name: len(t.partitions) for t in answer.topics if not t.error_code}
+    offset_partitions = counts.pop(OFFSETS_TOPIC)
+    at = partition_for(group, offset_partitions)
+    probe = next(name for n in count() if partition_for(name := f"{group}-probe-{n}", offset_partitions) == at)
+    request = ConsumerGroupHeartbeatRequest(group_id=probe, member_id="probe", member_epoch=-1)
+
+    def joined() -> int:
+        request.member_epoch, request.rebalance_timeout_ms = 0, 300_000
+        request.subscribed_topic_names, request.topic_partitions = names, []
+        partitions = world.call(request, 1).assignment.topic_partitions
+        request.member_epoch = -1
+        world.call(request, 1)
+        return sum(len(t.partitions) for t in partitions)
+
+    world.until(joined, lambda partitions: partitions == sum(counts.values()))
+
+
+def _text(world: World, name: str) -> str:
+    return "" if name == EMPTY else world.real(name)
+
+
+def _regex(world: World, regex: str) -> str:
+    """``~`` stands for what the names of a case's topics begin with."""
+    return "" if regex == EMPTY else regex.replace("~", world.real("p").removesuffix("p"))
+
+
+def _epoch(text: str, known: int) -> int:
+    """``e`` is the epoch that the member knows of, ``e-1`` the one before."""
+    return known + int(text[1:] or 0) if text.startswith("e") else int(text)
+
+
+def _owned(world: World, actor: Actor, owned: str) -> list[TopicPartitions]:
+    if owned == "none":
+        return []
+    if owned == "all":
+        return [TopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in actor.owned.items()]
+    named = map(world.partition, owned.split(","))
+    return [TopicPartitions(topic_id=world.topic_id(topic), partitions=[index]) for topic, index in named]
+
+
+def _named(world: World, by_id: dict[bytes, list[int]]) -> list[tuple[str, list[int]]]:
+    """By the topics' names; what is gone has none."""
+    topics = world.call(MetadataRequest(topics=None), 12).topics if by_id else []
+    names = {t.topic_id: t.name for t in topics}
+    return [(names.get(topic_id) or "gone", indexes) for topic_id, indexes in by_id.items()]
+
+
+def _partitions(world: World, topics: Iterable[tuple[str, list[int]]]) -> str:
+    shown = sorted(f"{world.shown(name)}/{index}" for name, indexes in topics for index in indexes)
+    return " ".join(shown) or "nothing"
+
+
+@verb
+def consumers(world: World, words: Words) -> Ask:
+    """consumers g: ConsumerGroupDescribe"""
+    group = world.real(words.plain[0])
+    coordinated(world, group)
+
+    def show(answer: Any) -> str:
+        described = answer.groups[0]
+        if described.error_code:
+            return name_of(described.error_code)
+        parts = [f"{described.group_state} e{described.group_epoch} of e{described.assignment_epoch} {described.assignor_name}"]
+        for member in sorted(described.members, key=lambda m: m.member_id):
+            has, is_to_have = (
+                _partitions(world, [(t.topic_name, t.partitions) for t in assignment.topic_partitions])
+                for assignment in (member.assignment, member.target_assignment)
+            )
+            parts.append(f"{member.member_id} e{member.member_epoch} {has}" + (f" to {is_to_have}" if is_to_have != has else ""))
+        return " | ".join(parts)
+
+    return Ask(ConsumerGroupDescribeRequest(group_ids=[group]), words.version(1), show)
+
+
+@verb
+def targets(world: World, words: Words) -> Ask:
+    """targets g: what each member is to have"""
+    ask = consumers(world, words)
+    assert isinstance(ask, Ask)
+
+    def show(answer: Any) -> str:
+        return " | ".join(
+            f"{m.member_id} {_partitions(world, [(t.topic_name, t.partitions) for t in m.target_assignment.topic_partitions])}"
+            for m in sorted(answer.groups[0].members, key=lambda m: m.member_id)
+        )
+
+    return Ask(ask.request, ask.version, show)

@@ -1,0 +1,159 @@
+"""Plays that share a broker and its restarts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.scenarios.together import Play, Together
+
+LONG_S = 10
+
+
+class Restarts:
+    """A broker that notes its restarts, among what the plays note."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def restart(self, kill: bool) -> None:
+        self.log.append("kill" if kill else "restart")
+
+
+def test_each_has_its_own_outcome_in_the_order_given() -> None:
+    def fails() -> int:
+        raise KeyError("of its own")
+
+    asks: list[Callable[[], int]] = [lambda: 1, fails, lambda: 3]
+    one, two, three = Together[int](Restarts().restart, at_once=2).play([Play(ask) for ask in asks])
+    assert (one.result(), three.result()) == (1, 3)
+    with pytest.raises(KeyError, match="of its own"):
+        two.result()
+
+
+def test_as_many_as_may_play_at_once_do() -> None:
+    met = threading.Barrier(3)
+
+    def play() -> int:
+        return met.wait(LONG_S)
+
+    outcomes = Together[int](Restarts().restart, at_once=3).play([Play(play)] * 6)
+    assert sorted(outcome.result() for outcome in outcomes) == [0, 0, 1, 1, 2, 2]
+
+
+def test_no_more_than_that_play_at_once() -> None:
+    playing: list[int] = []
+    most: list[int] = []
+    met = threading.Barrier(2)
+
+    def play() -> None:
+        playing.append(1)
+        most.append(len(playing))
+        met.wait(LONG_S)
+        playing.pop()
+
+    Together[None](Restarts().restart, at_once=2).play([Play(play)] * 20)
+    assert max(most) <= 2
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 8])
+def test_one_restart_serves_all_that_wait_for_it(at_once: int) -> None:
+    broker = Restarts()
+    together = Together[None](broker.restart, at_once)
+
+    def play() -> None:
+        broker.log.append("before")
+        together.restart()
+        broker.log.append("after")
+
+    for outcome in together.play([Play(play)] * 4):
+        outcome.result()
+    assert broker.log == ["before"] * 4 + ["restart"] + ["after"] * 4
+
+
+def test_who_never_restarts_ends_before_the_others_do() -> None:
+    broker = Restarts()
+    together = Together[None](broker.restart, at_once=2)
+
+    def restarts(times: int) -> Callable[[], None]:
+        def play() -> None:
+            for _ in range(times):
+                together.restart()
+            broker.log.append(f"{times} times")
+
+        return play
+
+    for outcome in together.play([Play(restarts(times)) for times in (2, 0, 1)]):
+        outcome.result()
+    assert broker.log == ["0 times", "restart", "1 times", "restart", "2 times"]
+
+
+def test_a_kill_is_no_restart_for_those_that_wait_for_a_stop() -> None:
+    broker = Restarts()
+    together = Together[None](broker.restart, at_once=1)
+
+    def play(kill: bool) -> None:
+        together.restart(kill=kill)
+        broker.log.append(f"after {'kill' if kill else 'restart'}")
+
+    for outcome in together.play([Play(partial(play, kill)) for kill in (True, False, True)]):
+        outcome.result()
+    # The second stop comes when those that were killed have ended.
+    assert broker.log == ["kill", "after kill", "after kill", "restart", "after restart"]
+
+
+def test_a_broker_that_does_not_come_back_fails_all_that_waited() -> None:
+    def fails(kill: bool) -> None:
+        raise OSError("it did not start")
+
+    together = Together[None](fails, at_once=2)
+    for outcome in together.play([Play(together.restart), Play(together.restart)]):
+        with pytest.raises(OSError, match="it did not start"):
+            outcome.result()
+
+
+def test_one_at_a_time_begins_in_the_order_given_and_takes_turns_at_restarts_only() -> None:
+    broker = Restarts()
+    together = Together[None](broker.restart, at_once=1)
+
+    def named(name: str) -> Callable[[], None]:
+        def play() -> None:
+            broker.log.extend([f"{name}1", f"{name}2"])
+            together.restart()
+            broker.log.extend([f"{name}3", f"{name}4"])
+
+        return play
+
+    together.play([Play(named("a")), Play(named("b"))])
+    assert broker.log == ["a1", "a2", "b1", "b2", "restart", "a3", "a4", "b3", "b4"]
+
+
+def test_while_a_single_one_plays_nobody_does() -> None:
+    broker = Restarts()
+    together = Together[None](broker.restart, at_once=2)
+    met = threading.Barrier(2)
+
+    def many() -> None:
+        met.wait(LONG_S)
+        broker.log.append("many")
+        together.restart()
+        met.wait(LONG_S)
+        broker.log.append("many")
+
+    def single(name: str) -> None:
+        broker.log.extend([f"{name} begins", f"{name} waits"])
+        together.restart()
+        broker.log.extend([f"{name} goes on", f"{name} ends"])
+
+    plays = [Play(many), Play(many), Play(partial(single, "one"), single=True), Play(partial(single, "two"), single=True)]
+    for outcome in together.play(plays):
+        outcome.result()
+    before = ["many", "many", "one begins", "one waits", "two begins", "two waits"]
+    assert broker.log[: len(before) + 1] == [*before, "restart"]
+    after = broker.log[len(before) + 1 :]
+    assert after.count("many") == 2
+    for name in ("one", "two"):
+        assert after.index(f"{name} ends") == after.index(f"{name} goes on") + 1

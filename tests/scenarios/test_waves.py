@@ -1,0 +1,136 @@
+"""Which cases are played at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ottla.simulation.broker import SimulatedBroker
+from tests.scenarios.ahead import Ahead, Part
+from tests.scenarios.brokers import Client, Target
+from tests.scenarios.script import Scenario, load
+from tests.scenarios.waves import Company, company, waves
+
+HEAD = "IDM-01 something   [how=restart,kill,commit]\n"
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Callable[..., Scenario]:
+    def write(*commands: str) -> Scenario:
+        file = tmp_path / "some.txt"
+        file.write_text(HEAD + "".join(f"  {command}\n" for command in commands))
+        return load(file)[0]
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("commands", "expected"),
+    [
+        (("topic t", "A = init x timeout=300"), Company()),
+        (("config t retention.ms=1", "create_partitions t count=3"), Company()),
+        (("restart",), Company(restart="restart")),
+        (("kill", "A = init x timeout=300"), Company(restart="kill")),
+        (("A = init x timeout=300", "kill"), Company(restart="kill", alone=True)),
+        (("hold t", "restart"), Company(restart="restart", single=True)),
+        (("hold __transaction_state",), Company(alone=True)),
+        (("config __consumer_offsets segment.ms=20", "kill"), Company(restart="kill", alone=True)),
+        (("broker_config log.cleaner.threads=2",), Company(alone=True)),
+        (("feature transaction.version=1 kind=2",), Company(alone=True)),
+        (("broker: tv0", "produce A t"), Company(single=True)),
+        (("A = produce A t -> v=11: TRANSACTION_ABORTABLE ; INVALID_TXN_STATE",), Company(single=True)),
+        (("commit A -> INVALID_TXN_STATE",), Company()),
+    ],
+)
+def test_the_company_is_told_by_the_commands(
+    scenario: Callable[..., Scenario], commands: tuple[str, ...], expected: Company
+) -> None:
+    assert company(scenario(*commands), {}) == expected
+
+
+@pytest.mark.parametrize(("how", "expected"), [("restart", "restart"), ("kill", "kill"), ("commit", "")])
+def test_a_restart_may_be_one_of_the_parameters(scenario: Callable[..., Scenario], how: str, expected: str) -> None:
+    assert company(scenario("$how A"), {"how": how}).restart == expected
+
+
+def test_restarts_come_first_and_who_meets_nobody_last(scenario: Callable[..., Scenario]) -> None:
+    cases = {
+        "holds": ("hold t", "restart"),
+        "free": ("topic t",),
+        "lowers": ("feature transaction.version=1 kind=2",),
+        "lowers too": ("feature transaction.version=1 kind=2",),
+        "stops": ("restart",),
+        "free too": ("topic t",),
+        "kills": ("kill",),
+    }
+    groups = waves((name, scenario(*commands), {}) for name, commands in cases.items())
+    assert [[name for name, _ in group] for group in groups] == [
+        ["stops", "holds"],
+        ["kills"],
+        ["free", "free too"],
+        ["lowers"],
+        ["lowers too"],
+    ]
+
+
+class Noting:
+    """A simulated broker that notes its connections and restarts; one play asks at a time."""
+
+    def __init__(self) -> None:
+        self.simulated = SimulatedBroker().start()
+        self.connections = 0
+        self.restarts = 0
+
+    def connect(self, client_id: str = "scenario") -> Client:
+        self.connections += 1
+        return self.simulated.connect(client_id)
+
+    def restart(self, *, kill: bool = False) -> None:
+        self.restarts += 1
+        self.simulated.restart(kill=kill)
+
+    def close(self) -> None:
+        self.simulated.close()
+
+    def sleep(self, ms: float) -> None:
+        self.simulated.sleep(ms)
+
+    def now_ms(self) -> int:
+        return self.simulated.now_ms()
+
+
+def test_all_of_a_broker_are_played_when_the_first_is_asked_for(scenario: Callable[..., Scenario]) -> None:
+    broker = Noting()
+    asked_for: list[tuple[str, str]] = []
+
+    def broker_of(target: str, name: str) -> Target:
+        asked_for.append((target, name))
+        return broker
+
+    # It holds a topic, so that one is played at a time: a simulated broker has one loop.
+    one = scenario("topic t", "hold t", "release t", "A = init x", "restart", "describe x", "read t")
+    elsewhere = scenario("broker: short", "kill")
+    parts = {name: Part("ottla", one, {}) for name in ("a", "b", "c")} | {"d": Part("ottla", elsewhere, {})}
+    ahead = Ahead(parts, broker_of)
+    answers = {name: [played.answer for played in ahead.answers(name)] for name in ("b", "a", "c")}
+    assert answers == {name: ["", "", "", "NONE p1 e0", "", "Empty p1 e0", "nothing"] for name in "abc"}
+    assert broker.restarts == 1
+    assert set(asked_for) == {("ottla", "default")}
+    # A case has a connection before the restart and another after it.
+    assert broker.connections == 6
+    # Who asks again, as a rerun does, has that case played again and no other.
+    ahead.answers("a")
+    assert (broker.restarts, broker.connections) == (2, 8)
+    broker.close()
+
+
+def test_a_case_in_this_process_is_played_when_it_is_asked_for(scenario: Callable[..., Scenario]) -> None:
+    broker = Noting()
+    parts = {name: Part("simulated", scenario("restart"), {}) for name in ("a", "b")}
+    ahead = Ahead(parts, lambda target, name: broker)
+    ahead.answers("a")
+    ahead.answers("b")
+    assert broker.restarts == 2
+    broker.close()

@@ -1,0 +1,178 @@
+"""Consumer groups of KIP-848 with the stock clients that have them: members join, share, are killed, work in transactions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla import Broker
+from tests.wire.clients import WireConsumer
+from tests.wire.conftest import _client
+
+pytestmark = pytest.mark.wire
+
+SETTINGS = {
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.session.timeout.ms": "1500",
+    "group.consumer.min.session.timeout.ms": "1000",
+}
+PARTITIONS = 4
+LONELY_MEMBER = """
+import sys
+from confluent_kafka import Consumer
+consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": sys.argv[3], "group.protocol": "consumer"})
+consumer.subscribe([sys.argv[2]])
+while True:
+    consumer.poll(0.1)
+    print(len(consumer.assignment()), flush=True)
+"""
+
+Unique = Callable[[str], str]
+Closing = Callable[[Any], Any]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(settings=SETTINGS) as broker:
+        yield broker
+        assert not [line for line in broker.logs if "work_failed" in line]
+
+
+@pytest.fixture(params=["confluent-kafka", "java"])
+def client(request: pytest.FixtureRequest) -> Any:
+    return _client(request.param)
+
+
+def made(bootstrap: str, name: str) -> str:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
+    return name
+
+
+@pytest.fixture
+def topic(broker: Broker, unique: Unique) -> str:
+    return made(broker.bootstrap, unique("kip848"))
+
+
+def until(holds: Callable[[], bool], *polled: WireConsumer, timeout_s: float = 20) -> list[bytes | None]:
+    """Poll consumers until something holds; gives what they read."""
+    values: list[bytes | None] = []
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, [c.assignment() for c in polled]
+        for consumer in polled:
+            values += [m.value for m in consumer.poll(0.1)]
+    return values
+
+
+def sizes(*consumers: WireConsumer) -> list[int]:
+    return [len(c.assignment()) for c in consumers]
+
+
+def test_members_join_share_and_leave(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
+    group = unique("g")
+    producer = closing(client.producer(broker.bootstrap))
+    for at in range(40):
+        producer.send(topic, b"%d" % at, partition=at % PARTITIONS)
+    producer.flush()
+    first = closing(client.consumer(broker.bootstrap, [topic], group=group, protocol="consumer"))
+    values: list[bytes | None] = []
+    values += until(lambda: sizes(first) == [4], first)
+    while len(values) < 40:
+        values += [m.value for m in first.poll(0.2)]
+    first.commit()
+    second = client.consumer(broker.bootstrap, [topic], group=group, protocol="consumer")
+    values += until(lambda: sizes(first, second) == [2, 2], first, second)
+    assert not first.assignment() & second.assignment()
+    assert sorted(values) == sorted(b"%d" % at for at in range(40)), "nothing is read twice"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    described = admin.describe_consumer_groups([group])[group].result()
+    assert (described.state, described.type, len(described.members)) == (ConsumerGroupState.STABLE, ConsumerGroupType.CONSUMER, 2)
+    assert [first.committed(topic, at) for at in range(PARTITIONS)] == [10, 10, 10, 10]
+    second.close()
+    until(lambda: sizes(first) == [4], first)
+
+
+def test_a_topic_that_grows(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    consumer = closing(client.consumer(broker.bootstrap, [topic], group=unique("g"), protocol="consumer"))
+    until(lambda: sizes(consumer) == [4], consumer)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_partitions([NewPartitions(topic, 6)])[topic].result()
+    until(lambda: sizes(consumer) == [6], consumer)
+
+
+def test_a_subscription_by_a_regular_expression(broker: Broker, unique: Unique, closing: Closing) -> None:
+    """librdkafka has the broker hold the names against the expression."""
+    stem = unique("regex")
+    made(broker.bootstrap, f"{stem}-a")
+    consumer = closing(
+        _client("confluent-kafka").consumer(broker.bootstrap, [f"^{stem}-.*"], group=unique("g"), protocol="consumer")
+    )
+    until(lambda: sizes(consumer) == [4], consumer)
+    made(broker.bootstrap, f"{stem}-b")
+    until(lambda: sizes(consumer) == [8], consumer)
+
+
+def test_a_member_that_is_killed(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
+    group = unique("g")
+    command = [sys.executable, "-c", LONELY_MEMBER, broker.bootstrap, topic, group]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None
+            while other.stdout.readline().strip() != "4":
+                assert other.poll() is None
+            consumer = closing(client.consumer(broker.bootstrap, [topic], group=group, protocol="consumer"))
+            until(lambda: sizes(consumer) == [2], consumer)
+        finally:
+            other.kill()
+    until(lambda: sizes(consumer) == [4], consumer)
+
+
+def test_a_broker_that_is_killed(client: Any, unique: Unique) -> None:
+    with Broker(settings=SETTINGS) as broker:
+        topic = made(broker.bootstrap, unique("kip848"))
+        consumers = [client.consumer(broker.bootstrap, [topic], group="g", protocol="consumer") for _ in range(2)]
+        until(lambda: sizes(*consumers) == [2, 2], *consumers)
+        before = [c.assignment() for c in consumers]
+        broker.restart(kill=True)
+        producer = client.producer(broker.bootstrap)
+        for at in range(PARTITIONS):
+            producer.send(topic, b"%d" % at, partition=at)
+        producer.flush()
+        values: list[bytes | None] = []
+        while len(values) < PARTITIONS:
+            values += [m.value for c in consumers for m in c.poll(0.2)]
+        assert [c.assignment() for c in consumers] == before, "members and assignments were in the log"
+        for closable in (*consumers, producer):
+            closable.close()
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_offsets_in_a_transaction(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing, commits: bool) -> None:
+    group = unique("g")
+    producer = closing(client.producer(broker.bootstrap, transactional_id=unique("txn")))
+    producer.init()
+    producer.begin()
+    producer.send(topic, b"in", partition=0)
+    producer.commit()
+    consumer = closing(client.consumer(broker.bootstrap, [topic], group=group, protocol="consumer"))
+    values: list[bytes | None] = []
+    while not values:
+        values += [m.value for m in consumer.poll(0.2)]
+    producer.begin()
+    producer.send(topic, b"out", partition=1)
+    producer.send_offsets(consumer, {(topic, 0): 1})
+    if commits:
+        producer.commit()
+    else:
+        producer.abort()
+    assert consumer.committed(topic, 0) == (1 if commits else None)

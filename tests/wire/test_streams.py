@@ -1,0 +1,143 @@
+"""Kafka Streams itself: a word count of two instances, exactly once, in a streams group (KIP-1071) and in a classic one."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla import Broker
+from ottla.protocol.messages.list_groups import ListGroupsRequest
+from tests.raw import RawClient
+from tests.waiting import wait_until
+from tools import kafka
+
+pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.slow]
+
+PROGRAM = Path(__file__).parent / "streams" / "WordCount.java"
+PARTITIONS = 4
+WORDS = ["once", "exactly", "and", "never", "twice", "lost", "again"]
+LINES = 200
+"""Of one stretch: before the second instance comes, while there are two, and after one was killed."""
+TIMEOUT_S = 90
+SETTINGS = {"group.streams.session.timeout.ms": "3000", "group.streams.min.session.timeout.ms": "1000"}
+
+
+class Instance:
+    """One process of the application."""
+
+    def __init__(self, java: list[str], arguments: list[str], output: Path) -> None:
+        self.output = output
+        with output.open("w") as out:
+            self.process = subprocess.Popen([*java, *arguments], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT)
+
+    def says(self, text: str) -> bool:
+        assert self.process.poll() is None or text == "closed", self.output.read_text()[-3000:]
+        return text in self.output.read_text()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def close(self) -> None:
+        """By the end of its input, upon which it leaves the group."""
+        if self.process.poll() is not None:
+            return
+        try:
+            self.process.communicate(timeout=40)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(settings=SETTINGS) as broker:
+        yield broker
+        assert not [line for line in broker.logs if '"level": "error"' in line]
+
+
+class Counts:
+    """What read_committed consumers find in the output: each word's counts, in their order."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "counts", "isolation.level": "read_committed"})
+        self._consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+        self.by_word: dict[str, list[int]] = {}
+
+    def are(self, expected: Counter[str]) -> bool:
+        for message in self._consumer.consume(500, 0.2):
+            assert message.error() is None
+            self.by_word.setdefault(message.key().decode(), []).append(int.from_bytes(message.value()))
+        return {word: counts[-1] for word, counts in self.by_word.items()} == expected
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Feed:
+    """Lines for the application, and what it has to count in them."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._topic = topic
+        self._sent = 0
+        self.expected: Counter[str] = Counter()
+
+    def send(self, count: int = LINES) -> None:
+        for number in range(self._sent, self._sent + count):
+            words = [WORDS[number % len(WORDS)], WORDS[number * number % len(WORDS)]]
+            self.expected.update(words)
+            self._producer.produce(self._topic, " ".join(words).encode(), partition=number % PARTITIONS)
+        self._sent += count
+        assert self._producer.flush(30) == 0
+
+
+@pytest.mark.parametrize("protocol", ["streams", "classic"])
+def test_a_word_count_of_two_instances_one_of_which_is_killed(
+    broker: Broker, unique: Callable[[str], str], closing: Callable[[Any], Any], tmp_path: Path, protocol: str
+) -> None:
+    try:
+        jars = kafka.jars("streams", kafka.STREAMS_VERSION)
+        java = [kafka.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars, str(PROGRAM)]
+    except kafka.Unavailable as missing:
+        pytest.skip(f"Kafka Streams: {missing}")
+    application, source, output = unique("count"), unique("lines"), unique("counts")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for made in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (source, output)]).values():
+        made.result()
+
+    def started(name: str) -> Instance:
+        arguments = [broker.bootstrap, application, protocol, str(tmp_path / name), source, output]
+        instance: Instance = closing(Instance(java, arguments, tmp_path / f"{name}.txt"))
+        return instance
+
+    feed, counts = Feed(broker.bootstrap, source), closing(Counts(broker.bootstrap, output))
+    feed.send()
+    first = started("first")
+    wait_until(lambda: counts.are(feed.expected), TIMEOUT_S)
+    second = started("second")
+    wait_until(lambda: second.says("state RUNNING"), TIMEOUT_S)
+    with RawClient(broker.bootstrap) as client:
+        types = {group.group_id: group.group_type for group in client.call(ListGroupsRequest()).groups}
+    assert types[application] == protocol
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        # Tasks move meanwhile.
+        feed.send(20)
+        counts.are(feed.expected)
+    wait_until(lambda: counts.are(feed.expected), TIMEOUT_S)
+    feed.send()
+    first.kill()
+    feed.send()
+    wait_until(lambda: counts.are(feed.expected), TIMEOUT_S)
+    second.close()
+    assert second.says("closed")
+    for word, seen in counts.by_word.items():
+        assert seen == sorted(set(seen)), f"{word} was counted twice, or a count was lost"

