@@ -159,7 +159,10 @@ def _zstd(payload: memoryview) -> Iterator[bytes]:
 
 
 def _snappy(payload: memoryview) -> Iterator[memoryview]:
-    """Raw snappy, or the blocks of xerial's stream that the Java client writes."""
+    """Raw snappy, or the blocks of xerial's stream that the Java client writes.
+
+    Of the stream's header nothing but the magic is asked for, as by Java's reader and librdkafka's.
+    """
     if bytes(payload[:8]) != _XERIAL_MAGIC:
         yield from _parts(_snappy_block(payload), PIECE_BYTES)
         return

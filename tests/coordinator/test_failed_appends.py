@@ -179,7 +179,7 @@ class GroupWorld:
             needs_known_id=self.rng.random() < 0.5,
             waiter=joined,
         )
-        self.run(lambda: self.shard.membership.join(request, self.now_ms))
+        self.run(lambda: self.shard.join(request, self.now_ms))
 
     def sync(self) -> None:
         group_id, member_id, instance_id, generation = self.some()

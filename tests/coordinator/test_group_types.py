@@ -114,7 +114,7 @@ def test_a_classic_group_with_members_does_not(world: TypesWorld) -> None:
 def test_a_consumer_group_with_members_takes_no_classic_ones(world: TypesWorld) -> None:
     world.beat_consumer("a", 0)
     with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
-        world.run(world.shard.make_room_for_classic(GROUP))
+        world.join(Client())
     with refused(Code.UNKNOWN_MEMBER_ID):
         world.shard.membership.heartbeat(GROUP, 1, "a", None, world.now_ms)
 
@@ -136,10 +136,15 @@ def test_an_empty_consumer_group_gives_way_and_keeps_its_offsets(world: TypesWor
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     world.beat_consumer("a", -1)
-    world.run(world.shard.make_room_for_classic(GROUP))
-    assert not world.shard.consumers.groups
-    assert world.shard.exists(GROUP), "its offsets are there"
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.join(Client("stranger"))
+    with refused(Code.INVALID_SESSION_TIMEOUT):
+        world.join(Client(), session_ms=1)
+    assert list(world.shard.consumers.groups) == [GROUP], "whoever is refused changes nothing"
+    before = len(world.log)
     settle_classic(world)
+    assert not world.shard.consumers.groups
+    assert [record.value for record, _ in world.log[before : before + 3]] == [None] * 3, "it leaves before the other comes"
     assert (world.state, world.fetched()) == (GroupState.STABLE, 5)
     world.reload()
     assert (world.state, world.fetched()) == (GroupState.STABLE, 5)

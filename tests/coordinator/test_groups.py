@@ -94,7 +94,7 @@ class World:
             take,
             options.get("skip", False),
         )
-        self.run(self.shard.membership.join(request, self.now_ms))
+        self.run(self.shard.join(request, self.now_ms))
         return answers
 
     def sync(self, member: Client, assignments: dict[str, bytes] | None = None) -> list[SyncAnswer]:

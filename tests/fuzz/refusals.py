@@ -80,7 +80,9 @@ def excused(key: int, request: Any, reasons: set[int], before: State, after: Sta
     if allowed:
         allowed.add(METADATA)
     if name == "JoinGroup":
-        allowed |= {k for k in changed if k[0] in ("group", "log") and Code.MEMBER_ID_REQUIRED in reasons}
+        # An empty group of another type gives way to the one that the member is to come back to.
+        kinds = ("group", "consumer group", "streams group", "log")
+        allowed |= {k for k in changed if k[0] in kinds and Code.MEMBER_ID_REQUIRED in reasons}
     if name in ("Produce", "TxnOffsetCommit"):
         # Transaction version 2: the partition joins the transaction before the group or the log is asked, as in Kafka.
         allowed |= {k for k in changed if k[0] == "transaction" or k[1:2] == (TRANSACTION_TOPIC,)}

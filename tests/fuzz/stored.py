@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from ottla.protocol.records import TRANSACTIONAL_BIT, crc_is_valid, read_marker, read_records
+from ottla.protocol.records import HEADER_BYTES, SNAPPY, TRANSACTIONAL_BIT, BatchHeader, crc_is_valid, read_marker, read_records
 from ottla.storage.log import Log
+
+XERIAL_MAGIC = b"\x82SNAPPY\0"
+XERIAL_VERSIONS = (1).to_bytes(4, "big") * 2
+
+
+def _for_strict_readers(raw: bytes, header: BatchHeader) -> bytes:
+    """aiokafka knows xerial's stream by its version too, where Java and librdkafka take any."""
+    payload = raw[HEADER_BYTES:]
+    if header.compression != SNAPPY or not payload.startswith(XERIAL_MAGIC):
+        return raw
+    return raw[:HEADER_BYTES] + XERIAL_MAGIC + XERIAL_VERSIONS + payload[len(XERIAL_MAGIC) + len(XERIAL_VERSIONS) :]
 
 
 def unreadable(log: Log) -> str | None:
@@ -26,7 +37,7 @@ def unreadable(log: Log) -> str | None:
             if header.attributes & TRANSACTIONAL_BIT and header.producer_id < 0:
                 return f"{where} is transactional without a producer"
             try:
-                offsets = [record.offset for record in read_records(raw)]
+                offsets = [record.offset for record in read_records(_for_strict_readers(bytes(raw), header))]
             except Exception as error:
                 return f"{where} cannot be read: {error!r}"
             if not log.config.is_compacted and offsets != list(range(header.base_offset, header.next_offset)):

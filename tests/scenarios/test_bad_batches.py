@@ -21,7 +21,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.records import build_batch
+from ottla.protocol.records import build_batch, compress
 from tests.raw import RawClient, create, retry
 from tests.scenarios.batches import batch, record, varint
 from tests.scenarios.test_bad_input import end_offset, produce
@@ -37,6 +37,12 @@ ANY = None
 
 def zipped(payload: bytes, **fields: int) -> bytes:
     return batch(gzip.compress(payload), attributes=GZIP, **fields)  # type: ignore[arg-type]
+
+
+def snappy_stream(version: int) -> bytes:
+    """One record in xerial's stream, whose header says this version."""
+    stream = compress(record(), SNAPPY)
+    return stream[:8] + version.to_bytes(4, "big", signed=True) + stream[12:]
 
 
 REFUSED_BY_BOTH = {
@@ -102,6 +108,12 @@ def test_batches_that_ottla_refuses_and_kafka_does_not(raw: RawClient, topic: st
         return
     assert code in (Code.INVALID_RECORD, Code.CORRUPT_MESSAGE)
     assert end_offset(raw, topic) == 0
+
+
+@pytest.mark.entry("BAD-15")
+@pytest.mark.parametrize("version", [-1, 0, 31_232])
+def test_a_snappy_stream_of_another_version_is_read_as_the_first(raw: RawClient, topic: str, version: int) -> None:
+    assert produce(raw, topic, batch(snappy_stream(version), attributes=SNAPPY)) is Code.NONE
 
 
 NOT_READY = {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}

@@ -50,8 +50,7 @@ def handle(ports: Ports, request: JoinGroupRequest, context: RequestContext) -> 
             lambda answer: later.resolve(_response(answer, version)),
             version >= 9,
         )
-        runtime.execute(shard.make_room_for_classic(request.group_id))
-        runtime.execute(shard.membership.join(join, ports.clock.steady_ms()))
+        runtime.execute(shard.join(join, ports.clock.steady_ms()))
     except KafkaError as error:
         return failed(request, version, error.code)
     return later

@@ -7,7 +7,7 @@ from ottla.coordinator.result import Effect
 
 
 class ReplaceGroup(Effect, frozen=True):
-    """A draft takes the place of the group that it was copied from."""
+    """A draft takes the place of the group that it was copied from, or is the first of its name."""
 
     group: Group
 

@@ -24,7 +24,7 @@ from ottla.coordinator.group.records import (
     read_key,
     read_offset,
 )
-from ottla.coordinator.group.requests import GroupConfig
+from ottla.coordinator.group.requests import GroupConfig, JoinRequest
 from ottla.coordinator.group.streams.effects import STREAMS_EFFECTS
 from ottla.coordinator.group.streams.groups import StreamsGroups
 from ottla.coordinator.group.streams.member import JOIN_EPOCH as STREAMS_JOIN_EPOCH
@@ -124,22 +124,20 @@ class GroupShard:
         result.records[:0] = tombstones
         return result
 
-    def make_room_for_classic(self, group_id: str) -> Result[None]:
-        """Before a JoinGroup. Raises INCONSISTENT_GROUP_PROTOCOL for a group of another type with members."""
-        streams = self.streams.groups.get(group_id)
-        if streams is not None:
-            if not streams.is_empty:
-                raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, f"Group {group_id} is a streams group with members.")
-            return Result(None, records=streams.tombstones())
-        consumer = self.consumers.groups.get(group_id)
-        if consumer is None:
-            return Result(None)
-        if not consumer.is_empty:
-            message = (
-                f"Cannot join the consumer group {group_id} with the classic protocol because the group migration is disabled."
-            )
+    def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
+        """JoinGroup, answered through ``request.waiter``.
+
+        Raises `KafkaError`, INCONSISTENT_GROUP_PROTOCOL among others for a group of another type that has members.
+        """
+        group_id = request.group_id
+        modern = self.consumers.groups.get(group_id) or self.streams.groups.get(group_id)
+        if modern is not None and not modern.is_empty:
+            message = f"The {modern.type_name} group {group_id} has members, and takes none of the classic protocol."
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, message)
-        return Result(None, records=consumer.tombstones())
+        result = self.membership.join(request, now_ms)
+        if modern is not None:
+            result.records[:0] = modern.tombstones()
+        return result
 
     def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
         """LeaveGroup, by which an admin removes members of a consumer group too. Raises UNKNOWN_MEMBER_ID."""

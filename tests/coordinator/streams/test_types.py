@@ -24,7 +24,7 @@ from tests.coordinator.consumer_world import FakeTopics
 from tests.coordinator.streams.world import STATELESS
 from tests.coordinator.test_consumer_heartbeats import refused
 from tests.coordinator.test_group_types import TypesWorld, settle_classic
-from tests.coordinator.test_groups import GROUP
+from tests.coordinator.test_groups import GROUP, Client
 
 IN = ("in", 0)
 
@@ -81,13 +81,15 @@ def test_an_empty_streams_group_gives_way_to_a_classic_one(world: StreamsWorld) 
     world.beat("a", 0)
     assert world.commit_at(2, "a") is Code.NONE
     with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
-        world.run(world.shard.make_room_for_classic(GROUP))
+        world.join(Client())
     with refused(Code.UNKNOWN_MEMBER_ID):
         world.shard.membership.heartbeat(GROUP, 1, "a", None, world.now_ms)
     with refused(Code.UNKNOWN_MEMBER_ID):
         world.run(world.shard.leave(GROUP, [("a", None)], world.now_ms))
     world.beat("a", -1)
-    world.run(world.shard.make_room_for_classic(GROUP))
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.join(Client("stranger"))
+    assert list(world.shard.streams.groups) == [GROUP], "whoever is refused changes nothing"
     settle_classic(world)
     world.reload()
     assert (world.state, world.fetched(), world.shard.streams.groups) == (GroupState.STABLE, 5, {})

@@ -58,6 +58,7 @@ class Membership:
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
         group = self.groups.get(request.group_id)
+        is_new = group is None
         if group is None:
             if request.member_id:
                 raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -77,7 +78,11 @@ class Membership:
             out.effects.append(ReplaceGroup(draft))
             return out
         self._join_new(group, request, now_ms, out)
-        self._put(group)
+        if is_new:
+            # A group of another type may have to leave the log first.
+            out.effects.append(ReplaceGroup(group))
+        else:
+            self._put(group)
         return out
 
     def _check_size(self, group: Group, request: JoinRequest) -> None:
