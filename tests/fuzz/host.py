@@ -152,6 +152,7 @@ class Host(Trace):
         listen_to_the_log()
         LOGGED.clear()
         self._broker = SimulatedBroker(given.settings, given.features, seed=seed).start().with_coordinators()
+        self._max_message_bytes = int(given.settings.get("message.max.bytes", refusals.ROOM_BYTES))
         self._expires_producers = "producer.id.expiration.ms" in given.settings
         # Levels that are given at a start win over what clients have set since.
         self._broker._features = {}
@@ -289,7 +290,7 @@ class Host(Trace):
         for line in self.lines:
             while (frame := line.client._transport.next_frame()) is not None:
                 exchange = line.talk.received(frame)
-                if is_unknown_error(exchange) and not refusals.may_be_unknown(exchange.key, self._state):
+                if is_unknown_error(exchange) and not refusals.may_be_unknown(exchange.key, self._state, self._max_message_bytes):
                     raise Failure(f"{exchange}: UNKNOWN_SERVER_ERROR to {str(exchange.request)[:500]}")
                 answers.append(exchange)
         return answers

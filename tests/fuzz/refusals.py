@@ -60,15 +60,16 @@ def refused(depths_and_codes: list[tuple[int, int]]) -> set[int]:
     return set(nested) if nested and all(nested) else set()
 
 
-def may_be_unknown(key: int, before: State) -> bool:
+def may_be_unknown(key: int, before: State, max_message_bytes: int) -> bool:
     """Whether Kafka too may answer UNKNOWN_SERVER_ERROR, without a fault of its own.
 
-    To markers of no producer, and where a topic's or the broker's largest batch has no room for a coordinator's record.
+    To markers of no producer, and where a topic's or the broker's largest batch has no room for a coordinator's record:
+    ``max_message_bytes`` is what the broker was started with.
     """
     if key in MARKERS:
         return True
     sizes = [value for k in before if k[0] == "configs" for name, value in before[k] if name in SIZES]
-    small = any(int(value) < ROOM_BYTES for value in sizes)
+    small = min((max_message_bytes, *map(int, sizes))) < ROOM_BYTES
     return small and key in COORDINATED
 
 
