@@ -1,0 +1,281 @@
+"""What consumer groups of KIP-848 cost: ``python -m benchmarks.groups [--members 1000] [--groups 10000] [--kafka]``.
+
+Members are connections of one process, which heartbeat as often as they are told: all in one group first, with one partition each,
+then each in a group of its own. What a heartbeat takes is from its sending to its answer, the client's own work included; a
+rebalance has settled when every partition is owned once and every member stands at the newest epoch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvloop
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from benchmarks.brokers import Subject, cpu_s, memory_mib
+from ottla.protocol.codec import decode_response_frame, request_frame
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.raw import RawClient, retry
+
+TOPIC = "t"
+HEARTBEAT, VERSION = 68, 1
+FIRST_RETRY_S = 0.1
+SETTLED_WITHIN_S = 60.0
+SETTINGS = {"group.consumer.max.size": "100000"}
+KAFKA_SETTINGS = {"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"}
+"""What ottla tells members without being asked."""
+CONNECTIONS = 1_000
+"""Members of groups of their own share connections, as many at a time as have nothing to say."""
+OWN_GROUP_INTERVAL_MS = 5_000
+"""How often the members of the many groups come: Kafka's default. Twenty thousand a second would measure the client."""
+
+
+class Link:
+    """One connection, one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._turn = asyncio.Lock()
+        self._correlation_id = 0
+
+    @classmethod
+    async def to(cls, bootstrap: str) -> Link:
+        host, _, port = bootstrap.rpartition(":")
+        return cls(*await asyncio.open_connection(host, int(port)))
+
+    async def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroupHeartbeatResponse, float]:
+        """The answer, and how many seconds it took."""
+        async with self._turn:
+            self._correlation_id += 1
+            frame = request_frame(HEARTBEAT, VERSION, self._correlation_id, "bench", request)
+            sent = time.perf_counter()
+            self._writer.write(frame)
+            size = int.from_bytes(await self._reader.readexactly(4), "big")
+            raw = await self._reader.readexactly(size)
+            took_s = time.perf_counter() - sent
+        return decode_response_frame(HEARTBEAT, VERSION, raw)[1], took_s
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@dataclass
+class Member:
+    """One that owns what it was told last, and says so."""
+
+    group_id: str
+    link: Link
+    latencies_s: list[float]
+    interval_ms: int | None = None
+    """None: as the broker tells."""
+    member_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    epoch: int = 0
+    owned: dict[bytes, list[int]] = field(default_factory=dict)
+
+    async def live(self) -> None:
+        """Join, and heartbeat until cancelled; whoever is told of another assignment comes again at once."""
+        while True:
+            answer = await self._beat(is_first=self.epoch == 0)
+            if answer.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS or answer.error_code == Code.NOT_COORDINATOR:
+                await asyncio.sleep(FIRST_RETRY_S)
+                continue
+            assert answer.error_code == Code.NONE, (answer.error_code, answer.error_message)
+            self.epoch = answer.member_epoch
+            if answer.assignment is not None:
+                self.owned = {t.topic_id: t.partitions for t in answer.assignment.topic_partitions}
+                continue
+            await asyncio.sleep((self.interval_ms or answer.heartbeat_interval_ms) / 1_000)
+
+    async def leave(self) -> None:
+        self.epoch, self.owned = -1, {}
+        await self._beat(is_first=False)
+
+    async def _beat(self, *, is_first: bool) -> ConsumerGroupHeartbeatResponse:
+        answer, took_s = await self.link.heartbeat(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self.group_id,
+                member_id=self.member_id,
+                member_epoch=self.epoch,
+                rebalance_timeout_ms=300_000 if is_first else -1,
+                subscribed_topic_names=[TOPIC] if is_first else None,
+                topic_partitions=[TopicPartitions(topic_id=t, partitions=p) for t, p in self.owned.items()],
+            )
+        )
+        self.latencies_s.append(took_s)
+        return answer
+
+
+class Members:
+    """Those that are alive, and the tasks that they live by."""
+
+    def __init__(self) -> None:
+        self.latencies_s: list[float] = []
+        self._tasks: dict[str, tuple[Member, asyncio.Task[None]]] = {}
+
+    def add(self, member: Member) -> None:
+        self._tasks[member.member_id] = (member, asyncio.create_task(member.live()))
+
+    async def remove_one(self) -> None:
+        member, task = self._tasks.pop(next(iter(self._tasks)))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await member.leave()
+
+    def are_settled(self, partitions: int) -> bool:
+        members = [member for member, _ in self._tasks.values()]
+        if len({member.epoch for member in members}) != 1:
+            return False
+        owned = [(t, p) for member in members for t, some in member.owned.items() for p in some]
+        return len(owned) == len(set(owned)) == partitions
+
+    async def settle(self, partitions: int) -> float:
+        """How many seconds it took. Raises TimeoutError, or what a member has failed with."""
+        began = time.perf_counter()
+        while not self.are_settled(partitions):
+            for _, task in self._tasks.values():
+                if task.done():
+                    task.result()
+            if time.perf_counter() - began > SETTLED_WITHIN_S:
+                raise TimeoutError(f"not settled after {SETTLED_WITHIN_S:.0f} s")
+            await asyncio.sleep(0.005)
+        return time.perf_counter() - began
+
+    def check(self) -> None:
+        """Raises what a member has failed with."""
+        for _, task in self._tasks.values():
+            if task.done():
+                task.result()
+
+    async def end(self) -> None:
+        for _, task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*(task for _, task in self._tasks.values()), return_exceptions=True)
+
+
+def _percentiles(latencies_s: list[float]) -> str:
+    cuts = statistics.quantiles(latencies_s, n=100)
+    return f"p50 {cuts[49] * 1_000:.2f} ms, p99 {cuts[98] * 1_000:.2f} ms, longest {max(latencies_s) * 1_000:.1f} ms"
+
+
+async def _one_group(subject: Subject, count: int, steady_s: float, progress: Progress) -> list[tuple[str, str]]:
+    task = progress.add_task(f"one group of {count:,} members", total=count)
+    members = Members()
+    links = []
+    for _ in range(count):
+        links.append(await Link.to(subject.bootstrap))
+        progress.advance(task)
+    for link in links:
+        members.add(Member("one", link, members.latencies_s))
+    rows = [(f"{count:,} members join at once: settled after", f"{await members.settle(count):.2f} s")]
+    members.latencies_s.clear()
+    before_s = cpu_s(subject.pid)
+    await asyncio.sleep(steady_s)
+    members.check()
+    used = (cpu_s(subject.pid) - before_s) / steady_s
+    rate = len(members.latencies_s) / steady_s
+    rows.append(
+        (f"heartbeats of {count:,} members, {rate:,.0f} a second", f"{_percentiles(members.latencies_s)}; {used:.0%} of a core")
+    )
+    members.latencies_s.clear()
+    await members.remove_one()
+    rows.append(("one leaves: settled after", f"{await members.settle(count):.2f} s"))
+    newcomer = await Link.to(subject.bootstrap)
+    members.add(Member("one", newcomer, members.latencies_s))
+    rows.append(("one joins: settled after", f"{await members.settle(count):.2f} s"))
+    rows.append(("heartbeats while these settled", _percentiles(members.latencies_s)))
+    await members.end()
+    for link in [*links, newcomer]:
+        link.close()
+    return rows
+
+
+async def _many_groups(subject: Subject, count: int, steady_s: float, progress: Progress) -> list[tuple[str, str]]:
+    task = progress.add_task(f"{count:,} groups of one member", total=count)
+    before_mib = memory_mib(subject.pid)
+    members = Members()
+    links = [await Link.to(subject.bootstrap) for _ in range(min(count, CONNECTIONS))]
+    began = time.perf_counter()
+    for at in range(count):
+        # Spread over the interval, so that they come evenly afterwards.
+        await asyncio.sleep(max(0.0, began + at * OWN_GROUP_INTERVAL_MS / 1_000 / count - time.perf_counter()))
+        members.add(Member(f"group-{at}", links[at % len(links)], members.latencies_s, OWN_GROUP_INTERVAL_MS))
+        progress.advance(task)
+    await asyncio.sleep(OWN_GROUP_INTERVAL_MS / 1_000)
+    members.latencies_s.clear()
+    before_s = cpu_s(subject.pid)
+    await asyncio.sleep(steady_s)
+    members.check()
+    used = (cpu_s(subject.pid) - before_s) / steady_s
+    rate = len(members.latencies_s) / steady_s
+    rows = [
+        (
+            f"{count:,} groups of a member each, {rate:,.0f} heartbeats a second",
+            f"{_percentiles(members.latencies_s)}; {used:.0%} of a core",
+        ),
+        (f"memory for {count:,} groups", f"{memory_mib(subject.pid) - before_mib:.0f} MiB"),
+    ]
+    await members.end()
+    for link in links:
+        link.close()
+    return rows
+
+
+def _prepare(subject: Subject, partitions: int) -> None:
+    with RawClient(subject.bootstrap) as client:
+        topic = CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=1)
+        answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
+        assert answer.topics[0].error_code == Code.NONE, answer
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["one"])
+        retry(lambda: client.call(find), lambda a: a.coordinators[0].error_code == Code.NONE)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--members", type=int, default=1_000)
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long what is steady is measured")
+    parser.add_argument("--kafka", action="store_true", help="ask Apache Kafka, told to have members come as often")
+    options = parser.parse_args()
+    console = Console(width=160)
+    kind = "kafka" if options.kafka else "ottla"
+    settings = SETTINGS | (KAFKA_SETTINGS if options.kafka else {})
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as root, Progress(console=console) as progress:
+        subject = Subject(kind, Path(root), settings)
+        try:
+            _prepare(subject, options.members)
+
+            async def ask() -> list[tuple[str, str]]:
+                rows = await _one_group(subject, options.members, options.seconds, progress)
+                return rows + await _many_groups(subject, options.groups, options.seconds, progress)
+
+            rows = uvloop.run(ask())
+        finally:
+            subject.stop()
+    table = Table(title=f"consumer groups of {kind}", title_justify="left")
+    table.add_column("what")
+    table.add_column("took", justify="right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
