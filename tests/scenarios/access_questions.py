@@ -103,12 +103,14 @@ def described_quotas(setting: Setting, version: int) -> Questions:
     name = setting.name(f"quota-described-{version}")
     pair: Entity = (("user", name), ("client-id", name))
     rates: tuple[Op, ...] = (RATE, ("request_percentage", 12.5, False))
-    setting.call(_quota_requests(((("user", name),), (RATE,)), (pair, rates), ((("client-id", name),), rates)), version)
 
     def ask(*components: tuple[str, int, str | None], strict: bool = False) -> DescribeClientQuotasRequest:
         asked = [ComponentData(entity_type=kind, match_type=how, match=what) for kind, how, what in components]
         return DescribeClientQuotasRequest(components=asked, strict=strict)
 
+    given = _quota_requests(((("user", name),), (RATE,)), (pair, rates), ((("client-id", name),), rates))
+    for kind, count in (("user", 2), ("client-id", 2)):
+        setting.change(given, version, ask((kind, EXACTLY, name)), lambda answer, count=count: len(answer.entries) == count)  # type: ignore[misc]
     for strict in (False, True):
         how = ", strictly" if strict else ""
         yield f"a user{how}", ask(("user", EXACTLY, name), strict=strict)
@@ -180,11 +182,13 @@ def described_credentials(setting: Setting, version: int) -> Questions:
         scram.ScramCredentialUpsertion(name=name, mechanism=how, iterations=4096 + how, salt=b"s" * 8, salted_password=b"p" * size)
         for how, size in ((SHA_512, 64), (SHA_256, 32))
     ]
-    setting.call(scram.AlterUserScramCredentialsRequest(deletions=[], upsertions=upsertions[:1]), version)
-    setting.call(scram.AlterUserScramCredentialsRequest(deletions=[], upsertions=upsertions[1:]), version)
 
     def ask(*names: str) -> DescribeUserScramCredentialsRequest:
         return DescribeUserScramCredentialsRequest(users=[UserName(name=asked) for asked in names])
+
+    for count, upsertion in enumerate(upsertions, 1):
+        given = scram.AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion])
+        setting.change(given, version, ask(name), lambda answer, count=count: len(answer.results[0].credential_infos) == count)  # type: ignore[misc]
 
     yield "a user", ask(name)
     yield "nobody", ask(setting.name("nobody"))

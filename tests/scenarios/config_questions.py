@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from ottla.protocol.messages import alter_configs as replacing
 from ottla.protocol.messages import incremental_alter_configs as changing
@@ -206,12 +208,17 @@ def described(setting: Setting, version: int) -> Questions:
             yield f"broker {name and 'this'}, {keys}", ask(BROKER, name, keys, include_synonyms=True)
 
 
+def _shows(config: changing.AlterableConfig, answer: Any) -> bool:
+    return any(shown.name == config.name and shown.value == config.value for shown in answer.results[0].configs)
+
+
 def listed(setting: Setting, version: int) -> Questions:
     kept = changing.AlterableConfig(name=SESSION, config_operation=SET, value="46000")
     asked = changing.AlterableConfig(name="interval.ms", config_operation=SET, value="1000")
     for kind, config in ((GROUP, kept), (METRICS, asked)):
         resource = changing.AlterConfigsResource(resource_type=kind, resource_name=setting.name("listed"), configs=[config])
-        setting.call(changing.IncrementalAlterConfigsRequest([resource]), 1)
+        question = DescribeConfigsRequest([DescribeConfigsResource(resource_type=kind, resource_name=setting.name("listed"))])
+        setting.change(changing.IncrementalAlterConfigsRequest([resource]), 1, question, partial(_shows, config))
     types = ([LOGGER], [BROKER], [GROUP], [METRICS], [GROUP, METRICS], [0], [1], [99], [BROKER, BROKER]) if version else ([],)
     for wanted in types:
         yield f"types {wanted}", ListConfigResourcesRequest(wanted)

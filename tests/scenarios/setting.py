@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ottla.simulation.client import newest
+from tests.raw import retry
+
 NO_SUCH_ID = b"\x11" * 16
 NO_SUCH_NODE = 77
 NO_SUCH_PRODUCER = 4_999_999
@@ -37,6 +40,12 @@ class Setting:
         self.ids = ids
         self.init = init
         self.call = call
+
+    def change(self, request: Any, version: int, question: Any, shows: Callable[[Any], bool]) -> None:
+        """Send a request that changes something, and ask until an answer shows it: Kafka's broker follows its controller later."""
+        self.call(request, version)
+        answer = retry(lambda: self.call(question, newest(question)), shows)
+        assert shows(answer), answer
 
     def name(self, stem: str) -> str:
         return f"{self._prefix}-{stem}"
