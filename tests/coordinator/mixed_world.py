@@ -238,8 +238,13 @@ class MixedWorld:
             self._go_on(client)
         elif client.is_joining:
             client.is_parked = True
-            self.join(client)
-            self._go_on(client)
+            try:
+                self.join(client)
+            except KafkaError as error:
+                client.is_parked = False
+                client.lose(error.code)
+            else:
+                self._go_on(client)
         else:
             code = self.classic_beat(client)
             if code is Code.REBALANCE_IN_PROGRESS:
@@ -305,8 +310,14 @@ class MixedWorld:
         raise AssertionError(f"the group does not come to rest: {clients}")
 
     def check_owned(self, clients: Iterable[AnyClient]) -> None:
-        owned = [p for client in clients for p in client.owned.get("t", ())]
-        assert len(owned) == len(set(owned)), f"owned twice: {list(clients)}"
+        """A partition is owned once, but for what a classic member may still own that is on its way into the next generation.
+
+        In a classic group a member may not have heard what the last leader has given to others, and when the group changes over in
+        between Apache Kafka, too, takes for granted that it has.
+        """
+        settled = [c for c in clients if isinstance(c, ConsumerClient) or not c.is_joining]
+        owned = [p for client in settled for p in client.owned.get("t", ())]
+        assert len(owned) == len(set(owned)), f"owned twice: {settled}"
 
     def classic_beat(self, client: ClassicClient) -> Code:
         try:

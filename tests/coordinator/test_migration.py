@@ -9,7 +9,7 @@ import pytest
 from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.consumer.member import ClassicMember, MemberState
 from ottla.coordinator.group.consumer_protocol import read_assignment
-from ottla.coordinator.group.offsets import CommittedOffset
+from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import MigrationPolicy
 from ottla.protocol.codec import encode_record
 from ottla.protocol.errors import Code
