@@ -18,7 +18,7 @@ from ottla.coordinator.cluster import GROUP_RESOURCE, OFFSETS_TOPIC, ClusterStat
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.records import OFFSET_KEY_VERSIONS
-from ottla.coordinator.group.requests import GroupConfig
+from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.invariants import check_groups
@@ -88,6 +88,7 @@ class Groups:
             initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+            migration=MigrationPolicy(settings.group_consumer_migration_policy.lower()),
             consumer_of=self._consumer_config,
             streams_of=self._streams_config,
         )

@@ -74,6 +74,10 @@ def _check_consumer_group(group: ConsumerGroup) -> None:
     assert static == group.static_members, f"{name}: static members {group.static_members}, members say {static}"
     assert group.sessions_ms.keys() == members.keys(), f"{name}: sessions of {group.sessions_ms.keys() ^ members.keys()}"
     assert group.revocations_ms.keys() <= members.keys(), f"{name}: revocations of {group.revocations_ms.keys() - members.keys()}"
+    classic = {m.member_id for m in members.values() if m.classic is not None}
+    assert group.classic_count == len(classic), f"{name}: {group.classic_count} classic members, not {classic}"
+    for deadlines in (group.joins_ms, group.syncs_ms):
+        assert deadlines.keys() <= classic, f"{name}: {deadlines.keys() - classic} are to join or sync, and are no classic members"
     assert group.targets.keys() <= members.keys(), f"{name}: targets of {group.targets.keys() - members.keys()}"
     for topic, count in group.subscribers.items():
         subscribed = [m.member_id for m in members.values() if topic in m.topic_names]

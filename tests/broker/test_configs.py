@@ -28,7 +28,6 @@ TABLES = Path(__file__).parent / "kafka_configs"
 AS_WANTED_HERE = {
     "group.consumer.assignment.interval.ms",
     "group.consumer.heartbeat.interval.ms",
-    "group.consumer.migration.policy",
     "group.consumer.min.heartbeat.interval.ms",
     "group.initial.rebalance.delay.ms",
     "group.min.session.timeout.ms",

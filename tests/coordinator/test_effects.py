@@ -7,7 +7,7 @@ from typing import Any
 from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.group.requests import SyncAnswer
+from ottla.coordinator.group.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.result import AnswerMember, Result
 from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCommit, RememberLastEpoch, SendMarkers
 from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch
@@ -62,9 +62,8 @@ def test_a_leader_gives_out_assignments_and_those_who_wait_are_answered_last() -
     given = {leader.member_id: b"l", follower.member_id: b"f"}
 
     def sync(member: Client, assignments: dict[str, bytes]) -> Result[None]:
-        return world.shard.membership.sync(
-            GROUP, group.generation, member.member_id, None, None, None, assignments, answers.append, world.now_ms
-        )
+        request = SyncRequest(GROUP, group.generation, member.member_id, None, None, None, assignments, answers.append)
+        return world.shard.sync(request, world.now_ms)
 
     world.run(sync(follower, {}))
     result = sync(leader, given)

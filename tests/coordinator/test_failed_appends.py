@@ -12,7 +12,7 @@ import pytest
 from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.group.classic.group import Group, GroupState
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
+from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import AnswerMember, LogRecord, Result
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
@@ -150,12 +150,10 @@ class GroupWorld:
             return
         given = {m: b"a%d" % self.rng.randrange(100) for m in group.members}
         answers: dict[str, list[SyncAnswer]] = {m: [] for m in group.members}
-        membership = self.shard.membership
         for member_id in sorted(answers, key=lambda m: m == group.leader):
             take = answers[member_id].append
-            self.run(
-                lambda: membership.sync(group.group_id, group.generation, member_id, None, None, None, given, take, self.now_ms)
-            )
+            request = SyncRequest(group.group_id, group.generation, member_id, None, None, None, given, take)
+            self.run(lambda: self.shard.sync(request, self.now_ms))
         self.most_waiting = max(self.most_waiting, len(answers) - 1)
         assert {m: [(a.code, a.assignment) for a in member_answers] for m, member_answers in answers.items()} == {
             m: [(Code.NONE, assigned)] for m, assigned in given.items()
@@ -186,10 +184,8 @@ class GroupWorld:
         members = self.shard.groups[group_id].members if group_id in self.shard.groups else {}
         given = {m: b"a%d" % self.rng.randrange(100) for m in members}
         answers: list[SyncAnswer] = []
-        membership = self.shard.membership
-        self.run(
-            lambda: membership.sync(group_id, generation, member_id, instance_id, None, None, given, answers.append, self.now_ms)
-        )
+        request = SyncRequest(group_id, generation, member_id, instance_id, None, None, given, answers.append)
+        self.run(lambda: self.shard.sync(request, self.now_ms))
         assert len(answers) <= 1, "a refused command has answered nobody"
 
     def leave(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer, same_for_all
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.group.requests import GroupConfig
+from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code
@@ -103,7 +103,9 @@ def test_a_group_of_offsets_alone_gives_way(world: TypesWorld) -> None:
     assert world.fetched() == 7
 
 
-def test_a_classic_group_with_members_does_not(world: TypesWorld) -> None:
+@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
+def test_a_classic_group_with_members_does_not_where_it_may_not(policy: MigrationPolicy) -> None:
+    world = TypesWorld(GroupConfig(migration=policy))
     settle_classic(world)
     with refused(Code.GROUP_ID_NOT_FOUND, "online upgrade is disabled"):
         world.beat_consumer("a", 0)
@@ -111,12 +113,15 @@ def test_a_classic_group_with_members_does_not(world: TypesWorld) -> None:
         world.beat_consumer("a", -1)
 
 
-def test_a_consumer_group_with_members_takes_no_classic_ones(world: TypesWorld) -> None:
+def test_a_consumer_group_with_members_takes_no_classic_ones_where_it_may_not() -> None:
+    world = TypesWorld(GroupConfig(migration=MigrationPolicy.DISABLED))
     world.beat_consumer("a", 0)
     with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
         world.join(Client())
-    with refused(Code.UNKNOWN_MEMBER_ID):
-        world.shard.membership.heartbeat(GROUP, 1, "a", None, world.now_ms)
+    with refused(Code.INVALID_SESSION_TIMEOUT):
+        world.join(Client(), session_ms=1)
+    with refused(Code.UNKNOWN_MEMBER_ID, "Member a does not use the classic protocol."):
+        world.shard.classic_heartbeat(GROUP, 2, "a", None, world.now_ms)
 
 
 def test_an_admin_removes_members(world: TypesWorld) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
+from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import AnswerMember, LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
@@ -99,22 +99,14 @@ class World:
 
     def sync(self, member: Client, assignments: dict[str, bytes] | None = None) -> list[SyncAnswer]:
         answers: list[SyncAnswer] = []
-        result = self.shard.membership.sync(
-            GROUP,
-            member.generation,
-            member.member_id,
-            member.instance_id,
-            None,
-            None,
-            assignments or {},
-            answers.append,
-            self.now_ms,
+        request = SyncRequest(
+            GROUP, member.generation, member.member_id, member.instance_id, None, None, assignments or {}, answers.append
         )
-        self.run(result)
+        self.run(self.shard.sync(request, self.now_ms))
         return answers
 
     def beat(self, member: Client) -> None:
-        self.shard.membership.heartbeat(GROUP, member.generation, member.member_id, member.instance_id, self.now_ms)
+        self.shard.classic_heartbeat(GROUP, member.generation, member.member_id, member.instance_id, self.now_ms)
 
     def commit(
         self, offset: int, *, generation: int = -1, member: str = "", producer_id: int = -1, partition: tuple[str, int] = T0

@@ -25,7 +25,6 @@ OWN_DEFAULTS: dict[str, str] = {
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.assignment.interval.ms": "100",
-    "group.consumer.migration.policy": "disabled",
     "group.streams.heartbeat.interval.ms": "500",
     "group.streams.min.heartbeat.interval.ms": "100",
     "group.streams.assignment.interval.ms": "100",
@@ -94,6 +93,7 @@ class Settings(msgspec.Struct, frozen=True):
     group_consumer_max_heartbeat_interval_ms: int
     group_consumer_max_session_timeout_ms: int
     group_consumer_max_size: int
+    group_consumer_migration_policy: str
     group_consumer_min_heartbeat_interval_ms: int
     group_consumer_min_session_timeout_ms: int
     group_consumer_session_timeout_ms: int

@@ -28,8 +28,8 @@ from ottla.protocol.messages.consumer_group_describe import (
 )
 from ottla.storage.steps import Pace, Steps, begun
 
-CONSUMER_MEMBER = 1
-"""The type of a member that uses the consumer protocol."""
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+"""The type of a member, by the protocol that it uses."""
 MEMBER_WORK = 10
 """What one member takes, in the units of `storage.steps`."""
 
@@ -102,7 +102,7 @@ def _member(member: GroupMember, target: Target, topics: Topics) -> Member:
         subscribed_topic_regex=member.topic_regex,
         assignment=_assignment(held, topics),
         target_assignment=_assignment(target, topics),
-        member_type=CONSUMER_MEMBER,
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 

@@ -25,7 +25,7 @@ def handle(ports: Ports, request: HeartbeatRequest, context: RequestContext) -> 
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
         shard, _ = ports.groups.shard(request.group_id)
-        shard.membership.heartbeat(
+        shard.classic_heartbeat(
             request.group_id, request.generation_id, request.member_id, request.group_instance_id, ports.clock.steady_ms()
         )
     except KafkaError as error:

@@ -13,7 +13,7 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.env import Clock
 from ottla.broker.groups import Groups
 from ottla.broker.later import Later
-from ottla.coordinator.group.requests import SyncAnswer
+from ottla.coordinator.group.requests import SyncAnswer, SyncRequest
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -42,18 +42,17 @@ def handle(ports: Ports, request: SyncGroupRequest, context: RequestContext) -> 
         if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
         shard, runtime = ports.groups.shard(request.group_id)
-        result = shard.membership.sync(
-            request.group_id,
-            request.generation_id,
-            request.member_id,
-            request.group_instance_id,
-            request.protocol_type,
-            request.protocol_name,
-            {a.member_id: a.assignment for a in request.assignments},
-            answered,
-            ports.clock.steady_ms(),
+        sync = SyncRequest(
+            group_id=request.group_id,
+            generation=request.generation_id,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            protocol_type=request.protocol_type,
+            protocol=request.protocol_name,
+            assignments={a.member_id: a.assignment for a in request.assignments},
+            waiter=answered,
         )
-        runtime.execute(result)
+        runtime.execute(shard.sync(sync, ports.clock.steady_ms()))
     except KafkaError as error:
         return failed(request, context.version, error.code)
     return later

@@ -43,6 +43,15 @@ class HeardOfMember(Effect, frozen=True):
     now_ms: int
 
 
+class ClassicMemberJoined(Effect, frozen=True):
+    """A member of the classic protocol has joined a consumer group: its session begins anew, and it is to sync in time."""
+
+    group_id: str
+    member_id: str
+    now_ms: int
+    sync_timeout_ms: int
+
+
 class GroupLookedAtTopics(Effect, frozen=True):
     """A consumer group has taken over how the topics are that it subscribes to."""
 

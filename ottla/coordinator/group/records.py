@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from ottla.coordinator.group.classic.group import Group, GroupState, Member
+from ottla.coordinator.group.consumer_protocol import CONSUMER, read_subscription
 from ottla.coordinator.result import LogRecord
-from ottla.protocol.codec import DECODE_FAILURES, decode_record, encode_record
+from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import (
-    consumer_protocol_subscription,
     group_metadata_key,
     group_metadata_value,
     offset_commit_key,
@@ -20,8 +20,6 @@ from ottla.protocol.messages.group_metadata_value import GroupMetadataValue, Mem
 from ottla.protocol.messages.offset_commit_key import OffsetCommitKey
 from ottla.protocol.messages.offset_commit_value import OffsetCommitValue
 
-CONSUMER = "consumer"
-"""The protocol type of groups that consume topics; others, such as Kafka Connect's, have no subscriptions."""
 OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
 GROUP_VALUE_VERSION = 3
@@ -151,27 +149,14 @@ def read_group(group_id: str, value: bytes, now_ms: int) -> Group:
     return group
 
 
-def read_subscription(metadata: bytes) -> set[str] | None:
-    """Topics of a consumer's subscription, None when the bytes are something else."""
-    try:
-        version = int.from_bytes(metadata[:2], "big", signed=True)
-        if version < 0:
-            return None
-        version = min(version, consumer_protocol_subscription.MAX_VERSION)
-        message, _ = consumer_protocol_subscription.decode(metadata, 2, version)
-    except DECODE_FAILURES:
-        return None
-    return set(message.topics)
-
-
 def subscribed_topics(group: Group) -> set[str] | None:
     """Topics that the members of a consumer group subscribe to; None where that cannot be read."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
     topics: set[str] = set()
     for member in group.members.values():
-        subscribed = read_subscription(member.metadata(group.protocol))
-        if subscribed is None:
+        try:
+            topics |= read_subscription(member.metadata(group.protocol)).topics
+        except DecodeError:
             return None
-        topics |= subscribed
     return topics

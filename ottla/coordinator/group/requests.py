@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 
 import msgspec
 
@@ -15,6 +16,25 @@ from ottla.protocol.errors import Code
 NO_GENERATION = -1
 
 
+class MigrationPolicy(Enum):
+    """Which groups with members change over to the other protocol (group.consumer.migration.policy). Values are the config's."""
+
+    DISABLED = "disabled"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def upgrades(self) -> bool:
+        """Whether classic groups become consumer groups."""
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether consumer groups become classic groups."""
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+
 class GroupConfig(msgspec.Struct, frozen=True):
     """Of classic groups and of offsets. ``consumer_of`` and ``streams_of`` say what is in force for one group of the other
     protocols, and may say another thing each time."""
@@ -25,6 +45,7 @@ class GroupConfig(msgspec.Struct, frozen=True):
     initial_rebalance_delay_ms: int = 0
     offset_metadata_max_bytes: int = 4096
     offsets_retention_ms: int = 10_080 * 60_000
+    migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     consumer_of: ConfigOfGroup = same_for_all(ConsumerGroupConfig())
     streams_of: Callable[[str], StreamsGroupConfig] = lambda _: StreamsGroupConfig()
 
@@ -44,6 +65,19 @@ class JoinRequest(msgspec.Struct):
     needs_known_id: bool
     waiter: Waiter
     supports_skip_assignment: bool = False
+
+
+class SyncRequest(msgspec.Struct):
+    """A SyncGroup as the coordinator sees it. What a client's version cannot name is None."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    protocol: str | None
+    assignments: dict[str, bytes]
+    waiter: Waiter
 
 
 class JoinAnswer(msgspec.Struct):

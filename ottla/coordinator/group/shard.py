@@ -12,7 +12,14 @@ from ottla.coordinator.group.consumer.groups import ConsumerGroups
 from ottla.coordinator.group.consumer.member import JOIN_EPOCH
 from ottla.coordinator.group.consumer.records import KINDS as CONSUMER_KINDS
 from ottla.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
-from ottla.coordinator.group.effects import AwaitNextDeadline, ExtendSession, GroupLookedAtTopics, HeardOfMember
+from ottla.coordinator.group.effects import (
+    AwaitNextDeadline,
+    ClassicMemberJoined,
+    ExtendSession,
+    GroupLookedAtTopics,
+    HeardOfMember,
+)
+from ottla.coordinator.group.migration import Migration, Upgrade
 from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore, TopicPartition
 from ottla.coordinator.group.records import (
     CommittedOffset,
@@ -24,7 +31,7 @@ from ottla.coordinator.group.records import (
     read_key,
     read_offset,
 )
-from ottla.coordinator.group.requests import GroupConfig, JoinRequest
+from ottla.coordinator.group.requests import GroupConfig, JoinRequest, MigrationPolicy, SyncRequest
 from ottla.coordinator.group.streams.effects import STREAMS_EFFECTS
 from ottla.coordinator.group.streams.groups import StreamsGroups
 from ottla.coordinator.group.streams.member import JOIN_EPOCH as STREAMS_JOIN_EPOCH
@@ -34,7 +41,7 @@ from ottla.coordinator.group.streams.requests import HeartbeatOutcome as Streams
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.group.view import GroupView
-from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches
+from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result, decided_in_batches
 from ottla.protocol.errors import Code, KafkaError
 
 
@@ -55,7 +62,8 @@ class GroupShard:
     def clear(self) -> None:
         """Forget everything, as before the first record."""
         self.membership = Membership(self.config, self._new_id)
-        self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._new_id)
+        self._migration = Migration(self.config, self._topics)
+        self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._new_id, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.offsets = OffsetStore()
         # Ids of the groups that have a record of their own or an offset in the log.
@@ -63,7 +71,7 @@ class GroupShard:
 
     def apply(self, effect: Effect) -> None:
         """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
-        if isinstance(effect, HeardOfMember | GroupLookedAtTopics | AwaitNextDeadline):
+        if isinstance(effect, HeardOfMember | ClassicMemberJoined | GroupLookedAtTopics | AwaitNextDeadline):
             self.consumers.apply(effect)
         elif isinstance(effect, STREAMS_EFFECTS):
             self.streams.apply(effect)
@@ -92,23 +100,24 @@ class GroupShard:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND)
         return view
 
-    # an empty classic group gives way to one of another protocol, and that to a classic one
+    # an empty group gives way to one of another protocol; classic groups and consumer groups with members change over
 
     def heartbeat(self, beat: Heartbeat, now_ms: int, expansions: Expansions) -> Result[HeartbeatAnswer]:
         """ConsumerGroupHeartbeat, of a request that has been checked, after `ConsumerGroups.expansions`. Raises `KafkaError`."""
-        group_id, tombstones = beat.group_id, list[LogRecord]()
+        group_id, upgrade = beat.group_id, Upgrade(None, [], [])
         if group_id in self.streams.groups:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group_id not in self.consumers.groups and self.exists(group_id):
             classic = ClassicView(group_id, self.groups.get(group_id))
             if beat.member_epoch != JOIN_EPOCH:
                 raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-            if not classic.is_empty:
-                message = f"Cannot upgrade classic group {group_id} to consumer group because online upgrade is disabled."
-                raise KafkaError(Code.GROUP_ID_NOT_FOUND, message)
-            tombstones = classic.tombstones()
-        result = self.consumers.heartbeat(beat, now_ms, expansions)
-        result.records[:0] = tombstones
+            if classic.group is None or classic.is_empty:
+                upgrade = Upgrade(None, classic.tombstones(), [])
+            else:
+                upgrade = self._migration.upgrade(classic.group, now_ms)
+        result = self.consumers.heartbeat(beat, now_ms, expansions, upgrade.group)
+        result.records[:0] = upgrade.records
+        result.effects[:0] = upgrade.effects
         return result
 
     def streams_heartbeat(self, beat: StreamsHeartbeat, now_ms: int) -> Result[StreamsHeartbeatOutcome]:
@@ -132,6 +141,9 @@ class GroupShard:
         group_id = request.group_id
         modern = self.consumers.groups.get(group_id) or self.streams.groups.get(group_id)
         if modern is not None and not modern.is_empty:
+            self.membership.check_join(request)
+            if group_id in self.consumers.groups and self.config.migration is not MigrationPolicy.DISABLED:
+                return self.consumers.join(request, now_ms)
             message = f"The {modern.type_name} group {group_id} has members, and takes none of the classic protocol."
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, message)
         result = self.membership.join(request, now_ms)
@@ -139,10 +151,21 @@ class GroupShard:
             result.records[:0] = modern.tombstones()
         return result
 
+    def sync(self, request: SyncRequest, now_ms: int) -> Result[None]:
+        """SyncGroup, answered through ``request.waiter``. Raises `KafkaError`."""
+        if request.group_id in self.consumers.groups:
+            return Result(None, effects=[AnswerMember(request.waiter, self.consumers.sync(request, now_ms))])
+        return self.membership.sync(request, now_ms)
+
+    def classic_heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
+        """Heartbeat. Raises `KafkaError`."""
+        room = self.consumers.classic_heartbeat if group_id in self.consumers.groups else self.membership.heartbeat
+        room(group_id, generation, member_id, instance_id, now_ms)
+
     def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
         """LeaveGroup, by which an admin removes members of a consumer group too. Raises UNKNOWN_MEMBER_ID."""
         if group_id in self.consumers.groups:
-            return self.consumers.remove(group_id, leaving)
+            return self.consumers.remove(group_id, leaving, now_ms)
         return self.membership.leave(group_id, leaving, now_ms)
 
     def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:

@@ -22,7 +22,7 @@ from ottla.coordinator.group.classic.rebalance import (
 from ottla.coordinator.group.deadlines import Deadlines
 from ottla.coordinator.group.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
 from ottla.coordinator.group.records import group_record
-from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer
+from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
@@ -52,11 +52,15 @@ class Membership:
 
     # JoinGroup
 
-    def join(self, request: JoinRequest, now_ms: int) -> Out:
-        """Answers through ``request.waiter``, now or when the group is complete. Raises `KafkaError`."""
+    def check_join(self, request: JoinRequest) -> None:
+        """Raises INVALID_SESSION_TIMEOUT for what no group of any type takes."""
         config = self.config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
+
+    def join(self, request: JoinRequest, now_ms: int) -> Out:
+        """Answers through ``request.waiter``, now or when the group is complete. Raises `KafkaError`."""
+        self.check_join(request)
         group = self.groups.get(request.group_id)
         is_new = group is None
         if group is None:
@@ -190,22 +194,13 @@ class Membership:
 
     # SyncGroup
 
-    def sync(
-        self,
-        group_id: str,
-        generation: int,
-        member_id: str,
-        instance_id: str | None,
-        protocol_type: str | None,
-        protocol: str | None,
-        assignments: dict[str, bytes],
-        waiter: Waiter,
-        now_ms: int,
-    ) -> Out:
-        group, member = self._active(group_id, generation, member_id, instance_id)
-        if protocol_type is not None and protocol_type != group.protocol_type:
+    def sync(self, request: SyncRequest, now_ms: int) -> Out:
+        """Answers through ``request.waiter``, now or when the leader has decided. Raises `KafkaError`."""
+        member_id, waiter = request.member_id, request.waiter
+        group, member = self._active(request.group_id, request.generation, member_id, request.instance_id)
+        if request.protocol_type is not None and request.protocol_type != group.protocol_type:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
-        if protocol is not None and protocol != group.protocol:
+        if request.protocol is not None and request.protocol != group.protocol:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
         out: Out = Result(None)
         if group.state is GroupState.PREPARING_REBALANCE:
@@ -217,7 +212,7 @@ class Membership:
         elif group.state is not GroupState.COMPLETING_REBALANCE:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         elif member_id == group.leader:
-            self._assign(group, assignments, waiter, now_ms, out)
+            self._assign(group, request.assignments, waiter, now_ms, out)
         else:
             group.pending_sync.discard(member_id)
             overtaken = group.sync_waiters.pop(member_id, None)

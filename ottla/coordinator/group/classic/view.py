@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ottla.coordinator.group.classic.group import Group, GroupState
-from ottla.coordinator.group.records import CONSUMER, group_tombstone, subscribed_topics
+from ottla.coordinator.group.consumer_protocol import CONSUMER
+from ottla.coordinator.group.records import group_tombstone, subscribed_topics
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 

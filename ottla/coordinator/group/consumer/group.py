@@ -36,6 +36,8 @@ class ConsumerGroup:
     ``targets`` are the members' target assignments, of ``assignment_epoch``; a ``group_epoch`` above it says that another target is
     to be computed. ``holders`` are the members that hold a partition, by topic id and partition: a partition has one at most.
     ``sessions_ms`` are the ends of sessions, ``revocations_ms`` the times until when members have to have given up partitions.
+    ``joins_ms`` and ``syncs_ms`` are those until when members of the classic protocol have to have joined again, and asked for what
+    they were assigned. ``classic_count`` is how many members use the classic protocol.
     """
 
     group_id: str
@@ -55,8 +57,13 @@ class ConsumerGroup:
     """The topics that regular expressions stand for."""
     assignors: Counter[str] = field(default_factory=Counter)
     """How many members want an assignor."""
+    classic_count: int = 0
+    classic_protocols: Counter[str] = field(default_factory=Counter)
+    """How many members of the classic protocol support one of its protocols, which are the clients' assignors."""
     sessions_ms: dict[str, int] = field(default_factory=dict)
     revocations_ms: dict[str, int] = field(default_factory=dict)
+    joins_ms: dict[str, int] = field(default_factory=dict)
+    syncs_ms: dict[str, int] = field(default_factory=dict)
     is_stale: bool = True
     """Whether a topic that it subscribes to may have changed since ``metadata_hash`` was computed; it is after a start."""
     is_resolving: bool = False
@@ -100,8 +107,25 @@ class ConsumerGroup:
             member_id = self.static_members.get(member.instance_id, member_id)
         return self.targets.get(member_id, {})
 
+    def uses_classic_protocol_without(self, member_ids: Collection[str]) -> bool:
+        """Whether all members but these use the classic protocol."""
+        gone = sum(self.members[m].classic is not None for m in member_ids)
+        return self.classic_count - gone == len(self.members) - len(member_ids)
+
+    def accepts_classic(self, protocol_type: str, names: set[str]) -> bool:
+        """Whether a member with these classic protocols fits in (ConsumerGroup.supportsClassicProtocols)."""
+        return protocol_type == CONSUMER and any(self.classic_protocols[name] == self.classic_count for name in names)
+
     def is_taken(self, topic_id: bytes, partition: int) -> bool:
         return partition in self.holders.get(topic_id, ())
+
+    def waits_for_partitions(self, member: Member) -> bool:
+        """Whether something of the member's target is still with others (ConsumerGroup.waitingOnUnreleasedPartition)."""
+        return any(
+            partition not in member.assigned.get(topic, ()) and self.is_taken(topic, partition)
+            for topic, partitions in self.targets.get(member.member_id, {}).items()
+            for partition in partitions
+        )
 
     def topics_with(self, old: Member, new: Member, regexes: Mapping[str, frozenset[str]]) -> Iterable[str]:
         """Topics that the members subscribe to once ``new`` stands in the place of ``old``, who subscribes to none if it is new."""
@@ -165,15 +189,17 @@ class ConsumerGroup:
         if transactional and epoch == -1 and not member_id and instance_id is None:
             return None
         member = self.member(member_id)
-        if not transactional and not has_newest_rules:
+        is_classic = member.classic is not None
+        if not transactional and not is_classic and not has_newest_rules:
             raise KafkaError(
                 Code.UNSUPPORTED_VERSION,
                 "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
             )
         # Versions of TxnOffsetCommit that do not know the code of a stale epoch get that of a generation.
-        stale = Code.STALE_MEMBER_EPOCH if has_newest_rules else Code.ILLEGAL_GENERATION
+        stale = Code.STALE_MEMBER_EPOCH if has_newest_rules and not is_classic else Code.ILLEGAL_GENERATION
+        received = f"Received {'generation id' if is_classic else 'member epoch'} {epoch}"
         if epoch > member.member_epoch:
-            raise KafkaError(stale, f"Received member epoch {epoch} is newer than current member epoch {member.member_epoch}.")
+            raise KafkaError(stale, f"{received} is newer than current member epoch {member.member_epoch}.")
 
         def check(topic_id: bytes | None, topic: str, partition: int) -> None:
             since = None if topic_id is None else member.assignment_epoch(topic_id, partition)
@@ -181,19 +207,20 @@ class ConsumerGroup:
                 message = f"Partition {topic}-{partition} is not assigned or pending revocation for member."
                 raise KafkaError(stale, message)
             if epoch < since:
-                message = f"Received member epoch {epoch} is older than assignment epoch {since} for partition {topic}-{partition}."
-                raise KafkaError(stale, message)
+                raise KafkaError(stale, f"{received} is older than assignment epoch {since} for partition {topic}-{partition}.")
 
         return None if epoch == member.member_epoch else check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raises UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH."""
+        """Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or, for a member of the classic protocol, ILLEGAL_GENERATION."""
         if member_id is None and epoch < 0:
             return
         member = self.member("" if member_id is None else member_id)
         if epoch != member.member_epoch:
-            message = f"The received member epoch {epoch} does not match the expected member epoch {member.member_epoch}."
-            raise KafkaError(Code.STALE_MEMBER_EPOCH, message)
+            code, name = Code.STALE_MEMBER_EPOCH, "member epoch"
+            if member.classic is not None:
+                code, name = Code.ILLEGAL_GENERATION, "generation id"
+            raise KafkaError(code, f"The received {name} {epoch} does not match the expected member epoch {member.member_epoch}.")
 
     # replay
 
@@ -208,6 +235,9 @@ class ConsumerGroup:
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self.members[member.member_id] = member
+        if member.classic is None:
+            self.joins_ms.pop(member.member_id, None)
+            self.syncs_ms.pop(member.member_id, None)
         self._hold(member.member_id, member.assigned)
         self._hold(member.member_id, member.revoking)
 
@@ -219,8 +249,8 @@ class ConsumerGroup:
         self._release(member)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
-        self.sessions_ms.pop(member_id, None)
-        self.revocations_ms.pop(member_id, None)
+        for deadlines in (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms):
+            deadlines.pop(member_id, None)
 
     def _count(self, old: Member | None, new: Member | None) -> None:
         for member, by in ((new, 1), (old, -1)):
@@ -232,6 +262,9 @@ class ConsumerGroup:
                 _add(self.regex_subscribers, (member.topic_regex,), by)
             if member.assignor is not None and (old and old.assignor) != (new and new.assignor):
                 _add(self.assignors, (member.assignor,), by)
+            if member.classic is not None:
+                self.classic_count += by
+                _add(self.classic_protocols, {name for name, _ in member.classic.protocols}, by)
 
     def _hold(self, member_id: str, partitions: Partitions) -> None:
         for topic, epochs in partitions.items():
@@ -258,24 +291,34 @@ class ConsumerGroup:
         self.note_due(deadline_ms)
 
     def time_revocation(self, member: Member, now_ms: int) -> None:
-        """A member that has to give up partitions has its rebalance time-out for that."""
-        if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0:
+        """A member that has to give up partitions has its rebalance time-out for that; of the classic protocol, to join again."""
+        if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0 and member.classic is None:
             deadline_ms = now_ms + member.rebalance_timeout_ms
             self.revocations_ms[member.member_id] = deadline_ms
             self.note_due(deadline_ms)
         else:
             self.revocations_ms.pop(member.member_id, None)
 
+    def await_join(self, member: Member, now_ms: int) -> None:
+        """A member of the classic protocol was told to join again: its rebalance time-out runs from the first time on."""
+        deadline_ms = self.joins_ms.setdefault(member.member_id, now_ms + member.rebalance_timeout_ms)
+        self.note_due(deadline_ms)
+
+    def await_sync(self, member_id: str, deadline_ms: int) -> None:
+        """A member of the classic protocol has joined, and is to ask for what it was assigned."""
+        self.joins_ms.pop(member_id, None)
+        self.syncs_ms[member_id] = deadline_ms
+        self.note_due(deadline_ms)
+
     def late_members(self, now_ms: int) -> list[str]:
-        """Whose session, or whose time to give up partitions, has ended."""
-        late = [m for m, deadline in self.sessions_ms.items() if deadline <= now_ms]
-        late += [m for m, deadline in self.revocations_ms.items() if deadline <= now_ms]
-        return list(dict.fromkeys(late))
+        """Whose session has ended, or whose time to give up partitions, to join again, or to ask for an assignment."""
+        kinds = (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms)
+        return list(dict.fromkeys(m for deadlines in kinds for m, deadline in deadlines.items() if deadline <= now_ms))
 
     def next_deadline_ms(self) -> int | None:
         """The earliest moment at which time may change something; it may be past."""
-        deadlines = [*self.sessions_ms.values(), *self.revocations_ms.values()]
-        return min(deadlines, default=None)
+        kinds = (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms)
+        return min((deadline for deadlines in kinds for deadline in deadlines.values()), default=None)
 
 
 def _add(counts: Counter[str], names: Iterable[str], by: int) -> None:

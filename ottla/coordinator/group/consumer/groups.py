@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from ottla.coordinator.group.consumer import records
+from ottla.coordinator.group.consumer import classic_members, records
+from ottla.coordinator.group.consumer.downgrading import Downgrading, NeverDowngraded
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
 from ottla.coordinator.group.consumer.member import JOIN_EPOCH, Member
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.deadlines import Deadlines
-from ottla.coordinator.group.effects import AwaitNextDeadline, GroupLookedAtTopics, HeardOfMember
+from ottla.coordinator.group.effects import AwaitNextDeadline, ClassicMemberJoined, GroupLookedAtTopics, HeardOfMember
+from ottla.coordinator.group.requests import JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import Effect, Result
@@ -24,14 +27,20 @@ NO_TARGET_EPOCH = -1
 
 
 class ConsumerGroups:
-    """``new_id`` makes ids for members that have none. Records come in through `replay`, what no log has through `apply`."""
+    """``new_id`` makes ids for members that have none. Records come in through `replay`, what no log has through `apply`.
 
-    def __init__(self, config_of: ConfigOfGroup, topics: Topics, new_id: Callable[[], str]) -> None:
+    ``downgrading`` decides whether a group becomes a classic one when members go.
+    """
+
+    def __init__(
+        self, config_of: ConfigOfGroup, topics: Topics, new_id: Callable[[], str], downgrading: Downgrading | None = None
+    ) -> None:
         self._config_of = config_of
         self.groups: dict[str, ConsumerGroup] = {}
         self._topics = topics
         self._deadlines = Deadlines(self.groups)
         self._new_id = new_id
+        self._downgrading = downgrading or NeverDowngraded()
 
     # commands
 
@@ -59,13 +68,15 @@ class ConsumerGroups:
             wanted[own] = None
         return wanted
 
-    def heartbeat(self, beat: Heartbeat, now_ms: int, expansions: Expansions) -> Result[HeartbeatAnswer]:
-        """Of a request that has been checked. Raises `KafkaError`."""
-        group = self.groups.get(beat.group_id)
+    def heartbeat(
+        self, beat: Heartbeat, now_ms: int, expansions: Expansions, upgraded: ConsumerGroup | None = None
+    ) -> Result[HeartbeatAnswer]:
+        """Of a request that has been checked. ``upgraded`` is what a classic group is about to become. Raises `KafkaError`."""
+        group = self.groups.get(beat.group_id) or upgraded
         if is_leaving(beat):
             if group is None:
                 raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {beat.group_id} not found.")
-            return leave(group, beat, self._topics)
+            return leave(group, beat, partial(self._fenced, group, now_ms=now_ms))
         if beat.member_epoch == JOIN_EPOCH:
             if not beat.member_id:
                 beat.member_id = self._new_id()
@@ -74,8 +85,15 @@ class ConsumerGroups:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Consumer group {beat.group_id} not found.")
         return heartbeat(group, beat, self._config_of(group.group_id), self._topics, now_ms, expansions)
 
-    def remove(self, group_id: str, leaving: list[tuple[str, str | None]]) -> Result[list[Code]]:
-        """An admin removes members, who are named by their ids or by their instances; each has a code of its own."""
+    def _fenced(self, group: ConsumerGroup, member_ids: list[str], now_ms: int) -> Result[None]:
+        """Members are gone, and with the last one of the consumer protocol perhaps the consumer group."""
+        downgrade = self._downgrading.without(group, member_ids, now_ms)
+        if downgrade is not None:
+            return downgrade
+        return Result(None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextDeadline(group.group_id)])
+
+    def remove(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
+        """Members leave by LeaveGroup, or an admin removes them. Named by ids or by instances, each has a code of its own."""
         group = self.groups[group_id]
         codes: list[Code] = []
         removed: dict[str, None] = {}
@@ -88,7 +106,34 @@ class ConsumerGroups:
             else:
                 codes.append(Code.NONE)
                 removed[known.member_id] = None
-        return Result(codes, records=fenced(group, list(removed), self._topics) if removed else [])
+        left = self._fenced(group, list(removed), now_ms) if removed else Result(None)
+        return Result(codes, records=left.records, effects=left.effects)
+
+    # members of the classic protocol
+
+    def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
+        """JoinGroup to a group that has members. Answers through ``request.waiter``. Raises `KafkaError`."""
+        group = self.groups[request.group_id]
+        config = self._config_of(group.group_id)
+        return classic_members.join(group, request, config, self._topics, now_ms, self._new_id, self._downgrading)
+
+    def sync(self, request: SyncRequest, now_ms: int) -> SyncAnswer:
+        """SyncGroup. Raises `KafkaError`."""
+        group = self.groups[request.group_id]
+        try:
+            return classic_members.sync(group, request, self._topics, now_ms)
+        finally:
+            self._deadlines.arm(group)
+
+    def classic_heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
+        """Heartbeat. Raises `KafkaError`."""
+        group = self.groups[group_id]
+        try:
+            classic_members.heartbeat(group, generation, member_id, instance_id, now_ms)
+        finally:
+            self._deadlines.arm(group)
+
+    # time
 
     def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:
         """Members whose time is over are fenced, those of a group together.
@@ -101,10 +146,7 @@ class ConsumerGroups:
             if not late:
                 self._deadlines.fix(group, group.next_deadline_ms())
                 continue
-            yield (
-                group.group_id,
-                Result(None, records=fenced(group, late, self._topics), effects=[AwaitNextDeadline(group.group_id)]),
-            )
+            yield group.group_id, self._fenced(group, late, now_ms)
 
     def topic_changed(self, topic: str) -> None:
         """A topic was made, has grown or is gone: groups that subscribe to it look at it with the next heartbeat."""
@@ -119,7 +161,15 @@ class ConsumerGroups:
         match effect:
             case HeardOfMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
-                group.extend_session(member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
+                heard_of = group.members.get(member_id)
+                # A static one of a classic group that has just changed over may have a successor by now.
+                if heard_of is not None:
+                    self._extend_session(group, heard_of, now_ms)
+                self._deadlines.arm(group)
+            case ClassicMemberJoined(group_id=group_id, member_id=member_id, now_ms=now_ms, sync_timeout_ms=timeout_ms):
+                group = self.groups[group_id]
+                self._extend_session(group, group.members[member_id], now_ms)
+                group.await_sync(member_id, now_ms + timeout_ms)
                 self._deadlines.arm(group)
             case GroupLookedAtTopics(group_id=group_id):
                 self.groups[group_id].is_stale = False
@@ -128,6 +178,12 @@ class ConsumerGroups:
                 self._deadlines.fix(group, group.next_deadline_ms())
             case _:
                 raise TypeError(f"not an effect on consumer groups: {effect!r}")
+
+    def _extend_session(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
+        """A member of the classic protocol says itself how long its session is."""
+        classic = member.classic
+        timeout_ms = self._config_of(group.group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
+        group.extend_session(member.member_id, now_ms + timeout_ms)
 
     # replay
 

@@ -5,16 +5,16 @@
 3. Is there a target assignment of the group's epoch? If not, one is computed, once for all members.
 4. Is the member at its target? If not, it goes the next step (`reconciliation`).
 
-Functions here change nothing: they give the records that do. Most heartbeats give none, and cost the same in any group.
+The last three are answered by `regrouping`. Functions here change nothing: they give the records that do. Most heartbeats give
+none, and cost the same in any group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
-from ottla.coordinator.group.assignors.members import Assignment, Assignor
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import (
     JOIN_EPOCH,
@@ -24,7 +24,6 @@ from ottla.coordinator.group.consumer.member import (
     Partitions,
     is_subset,
 )
-from ottla.coordinator.group.consumer.reconciliation import Target, reconciled
 from ottla.coordinator.group.consumer.records import (
     current_record,
     epoch_record,
@@ -34,10 +33,10 @@ from ottla.coordinator.group.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from ottla.coordinator.group.consumer.regexes import Resolved, resolve
+from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
-from ottla.coordinator.group.consumer.target import assign, metadata_hash, subscribed_ids
-from ottla.coordinator.group.effects import GroupLookedAtTopics, HeardOfMember
+from ottla.coordinator.group.consumer.target import metadata_hash
+from ottla.coordinator.group.effects import HeardOfMember
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import LogRecord, Result
@@ -83,18 +82,13 @@ def heartbeat(
     expansions: Expansions,
 ) -> Out:
     """A member goes on, or joins at epoch 0. ``expansions`` are of expressions that are not known yet. Raises `KafkaError`."""
-    _check_size(group, beat, config)
+    check_size(group, beat.member_id, beat.instance_id, config)
     out: Out = Result(HeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms))
     before = _member(group, beat, out)
     member = _with_news(before, beat)
     if member is not before:
         out.records.append(member_record(group.group_id, member))
-    target_epoch = group.assignment_epoch
-    if out.records or group.is_stale or group.group_epoch > target_epoch:
-        member = _regrouped(group, before, member, beat, config, topics, now_ms, expansions, out)
-    elif not member.is_reconciled_to(target_epoch):
-        target = Target(target_epoch, group.target_of(member))
-        member = _reconciled(group, member, target, beat, subscribed_ids(member.topics(group.regexes), topics), False, out)
+    member = regrouped(Cycle(group, before, member, beat.owned, config, topics, now_ms), expansions, out)
     out.effects.append(HeardOfMember(group.group_id, member.member_id, now_ms))
     answer = out.response
     answer.member_epoch = member.member_epoch
@@ -106,15 +100,19 @@ def heartbeat(
 # 1. members
 
 
-def _check_size(group: ConsumerGroup, beat: Heartbeat, config: ConsumerGroupConfig) -> None:
-    is_known = beat.member_id in group.members or beat.instance_id in group.static_members
+def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, config: ConsumerGroupConfig) -> None:
+    """Raises GROUP_MAX_SIZE_REACHED."""
+    is_known = member_id in group.members or instance_id in group.static_members
     if len(group.members) >= config.max_size and not is_known:
         message = f"The consumer group has reached its maximum capacity of {config.max_size} members."
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
 
 
 def _member(group: ConsumerGroup, beat: Heartbeat, out: Out) -> Member:
-    """Who it is, as the group knows it. A static member that comes back has its predecessor's records written anew."""
+    """Who it is, as the group knows it. A static member that comes back has its predecessor's records written anew.
+
+    A predecessor that uses the classic protocol has not to leave before: it never says that it comes back.
+    """
     is_joining = beat.member_epoch == JOIN_EPOCH
     if beat.instance_id is None:
         known = group.members.get(beat.member_id) if is_joining else group.member(beat.member_id)
@@ -129,14 +127,19 @@ def _member(group: ConsumerGroup, beat: Heartbeat, out: Out) -> Member:
         return known
     if static is None:
         return group.members.get(beat.member_id) or Member(beat.member_id)
-    if static.member_epoch != STATIC_LEAVE_EPOCH:
+    if static.classic is None and static.member_epoch != STATIC_LEAVE_EPOCH:
         message = (
             f"Static member {beat.member_id} with instance id {beat.instance_id} cannot join the group because the instance id"
             f" is owned by {static.member_id} member."
         )
         raise KafkaError(Code.UNRELEASED_INSTANCE_ID, message)
-    member = msgspec.structs.replace(static, member_id=beat.member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
-    out.records += [
+    return successor(group, static, beat.member_id, out.records)
+
+
+def successor(group: ConsumerGroup, static: Member, member_id: str, records: list[LogRecord]) -> Member:
+    """A static member is there again under another id: it has all that the one before had."""
+    member = msgspec.structs.replace(static, member_id=member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
+    records += [
         *member_tombstones(group.group_id, static.member_id),
         member_record(group.group_id, member),
         target_record(group.group_id, member.member_id, group.targets.get(static.member_id, {})),
@@ -184,102 +187,20 @@ def _with_news(member: Member, beat: Heartbeat) -> Member:
         "client_id": beat.client_id,
         "client_host": beat.client_host,
     }
-    news = {name: value for name, value in says.items() if value is not None and value != getattr(member, name)}
+    news: dict[str, object] = {n: value for n, value in says.items() if value is not None and value != getattr(member, n)}
+    if member.classic is not None:
+        news["classic"] = None
     return msgspec.structs.replace(member, **news) if news else member
-
-
-# 2. the group's epoch, and 3. its target
-
-
-def _regrouped(
-    group: ConsumerGroup,
-    before: Member,
-    member: Member,
-    beat: Heartbeat,
-    config: ConsumerGroupConfig,
-    topics: Topics,
-    now_ms: int,
-    expansions: Expansions,
-    out: Out,
-) -> Member:
-    """The way of a heartbeat that may change more than its own member."""
-    default = config.default_assignor
-    regexes, regex_records, is_current = resolve(group, before, member, expansions, now_ms)
-    out.records += regex_records
-    is_stale = group.is_stale and is_current
-    names = member.topics(regexes)
-    has_new_subscription = names != before.topics(group.regexes)
-    preferred = group.preferred_assignor(before, member) or default
-    changes = has_new_subscription or preferred != (group.preferred_assignor() or default)
-    epoch = group.group_epoch
-    if changes or is_stale:
-        current_hash = metadata_hash(group.topics_with(before, member, regexes), topics)
-        if changes or current_hash != group.metadata_hash:
-            epoch += 1
-            out.records.append(epoch_record(group.group_id, epoch, current_hash))
-        if is_current:
-            out.effects.append(GroupLookedAtTopics(group.group_id))
-    target = Target(group.assignment_epoch, group.target_of(member))
-    if epoch > group.assignment_epoch and _may_assign(group, config, now_ms):
-        assigned = _assign(group, member, epoch, config.assignors[preferred], regexes, topics, now_ms, out)
-        target = Target(epoch, assigned)
-    if has_new_subscription or not member.is_reconciled_to(target.epoch):
-        return _reconciled(group, member, target, beat, subscribed_ids(names, topics), has_new_subscription, out)
-    return member
-
-
-def _may_assign(group: ConsumerGroup, config: ConsumerGroupConfig, now_ms: int) -> bool:
-    """Whether the last target is old enough (group.consumer.assignment.interval.ms): many that join at once share the next."""
-    return not group.assigned_ms or now_ms >= group.assigned_ms + config.assignment_interval_ms
-
-
-def _assign(
-    group: ConsumerGroup,
-    member: Member,
-    epoch: int,
-    assignor: Assignor,
-    regexes: Resolved,
-    topics: Topics,
-    now_ms: int,
-    out: Out,
-) -> Assignment:
-    """A target for everybody; records of those that have another than before. Gives the member's own."""
-    members, targets = {**group.members, member.member_id: member}, group.targets
-    replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
-    if replaced is not None and replaced != member.member_id:
-        members.pop(replaced)
-        targets = {(member.member_id if m == replaced else m): target for m, target in targets.items()}
-    assigned = assign(assignor, members, targets, regexes, topics)
-    for member_id in members:
-        if assigned.get(member_id, {}) != targets.get(member_id):
-            out.records.append(target_record(group.group_id, member_id, assigned.get(member_id, {})))
-    out.records.append(target_epoch_record(group.group_id, epoch, now_ms))
-    return assigned.get(member.member_id, {})
-
-
-# 4. the member's own assignment
-
-
-def _reconciled(
-    group: ConsumerGroup,
-    member: Member,
-    target: Target,
-    beat: Heartbeat,
-    subscribed: frozenset[bytes],
-    has_new_subscription: bool,
-    out: Out,
-) -> Member:
-    changed = reconciled(member, target, subscribed, group.is_taken, beat.owned, has_new_subscription=has_new_subscription)
-    if changed != member:
-        out.records.append(current_record(group.group_id, changed))
-    return changed
 
 
 # leaving
 
 
-def leave(group: ConsumerGroup, beat: Heartbeat, topics: Topics) -> Out:
-    """A member goes for good at epoch -1; a static one at -2 until it comes back, or its session ends."""
+def leave(group: ConsumerGroup, beat: Heartbeat, fence: Callable[[list[str]], Result[None]]) -> Out:
+    """A member goes for good at epoch -1; a static one at -2 until it comes back, or its session ends.
+
+    ``fence`` decides what becomes of the group without it.
+    """
     answer = HeartbeatAnswer(beat.member_id, beat.member_epoch)
     if beat.instance_id is None:
         member = group.member(beat.member_id)
@@ -289,7 +210,8 @@ def leave(group: ConsumerGroup, beat: Heartbeat, topics: Topics) -> Out:
             assigned: Partitions = {topic: dict.fromkeys(epochs, 0) for topic, epochs in member.assigned.items()}
             away = msgspec.structs.replace(member, member_epoch=STATIC_LEAVE_EPOCH, assigned=assigned, revoking={})
             return Result(answer, records=[current_record(group.group_id, away)])
-    return Result(answer, records=fenced(group, [member.member_id], topics))
+    left = fence([member.member_id])
+    return Result(answer, records=left.records, effects=left.effects)
 
 
 def fenced(group: ConsumerGroup, member_ids: list[str], topics: Topics) -> list[LogRecord]:

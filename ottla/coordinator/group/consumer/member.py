@@ -28,11 +28,19 @@ Partitions = Mapping[bytes, Mapping[int, int]]
 """By topic id and partition: the epoch at which the member got it, by which its commits are judged (KIP-1251)."""
 
 
+class ClassicMember(msgspec.Struct, frozen=True):
+    """What a member of the classic protocol has said in its JoinGroup. ``protocols`` are names and metadata, as it prefers them."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
 class Member(msgspec.Struct, frozen=True):
     """Everything that the log tells of one member. A change is another `Member`.
 
     ``member_epoch`` is the target assignment's epoch that the member has got to; -2 for a static member that is away.
-    ``assigned`` is what the member may consume, ``revoking`` what it has been told to give up.
+    ``assigned`` is what the member may consume, ``revoking`` what it has been told to give up. ``classic`` is None for a member
+    that uses the consumer protocol; to one that uses the classic protocol its epoch is the generation.
     """
 
     member_id: str
@@ -49,6 +57,7 @@ class Member(msgspec.Struct, frozen=True):
     state: MemberState = MemberState.STABLE
     assigned: Partitions = {}
     revoking: Partitions = {}
+    classic: ClassicMember | None = None
 
     def topics(self, regexes: Mapping[str, frozenset[str]]) -> frozenset[str]:
         """All that it subscribes to, with the topics that regular expressions stand for."""

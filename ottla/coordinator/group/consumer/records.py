@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.member import Member, MemberState, Partitions
+from ottla.coordinator.group.consumer.member import ClassicMember, Member, MemberState, Partitions
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.messages import (
@@ -29,7 +29,11 @@ from ottla.protocol.messages.consumer_group_current_member_assignment_value impo
     TopicPartitions,
 )
 from ottla.protocol.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
-from ottla.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from ottla.protocol.messages.consumer_group_member_metadata_value import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+)
 from ottla.protocol.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from ottla.protocol.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from ottla.protocol.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
@@ -143,9 +147,14 @@ def member_record(group_id: str, member: Member) -> LogRecord:
         subscribed_topic_regex=member.topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.assignor,
-        classic_member_metadata=None,
+        classic_member_metadata=None if member.classic is None else _classic_metadata(member.classic),
     )
     return LogRecord(_member_key(group_id, member.member_id), encode_record(consumer_group_member_metadata_value, value, 0))
+
+
+def _classic_metadata(classic: ClassicMember) -> ClassicMemberMetadata:
+    protocols = [ClassicProtocol(name=name, metadata=metadata) for name, metadata in classic.protocols]
+    return ClassicMemberMetadata(session_timeout_ms=classic.session_timeout_ms, supported_protocols=protocols)
 
 
 def target_record(group_id: str, member_id: str, assignment: Assignment) -> LogRecord:
@@ -209,6 +218,7 @@ def read_regex(value: bytes) -> frozenset[str]:
 def read_member(value: bytes) -> dict[str, Any]:
     """Those fields of a `Member` that its metadata record holds."""
     read = decode_record(consumer_group_member_metadata_value, value)
+    classic = read.classic_member_metadata
     return {
         "instance_id": read.instance_id,
         "rack_id": read.rack_id,
@@ -218,7 +228,13 @@ def read_member(value: bytes) -> dict[str, Any]:
         "topic_names": frozenset(read.subscribed_topic_names),
         "topic_regex": read.subscribed_topic_regex,
         "assignor": read.server_assignor,
+        "classic": None if classic is None else _read_classic(classic),
     }
+
+
+def _read_classic(metadata: ClassicMemberMetadata) -> ClassicMember:
+    protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in metadata.supported_protocols)
+    return ClassicMember(session_timeout_ms=metadata.session_timeout_ms, protocols=protocols)
 
 
 def read_current(value: bytes) -> dict[str, Any]:

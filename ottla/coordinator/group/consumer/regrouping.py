@@ -1,0 +1,122 @@
+"""What follows for a group and for one member when that has joined or was heard of (GroupMetadataManager of Kafka).
+
+The group's epoch rises when the member's subscription has changed, or the topics have; a target assignment of that epoch is
+computed, once for all members; and the member goes the next step to its own target. A member may use either protocol.
+
+Functions here change nothing: they give the records that do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.member import Member
+from ottla.coordinator.group.consumer.reconciliation import Owned, Target, reconciled
+from ottla.coordinator.group.consumer.records import current_record, epoch_record, target_epoch_record, target_record
+from ottla.coordinator.group.consumer.regexes import Resolved, resolve
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
+from ottla.coordinator.group.consumer.target import assign, metadata_hash, subscribed_ids
+from ottla.coordinator.group.effects import GroupLookedAtTopics
+from ottla.coordinator.group.subscriptions import Expansions
+from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.result import Result
+
+Out = Result[Any]
+
+
+class Cycle(NamedTuple):
+    """``member`` stands in the place of ``before``, and has named what it owns, or None."""
+
+    group: ConsumerGroup
+    before: Member
+    member: Member
+    owned: Owned | None
+    config: ConsumerGroupConfig
+    topics: Topics
+    now_ms: int
+
+
+class Epoch(NamedTuple):
+    """The group's epoch, and what a target assignment of that epoch is computed from."""
+
+    epoch: int
+    regexes: Resolved
+    assignor: str
+    has_new_subscription: bool
+
+
+def regrouped(cycle: Cycle, expansions: Expansions, out: Out) -> Member:
+    """The member as it is afterwards. ``out`` has the records that ``cycle.member`` has come to be by."""
+    group, member = cycle.group, cycle.member
+    if out.records or group.is_stale or group.group_epoch > group.assignment_epoch:
+        return settled(cycle, next_epoch(cycle, expansions, out), out)
+    if member.is_reconciled_to(group.assignment_epoch):
+        return member
+    return stepped(cycle, Target(group.assignment_epoch, group.target_of(member)), group.regexes, False, out)
+
+
+def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
+    group, before, member = cycle.group, cycle.before, cycle.member
+    default = cycle.config.default_assignor
+    regexes, regex_records, is_current = resolve(group, before, member, expansions, cycle.now_ms)
+    out.records += regex_records
+    is_stale = group.is_stale and is_current
+    has_new_subscription = member.topics(regexes) != before.topics(group.regexes)
+    # The classic protocol has no expressions: one that was there before is given up, whatever it stood for.
+    has_new_subscription |= member.classic is not None and member.topic_regex != before.topic_regex
+    preferred = group.preferred_assignor(before, member) or default
+    changes = has_new_subscription or preferred != (group.preferred_assignor() or default)
+    epoch = group.group_epoch
+    if changes or is_stale:
+        current_hash = metadata_hash(group.topics_with(before, member, regexes), cycle.topics)
+        if changes or current_hash != group.metadata_hash:
+            epoch += 1
+            out.records.append(epoch_record(group.group_id, epoch, current_hash))
+        if is_current:
+            out.effects.append(GroupLookedAtTopics(group.group_id))
+    return Epoch(epoch=epoch, regexes=regexes, assignor=preferred, has_new_subscription=has_new_subscription)
+
+
+def settled(cycle: Cycle, group_now: Epoch, out: Out) -> Member:
+    """The member after a target of the group's epoch was computed, or of the last one, where it is too early for the next."""
+    group, member = cycle.group, cycle.member
+    target = Target(group.assignment_epoch, group.target_of(member))
+    if group_now.epoch > group.assignment_epoch and _may_assign(cycle):
+        target = Target(group_now.epoch, _assigned(cycle, group_now, out))
+    if group_now.has_new_subscription or not member.is_reconciled_to(target.epoch):
+        return stepped(cycle, target, group_now.regexes, group_now.has_new_subscription, out)
+    return member
+
+
+def _may_assign(cycle: Cycle) -> bool:
+    """Whether the last target is old enough (group.consumer.assignment.interval.ms): many that join at once share the next."""
+    assigned_ms = cycle.group.assigned_ms
+    return not assigned_ms or cycle.now_ms >= assigned_ms + cycle.config.assignment_interval_ms
+
+
+def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
+    """A target for everybody; records of those that have another than before. Gives the member's own."""
+    group, member = cycle.group, cycle.member
+    members, targets = {**group.members, member.member_id: member}, group.targets
+    replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
+    if replaced is not None and replaced != member.member_id:
+        members.pop(replaced)
+        targets = {(member.member_id if m == replaced else m): target for m, target in targets.items()}
+    assigned = assign(cycle.config.assignors[group_now.assignor], members, targets, group_now.regexes, cycle.topics)
+    for member_id in members:
+        if assigned.get(member_id, {}) != targets.get(member_id):
+            out.records.append(target_record(group.group_id, member_id, assigned.get(member_id, {})))
+    out.records.append(target_epoch_record(group.group_id, group_now.epoch, cycle.now_ms))
+    return assigned.get(member.member_id, {})
+
+
+def stepped(cycle: Cycle, target: Target, regexes: Resolved, has_new_subscription: bool, out: Out) -> Member:
+    """The member goes the next step to its target."""
+    group, member = cycle.group, cycle.member
+    subscribed = subscribed_ids(member.topics(regexes), cycle.topics)
+    changed = reconciled(member, target, subscribed, group.is_taken, cycle.owned, has_new_subscription=has_new_subscription)
+    if changed != member:
+        out.records.append(current_record(group.group_id, changed))
+    return changed

@@ -1,0 +1,332 @@
+"""A shard in which members of both protocols share a group, and what each of them owns by its own word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
+from ottla.coordinator.group.consumer_protocol import read_assignment, read_subscription, written_assignment
+from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, MigrationPolicy, SyncAnswer, SyncRequest
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.invariants import check_groups
+from ottla.coordinator.result import AnswerMember, LogRecord, Result
+from ottla.protocol.codec import encode_record
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages import consumer_protocol_subscription
+from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
+from tests.coordinator.consumer_world import FakeTopics, in_turn, logged, topic_id
+
+GROUP = "g"
+PARTITIONS = 6
+SESSION_MS, REBALANCE_MS, CONSUMER_SESSION_MS = 10_000, 20_000, 45_000
+EAGER, COOPERATIVE = "range", "cooperative-sticky"
+
+Owned = dict[str, frozenset[int]]
+
+
+def subscription(*topics: str, owned: Owned | None = None, version: int = 3, rack: str | None = None) -> bytes:
+    named = [TopicPartition(topic=t, partitions=sorted(p)) for t, p in (owned or {}).items()]
+    message = ConsumerProtocolSubscription(topics=list(topics), owned_partitions=named, rack_id=rack)
+    return encode_record(consumer_protocol_subscription, message, version)
+
+
+@dataclass
+class ClassicClient:
+    """A stock consumer of the classic protocol: it joins when it is told to, and with an eager assignor gives up all before."""
+
+    instance_id: str | None = None
+    assignors: tuple[str, ...] = (EAGER,)
+    topics: tuple[str, ...] = ("t",)
+    member_id: str = ""
+    generation: int = -1
+    protocol: str | None = None
+    owned: Owned = field(default_factory=dict)
+    is_joining: bool = True
+    is_parked: bool = False
+    """Whether it waits for the answer to a JoinGroup or SyncGroup."""
+    joined: JoinAnswer | None = None
+    synced: SyncAnswer | None = None
+
+    @property
+    def is_eager(self) -> bool:
+        return EAGER in self.assignors
+
+    def protocols(self) -> list[tuple[str, bytes]]:
+        return [(name, subscription(*self.topics, owned=self.owned)) for name in self.assignors]
+
+    def lose(self, code: Code) -> None:
+        """The group has another generation, or goes on without it; only where a rebalance is on it keeps what it has."""
+        self.is_joining = True
+        if code is not Code.REBALANCE_IN_PROGRESS:
+            self.owned = {}
+        if code is Code.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+
+
+@dataclass
+class ConsumerClient:
+    """A stock consumer of the consumer protocol."""
+
+    member_id: str
+    instance_id: str | None = None
+    epoch: int = 0
+    owned: Owned = field(default_factory=dict)
+
+
+AnyClient = ClassicClient | ConsumerClient
+
+
+@dataclass
+class MixedWorld:
+    policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    options: dict[str, Any] = field(default_factory=dict)
+    now_ms: int = 1_000_000
+    log: list[LogRecord] = field(default_factory=list)
+    ids: int = 0
+
+    most_consumers: int = 0x7FFFFFFF
+
+    def __post_init__(self) -> None:
+        self.topics = FakeTopics({"t": PARTITIONS, "u": 2})
+        self.config = msgspec.structs.replace(GroupConfig(migration=self.policy, consumer_of=self._consumer_config), **self.options)
+        self.shard = self._new()
+
+    def _consumer_config(self, group_id: str) -> ConsumerGroupConfig:
+        return ConsumerGroupConfig(
+            assignors={"uniform": in_turn}, session_timeout_ms=CONSUMER_SESSION_MS, max_size=self.most_consumers
+        )
+
+    def _new(self) -> GroupShard:
+        return GroupShard(0, self.config, self.topics, self._id)
+
+    def _id(self) -> str:
+        self.ids += 1
+        return f"id-{self.ids}"
+
+    def run(self, result: Result[Any]) -> Any:
+        for record in result.records:
+            self.log.append(record)
+            self.shard.replay(record, len(self.log) - 1, -1, self.now_ms)
+        for effect in sorted(result.effects, key=lambda e: isinstance(e, AnswerMember)):
+            if isinstance(effect, AnswerMember):
+                effect.waiter(effect.answer)
+            else:
+                self.shard.apply(effect)
+        check_groups(self.shard, ())
+        return result.response
+
+    def reload(self) -> None:
+        shard = self._new()
+        for at, record in enumerate(self.log):
+            shard.replay(record, at, -1, self.now_ms)
+        live, loaded = logged(self.shard.consumers), logged(shard.consumers)
+        assert live.keys() == loaded.keys()
+        assert live == loaded
+        self.shard = shard
+        check_groups(shard, ())
+
+    def restart(self, policy: MigrationPolicy) -> None:
+        self.config = msgspec.structs.replace(self.config, migration=policy)
+        self.reload()
+
+    def tick(self, ms: int) -> None:
+        self.now_ms += ms
+        for _, result in self.shard.tick(self.now_ms):
+            self.run(result)
+
+    @property
+    def kind(self) -> str:
+        view = self.shard.view(GROUP)
+        return "none" if view is None else view.type_name
+
+    # the consumer protocol
+
+    def beat(self, client: ConsumerClient, **given: Any) -> HeartbeatAnswer:
+        if client.epoch == 0:
+            client.owned = {}
+            given = {"topic_names": ["t"], "rebalance_timeout_ms": REBALANCE_MS, **given}
+        owned = {topic_id(t): p for t, p in client.owned.items()}
+        beat = Heartbeat(GROUP, client.member_id, client.epoch, **{"instance_id": client.instance_id, "owned": owned, **given})
+        answer: HeartbeatAnswer = self.run(self.shard.heartbeat(beat, self.now_ms, {}))
+        client.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            client.owned = {t.rstrip(b"\0").decode(): frozenset(epochs) for t, epochs in answer.assignment.items()}
+        return answer
+
+    def leave(self, client: ConsumerClient, epoch: int = -1) -> None:
+        self.run(self.shard.heartbeat(Heartbeat(GROUP, client.member_id, epoch, instance_id=client.instance_id), self.now_ms, {}))
+        client.epoch, client.owned = 0, {}
+
+    # the classic protocol
+
+    def join(self, client: ClassicClient, *, needs_known_id: bool = True, **given: Any) -> JoinAnswer | None:
+        """None while the group waits for others."""
+        if client.is_eager:
+            client.owned = {}
+        answers: list[JoinAnswer] = []
+        client.joined = None
+
+        def take(answer: JoinAnswer) -> None:
+            answers.append(answer)
+            client.joined = answer
+            client.member_id = answer.member_id or client.member_id
+            if answer.code is Code.NONE:
+                client.generation, client.protocol = answer.generation, answer.protocol
+
+        fields: dict[str, Any] = {
+            "group_id": GROUP,
+            "member_id": client.member_id,
+            "instance_id": client.instance_id,
+            "client_id": "client",
+            "client_host": "/host",
+            "session_timeout_ms": SESSION_MS,
+            "rebalance_timeout_ms": REBALANCE_MS,
+            "protocol_type": "consumer",
+            "protocols": client.protocols(),
+            "needs_known_id": needs_known_id,
+            "waiter": take,
+        }
+        self.run(self.shard.join(JoinRequest(**{**fields, **given}), self.now_ms))
+        if answers and answers[0].code is Code.MEMBER_ID_REQUIRED:
+            return self.join(client, **given)
+        return answers[0] if answers else None
+
+    def sync(self, client: ClassicClient, **given: Any) -> SyncAnswer | None:
+        answers: list[SyncAnswer] = []
+        fields: dict[str, Any] = {
+            "group_id": GROUP,
+            "generation": client.generation,
+            "member_id": client.member_id,
+            "instance_id": client.instance_id,
+            "protocol_type": "consumer",
+            "protocol": client.protocol,
+            "assignments": self._led(client),
+        }
+        client.synced = None
+
+        def take(answer: SyncAnswer) -> None:
+            answers.append(answer)
+            client.synced = answer
+
+        self.run(self.shard.sync(SyncRequest(**{**fields, **given}, waiter=take), self.now_ms))
+        return answers[0] if answers else None
+
+    def _led(self, client: ClassicClient) -> dict[str, bytes]:
+        """What a leader gives out: partitions in turn, without those that another member has not given up."""
+        answer = client.joined
+        if answer is None or answer.leader != client.member_id:
+            return {}
+        owned = {m: read_subscription(metadata).owned.get("t", frozenset()) for m, _, metadata in answer.members}
+        given = {}
+        for at, (member_id, _, metadata) in enumerate(answer.members):
+            taken = frozenset().union(*(partitions for m, partitions in owned.items() if m != member_id))
+            turn = frozenset(range(at, PARTITIONS, len(answer.members)))
+            given[member_id] = written_assignment({"t": turn - taken}, metadata)
+        return given
+
+    # what clients do with the answers
+
+    def step(self, client: AnyClient) -> None:
+        """One turn of a client's loop: a heartbeat, or the next step of the rebalance that it is in."""
+        if isinstance(client, ConsumerClient):
+            self._step_consumer(client)
+        elif client.is_parked:
+            self._go_on(client)
+        elif client.is_joining:
+            client.is_parked = True
+            try:
+                self.join(client)
+            except KafkaError as error:
+                client.is_parked = False
+                client.lose(error.code)
+            else:
+                self._go_on(client)
+        else:
+            code = self.classic_beat(client)
+            if code is Code.REBALANCE_IN_PROGRESS:
+                client.is_joining = True
+            elif code is not Code.NONE:
+                client.lose(code)
+
+    def _step_consumer(self, client: ConsumerClient) -> None:
+        try:
+            self.beat(client)
+        except KafkaError as error:
+            assert error.code in (Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH, Code.GROUP_ID_NOT_FOUND), error
+            client.epoch, client.owned = 0, {}
+
+    def _go_on(self, client: ClassicClient) -> None:
+        if client.joined is not None:
+            answer, client.joined = client.joined, None
+            if answer.code is Code.NONE:
+                self._sync_on(client, answer)
+            else:
+                client.is_parked = False
+                client.lose(answer.code)
+        elif client.synced is not None:
+            answer_to_sync, client.synced = client.synced, None
+            client.is_parked = False
+            self.take_assignment(client, answer_to_sync)
+
+    def _sync_on(self, client: ClassicClient, answer: JoinAnswer) -> None:
+        try:
+            client.joined = answer
+            self.sync(client)
+        except KafkaError as error:
+            client.is_parked = False
+            client.lose(error.code)
+        client.joined = None
+        if client.is_parked:
+            self._go_on(client)
+
+    def take_assignment(self, client: ClassicClient, answer: SyncAnswer) -> None:
+        if answer.code is not Code.NONE:
+            client.lose(answer.code)
+            return
+        new = {t: p for t, p in read_assignment(answer.assignment).partitions.items() if p}
+        gives_up = any(not partitions <= new.get(t, frozenset()) for t, partitions in client.owned.items())
+        client.owned = new
+        # A cooperative member that has given something up joins once more to say so.
+        client.is_joining = gives_up
+
+    def settle(self, clients: Iterable[AnyClient]) -> None:
+        """Turns for all until every partition is owned, and nothing changes any more."""
+        clients, quiet = list(clients), 0
+        for _ in range(80):
+            before = (len(self.log), [(c.owned, getattr(c, "is_joining", False)) for c in clients])
+            for client in clients:
+                self.step(client)
+                self.check_owned(clients)
+            quiet = quiet + 1 if before == (len(self.log), [(c.owned, getattr(c, "is_joining", False)) for c in clients]) else 0
+            if quiet == 3:
+                owned = [p for client in clients for p in client.owned.get("t", ())]
+                assert sorted(owned) == list(range(PARTITIONS)), f"{clients} own {owned}"
+                return
+            self.tick(1_000)
+        raise AssertionError(f"the group does not come to rest: {clients}")
+
+    def check_owned(self, clients: Iterable[AnyClient]) -> None:
+        """A partition is owned once, but for what a classic member may still own that is on its way into the next generation.
+
+        In a classic group a member may not have heard what the last leader has given to others, and when the group changes over in
+        between Apache Kafka, too, takes for granted that it has.
+        """
+        settled = [c for c in clients if isinstance(c, ConsumerClient) or not c.is_joining]
+        owned = [p for client in settled for p in client.owned.get("t", ())]
+        assert len(owned) == len(set(owned)), f"owned twice: {settled}"
+
+    def classic_beat(self, client: ClassicClient) -> Code:
+        try:
+            self.shard.classic_heartbeat(GROUP, client.generation, client.member_id, client.instance_id, self.now_ms)
+        except KafkaError as error:
+            return error.code
+        return Code.NONE
+
+    def leave_classic(self, client: ClassicClient) -> list[Code]:
+        codes: list[Code] = self.run(self.shard.leave(GROUP, [(client.member_id, client.instance_id)], self.now_ms))
+        client.lose(Code.UNKNOWN_MEMBER_ID)
+        return codes

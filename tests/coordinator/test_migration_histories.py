@@ -1,0 +1,126 @@
+"""Members of both protocols come, go, restart and are late in any order: what is true at every step, and that it comes to rest."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.group.requests import MigrationPolicy
+from ottla.protocol.errors import Code, KafkaError
+from tests.coordinator.mixed_world import (
+    COOPERATIVE,
+    EAGER,
+    GROUP,
+    SESSION_MS,
+    AnyClient,
+    ClassicClient,
+    ConsumerClient,
+    MixedWorld,
+)
+
+MOST_CLIENTS = 4
+INSTANCES = ("i", "j")
+GONE = (Code.UNKNOWN_MEMBER_ID, Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID)
+"""What a client may be told that leaves: it had not joined yet, or its session has ended."""
+
+
+class History:
+    """Random events. No client falls silent for a whole session: it would own what others are given, as any zombie does."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.world = MixedWorld()
+        self.assignors = self.rng.choice([(EAGER,), (COOPERATIVE,), (COOPERATIVE, EAGER)])
+        self.clients: list[Any] = []
+        self.kinds: set[str] = set()
+        self.count = 0
+
+    def event(self) -> None:
+        event = self.rng.choices([self.step, self.come, self.go, self.restart_static, self.tick, self.reload], [30, 4, 3, 2, 3, 1])[
+            0
+        ]
+        event()
+        self.kinds.add(self.world.kind)
+        self.world.check_owned(self.clients)
+
+    def step(self) -> None:
+        for client in self.rng.sample(self.clients, len(self.clients)):
+            self.world.step(client)
+            self.world.check_owned(self.clients)
+
+    def made(self, instance_id: str | None) -> AnyClient:
+        self.count += 1
+        if self.rng.random() < 0.5:
+            return ClassicClient(instance_id=instance_id, assignors=self.assignors)
+        return ConsumerClient(f"consumer-{self.count}", instance_id)
+
+    def come(self) -> None:
+        taken = {c.instance_id for c in self.clients}
+        if len(self.clients) < MOST_CLIENTS:
+            free = [i for i in INSTANCES if i not in taken and self.world.shard.view(GROUP) is None]
+            self.clients.append(self.made(self.rng.choice([None, *free])))
+
+    def go(self) -> None:
+        if not self.clients:
+            return
+        client = self.clients.pop(self.rng.randrange(len(self.clients)))
+        try:
+            if isinstance(client, ConsumerClient):
+                self.world.leave(client)
+            else:
+                self.world.leave_classic(client)
+        except KafkaError as error:
+            assert error.code in GONE, error
+
+    def restart_static(self) -> None:
+        """A static client stops, one of the consumer protocol says so, and another of any protocol is there in its place."""
+        static = [at for at, c in enumerate(self.clients) if c.instance_id is not None and not getattr(c, "is_parked", False)]
+        if not static:
+            return
+        at = self.rng.choice(static)
+        client = self.clients[at]
+        if isinstance(client, ConsumerClient) and client.epoch > 0:
+            try:
+                self.world.leave(client, -2)
+            except KafkaError as error:
+                assert error.code in GONE, error
+        self.clients[at] = self.made(client.instance_id)
+
+    def tick(self) -> None:
+        self.step()
+        self.world.tick(self.rng.choice([100, 1_000, SESSION_MS // 2]))
+
+    def reload(self) -> None:
+        """Who waits in a rebalance at that time is told that there is no coordinator, and asks again."""
+        for effect in self.world.shard.membership.dismissals():
+            effect.waiter(effect.answer)  # type: ignore[attr-defined]
+        self.world.reload()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_history(seed: int) -> None:
+    history = History(seed)
+    for _ in range(120):
+        history.event()
+    world = history.world
+    # Whoever has gone without a word, or was replaced, is late by now.
+    for _ in range(60):
+        history.step()
+        world.tick(1_000)
+    if history.clients:
+        world.settle(history.clients)
+    world.reload()
+
+
+def test_histories_change_over_in_both_directions() -> None:
+    assert MigrationPolicy.BIDIRECTIONAL.upgrades
+    changes = set()
+    for seed in range(10):
+        history, before = History(seed), "none"
+        for _ in range(120):
+            history.event()
+            changes.add((before, history.world.kind))
+            before = history.world.kind
+    assert {("classic", "consumer"), ("consumer", "classic")} <= changes
