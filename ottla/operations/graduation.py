@@ -9,26 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from struct import Struct
 
 from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.ends import KnownEnds, read_known_ends
-from ottla.operations.metadata_log import METADATA_DIRECTORY, RECORDS_PER_BATCH, replay_batch
+from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from ottla.operations.metadata_log import RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attributes
 from ottla.storage.filesystem import Filesystem
-from ottla.storage.identity import DirectoryError, Identity, read_identity, write_identity
+from ottla.storage.identity import (
+    BOOTSTRAP_FILE,
+    METADATA_DIRECTORY,
+    DirectoryError,
+    Identity,
+    check_not_kafkas,
+    read_identity,
+    write_identity,
+)
 from ottla.storage.names import TopicPartition, parse_directory_name
 from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 
-BOOTSTRAP_FILE = "bootstrap.checkpoint"
 KRAFT_VERSION = "kraft.version"
 """Not part of a bootstrap snapshot: the quorum's own log holds it."""
-_CONTROL_KEY = Struct(">hh")
-_SNAPSHOT_HEADER, _SNAPSHOT_FOOTER = 3, 4
 
 
 @dataclass(slots=True)
@@ -59,6 +64,7 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
     identity = read_identity(fs, source)
     if identity is None:
         raise DirectoryError(f"{source} is no data directory: it has no meta.properties")
+    check_not_kafkas(fs, source)
     ends = read_known_ends(fs, source)
     state, torn_bytes = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id, ends)
     state.features.update(features)
@@ -171,7 +177,7 @@ def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
 
 def bootstrap(records: list[LogRecord]) -> bytes:
     """A KRaft snapshot: a header, the records, a footer."""
-    parts = [_control(_SNAPSHOT_HEADER, bytes(11), 0)]
+    parts = [_control(SNAPSHOT_HEADER, bytes(11), 0)]
     at = 1
     for start in range(0, len(records), RECORDS_PER_BATCH):
         chunk = records[start : start + RECORDS_PER_BATCH]
@@ -179,11 +185,11 @@ def bootstrap(records: list[LogRecord]) -> bytes:
         assign(batch, at, 0)
         parts.append(bytes(batch))
         at += len(chunk)
-    parts.append(_control(_SNAPSHOT_FOOTER, bytes(3), at))
+    parts.append(_control(SNAPSHOT_FOOTER, bytes(3), at))
     return b"".join(parts)
 
 
 def _control(kind: int, value: bytes, offset: int) -> bytes:
-    batch = with_attributes(build_batch([(_CONTROL_KEY.pack(0, kind), value)], 0), CONTROL_BIT)
+    batch = with_attributes(build_batch([(CONTROL_KEY.pack(0, kind), value)], 0), CONTROL_BIT)
     assign(batch, offset, 0)
     return bytes(batch)
