@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.member import Member, MemberState, Partitions
+from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, Member, MemberState, Partitions
 from ottla.coordinator.group.consumer.records import group_tombstones
 from ottla.coordinator.group.view import CommitCheck
 from ottla.coordinator.result import LogRecord
@@ -258,8 +258,12 @@ class ConsumerGroup:
         self.note_due(deadline_ms)
 
     def time_revocation(self, member: Member, now_ms: int) -> None:
-        """A member that has to give up partitions has its rebalance time-out for that."""
-        if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0:
+        """A member that has to give up partitions has its rebalance time-out for that, counted from when that is known."""
+        if (
+            member.state is MemberState.UNREVOKED_PARTITIONS
+            and member.member_epoch >= 0
+            and member.rebalance_timeout_ms != UNKNOWN_TIMEOUT_MS
+        ):
             deadline_ms = now_ms + member.rebalance_timeout_ms
             self.revocations_ms[member.member_id] = deadline_ms
             self.note_due(deadline_ms)

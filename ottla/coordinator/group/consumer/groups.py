@@ -10,7 +10,7 @@ import msgspec
 from ottla.coordinator.group.consumer import records
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
-from ottla.coordinator.group.consumer.member import JOIN_EPOCH, Member
+from ottla.coordinator.group.consumer.member import JOIN_EPOCH, UNKNOWN_TIMEOUT_MS, Member
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.deadlines import Deadlines
 from ottla.coordinator.group.effects import AwaitNextDeadline, GroupLookedAtTopics, HeardOfMember
@@ -160,13 +160,14 @@ class ConsumerGroups:
             group.regexes[key.regular_expression] = records.read_regex(value)
         else:
             fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            member = group.members.get(key.member_id) or Member(key.member_id)
-            member = msgspec.structs.replace(member, **fields)
+            known = group.members.get(key.member_id) or Member(key.member_id)
+            member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
                 # A new member; after a start every member has a fresh session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-            if kind == records.CURRENT:
+            if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
+                # Compaction may leave what a member says of itself, its rebalance time-out too, behind what it has to give up.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: ConsumerGroup, kind: int, key: Any) -> bool:

@@ -229,8 +229,11 @@ def _regrouped(
 
 
 def _may_assign(group: ConsumerGroup, config: ConsumerGroupConfig, now_ms: int) -> bool:
-    """Whether the last target is old enough (group.consumer.assignment.interval.ms): many that join at once share the next."""
-    return not group.assigned_ms or now_ms >= group.assigned_ms + config.assignment_interval_ms
+    """Whether the last target is old enough (group.consumer.assignment.interval.ms): many that join at once share the next.
+
+    One of the future is: it was logged before a restart, and the wall clock was set back since.
+    """
+    return not group.assigned_ms or not group.assigned_ms <= now_ms < group.assigned_ms + config.assignment_interval_ms
 
 
 def _assign(

@@ -22,7 +22,7 @@ from ottla.coordinator.group.streams.effects import (
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.heartbeat import heartbeat
 from ottla.coordinator.group.streams.joining import fenced, leave
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
+from ottla.coordinator.group.streams.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, UNKNOWN_TIMEOUT_MS, Member
 from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, StreamsGroupConfig
 from ottla.coordinator.group.streams.target import next_target
 from ottla.coordinator.group.streams.tasks import AssignedTasks
@@ -152,12 +152,14 @@ class StreamsGroups:
             group.targets[key.member_id] = records.read_target(value)
         else:
             fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            member = msgspec.structs.replace(group.members.get(key.member_id) or Member(key.member_id), **fields)
+            known = group.members.get(key.member_id) or Member(key.member_id)
+            member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
                 # A new member; after a start every member has a fresh session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-            if kind == records.CURRENT:
+            if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
+                # Compaction may leave what a member says of itself, its rebalance time-out too, behind what it has to give up.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: StreamsGroup, kind: int, key: Any) -> bool:
