@@ -9,7 +9,7 @@ from enum import Enum
 
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, Member, MemberState, Partitions
-from ottla.coordinator.group.consumer.records import group_tombstones
+from ottla.coordinator.group.consumer.records import group_tombstones, member_tombstones, regex_tombstone
 from ottla.coordinator.group.view import CommitCheck
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
@@ -152,6 +152,11 @@ class ConsumerGroup:
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members, self.regexes)
+
+    def tombstones_of(self, member_id: str) -> list[LogRecord]:
+        """Of a member that goes, and of its regular expression, which may go with it."""
+        regex = self.members[member_id].topic_regex
+        return [*member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool

@@ -12,11 +12,11 @@ from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
 from ottla.coordinator.group.consumer.member import JOIN_EPOCH, UNKNOWN_TIMEOUT_MS, Member
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
-from ottla.coordinator.group.deadlines import Deadlines
+from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.effects import AwaitNextDeadline, GroupLookedAtTopics, HeardOfMember
 from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
 from ottla.coordinator.group.topics import Topics
-from ottla.coordinator.result import Effect, Result
+from ottla.coordinator.result import Effect, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 
 NO_TARGET_EPOCH = -1
@@ -90,21 +90,20 @@ class ConsumerGroups:
                 removed[known.member_id] = None
         return Result(codes, records=fenced(group, list(removed), self._topics) if removed else [])
 
-    def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:
-        """Members whose time is over are fenced, those of a group together.
+    def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
+        """Members whose time is over are fenced, of a group as many as fit into a batch; the others at the next tick.
 
         Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
         and comes again after a while.
         """
         for group in self._deadlines.due(now_ms):
-            late = group.late_members(now_ms)
+            late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
             if not late:
                 self._deadlines.fix(group, group.next_deadline_ms())
                 continue
-            yield (
-                group.group_id,
-                Result(None, records=fenced(group, late, self._topics), effects=[AwaitNextDeadline(group.group_id)]),
-            )
+            some = first_that_fit(late, group.tombstones_of, max_batch_bytes)
+            awaits = AwaitNextDeadline(group.group_id, now_ms)
+            yield group.group_id, Result(None, records=fenced(group, some, self._topics), effects=[awaits])
 
     def topic_changed(self, topic: str) -> None:
         """A topic was made, has grown or is gone: groups that subscribe to it look at it with the next heartbeat."""
@@ -123,9 +122,9 @@ class ConsumerGroups:
                 self._deadlines.arm(group)
             case GroupLookedAtTopics(group_id=group_id):
                 self.groups[group_id].is_stale = False
-            case AwaitNextDeadline(group_id=group_id):
+            case AwaitNextDeadline(group_id=group_id, now_ms=now_ms):
                 group = self.groups[group_id]
-                self._deadlines.fix(group, group.next_deadline_ms())
+                self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
             case _:
                 raise TypeError(f"not an effect on consumer groups: {effect!r}")
 

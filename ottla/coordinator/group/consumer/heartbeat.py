@@ -10,6 +10,7 @@ Functions here change nothing: they give the records that do. Most heartbeats gi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -298,11 +299,12 @@ def leave(group: ConsumerGroup, beat: Heartbeat, topics: Topics) -> Out:
 def fenced(group: ConsumerGroup, member_ids: list[str], topics: Topics) -> list[LogRecord]:
     """Members are in the group no longer. Whoever comes next has the next target computed."""
     records = [record for m in member_ids for record in member_tombstones(group.group_id, m)]
-    gone = frozenset(member_ids)
-    left = [member for member in group.members.values() if member.member_id not in gone]
-    regexes = {m.topic_regex: group.regexes[m.topic_regex] for m in left if m.topic_regex and m.topic_regex in group.regexes}
+    gone = [group.members[member_id] for member_id in member_ids]
+    expressions = group.regex_subscribers - Counter(member.topic_regex for member in gone if member.topic_regex)
+    regexes = {regex: topics for regex, topics in group.regexes.items() if regex in expressions}
     records += [regex_tombstone(group.group_id, regex) for regex in group.regexes if regex not in regexes]
-    subscribed = frozenset[str]().union(*(m.topic_names for m in left), *regexes.values())
+    names = group.subscribers - Counter(topic for member in gone for topic in member.topic_names)
+    subscribed = frozenset(names).union(*regexes.values())
     epoch = group.group_epoch + 1
     records.append(epoch_record(group.group_id, epoch, metadata_hash(subscribed, topics)))
     if len(member_ids) == len(group.members):

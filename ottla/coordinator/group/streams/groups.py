@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from ottla.coordinator.group.deadlines import Deadlines
+from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.streams import records
 from ottla.coordinator.group.streams.answers import described
 from ottla.coordinator.group.streams.configuration import configure
@@ -27,7 +28,7 @@ from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome
 from ottla.coordinator.group.streams.target import next_target
 from ottla.coordinator.group.streams.tasks import AssignedTasks
 from ottla.coordinator.group.topics import Topics
-from ottla.coordinator.result import Effect, LogRecord, Result
+from ottla.coordinator.result import Effect, LogRecord, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_describe import DescribedGroup
 
@@ -68,17 +69,20 @@ class StreamsGroups:
         """Raises GROUP_ID_NOT_FOUND."""
         return described(self.group(group_id))
 
-    def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:
-        """Members whose time is over are fenced, those of a group together; a first target that was waited with is computed.
+    def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
+        """Members whose time is over are fenced, of a group as many as fit into a batch; the others at the next tick.
+
+        A first target that was waited with is computed.
 
         Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
         and comes again after a while.
         """
         for group in self._deadlines.due(now_ms):
-            late = group.late_members(now_ms)
-            awaits = AwaitNextStreamsDeadline(group.group_id)
+            late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
+            awaits = AwaitNextStreamsDeadline(group.group_id, now_ms)
             if late:
-                yield group.group_id, Result(None, records=fenced(group, late), effects=[awaits])
+                some = first_that_fit(late, partial(records.member_tombstones, group.group_id), max_batch_bytes)
+                yield group.group_id, Result(None, records=fenced(group, some), effects=[awaits])
             if group.delayed_until_ms is not None and group.delayed_until_ms <= now_ms:
                 over = DelayFirstAssignment(group.group_id, None)
                 yield group.group_id, Result(None, records=self._delayed_target(group, now_ms), effects=[over, awaits])
@@ -117,9 +121,9 @@ class StreamsGroups:
                     group.shutdown_member_id = member_id
             case RaiseEndpointEpoch(group_id=group_id):
                 self.groups[group_id].endpoint_epoch += 1
-            case AwaitNextStreamsDeadline(group_id=group_id):
+            case AwaitNextStreamsDeadline(group_id=group_id, now_ms=now_ms):
                 group = self.groups[group_id]
-                self._deadlines.fix(group, group.next_deadline_ms())
+                self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
             case _:
                 raise TypeError(f"not an effect on streams groups: {effect!r}")
 
