@@ -69,4 +69,6 @@ class Member(msgspec.Struct, frozen=True):
 
 def is_subset(owned: Mapping[bytes, frozenset[int]] | None, assigned: Partitions) -> bool:
     """Whether a member says what it owns, and owns no more than it was assigned."""
-    return owned is not None and all(partitions <= assigned.get(topic, {}).keys() for topic, partitions in owned.items())
+    return owned is not None and all(
+        topic in assigned and partitions <= assigned[topic].keys() for topic, partitions in owned.items()
+    )
