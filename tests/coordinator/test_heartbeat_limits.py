@@ -42,7 +42,9 @@ def test_a_member_names_so_many_topics_and_no_more() -> None:
     beat = Heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_TOPIC_NAMES), owned={})
     check_consumer(beat, 1, ["uniform"])
     beat = msgspec.structs.replace(beat, topic_names=names(MAX_TOPIC_NAMES + 1))
-    with pytest.raises(KafkaError, match="A member subscribes to 5001 topics by name, and may subscribe to 5000 at most.") as error:
+    with pytest.raises(
+        KafkaError, match=r"A member subscribes to 5001 topics by name, and may subscribe to 5000 at most."
+    ) as error:
         check_consumer(beat, 1, ["uniform"])
     assert error.value.code is Code.INVALID_REQUEST
 
@@ -118,7 +120,7 @@ def test_and_so_many_subtopologies() -> None:
         return Topology(subtopologies=[Subtopology(subtopology_id=name) for name in names(count)])
 
     check_heartbeat(joining(topology=of(MAX_SUBTOPOLOGIES)))
-    with pytest.raises(KafkaError, match="The topology has 501 subtopologies, and may have 500 at most.") as error:
+    with pytest.raises(KafkaError, match=r"The topology has 501 subtopologies, and may have 500 at most.") as error:
         check_heartbeat(joining(topology=of(MAX_SUBTOPOLOGIES + 1)))
     assert error.value.code is Code.STREAMS_INVALID_TOPOLOGY
 
@@ -126,7 +128,7 @@ def test_and_so_many_subtopologies() -> None:
 def test_a_member_has_so_many_tags() -> None:
     tags = [KeyValue(key=name, value="") for name in names(MAX_CLIENT_TAGS)]
     check_heartbeat(joining(client_tags=tags))
-    with pytest.raises(KafkaError, match="The member has 1001 client tags, and may have 1000 at most.") as error:
+    with pytest.raises(KafkaError, match=r"The member has 1001 client tags, and may have 1000 at most.") as error:
         check_heartbeat(joining(client_tags=[*tags, *tags[:1]]))
     assert error.value.code is Code.INVALID_REQUEST
 
