@@ -219,7 +219,7 @@ class Groups:
             self._unload(offline)
         now_ms = self._env.steady_ms()
         for shard, runtime in self._shards.values():
-            for group_id, result in shard.tick(now_ms):
+            for group_id, result in shard.tick(now_ms, _batch_bytes(runtime)):
                 try:
                     runtime.execute(result)
                 except KafkaError as error:

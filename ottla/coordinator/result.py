@@ -89,6 +89,18 @@ def decided_in_batches(
     yield piece
 
 
+def first_that_fit(keys: Iterable[K], records_of: Callable[[K], Iterable[LogRecord]], max_batch_bytes: int) -> list[K]:
+    """The first keys whose records fit into a batch of this size together; the first of all also where it does not."""
+    fitting: list[K] = []
+    size_bytes = 0
+    for key in keys:
+        size_bytes += sum(len(r.key or b"") + len(r.value or b"") + RECORD_OVERHEAD_BYTES for r in records_of(key))
+        if fitting and size_bytes > max_batch_bytes:
+            break
+        fitting.append(key)
+    return fitting
+
+
 _BLOCK = 256
 _POWERS = [pow(31, _BLOCK - 1 - at, 1 << 32) for at in range(_BLOCK)]
 _NEXT_BLOCK = pow(31, _BLOCK, 1 << 32)

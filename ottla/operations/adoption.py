@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ottla.coordinator.cluster import (
@@ -17,23 +17,23 @@ from ottla.coordinator.cluster import (
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.ends import KnownEnds, read_known_ends
-from ottla.operations.kept import Kept, keep_own, kept_by, notes_of_source
-from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, METADATA_DIRECTORY, RECORDS_PER_BATCH, replay_batch
+from ottla.operations.kafka_metadata import StoredMetadata, read_metadata
+from ottla.operations.kept import NAMED_IN_A_NOTE, Kept, keep_own, kept_by, notes_of_source
+from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.primitives import NO_UUID
-from ottla.protocol.records import build_batch, crc_is_valid
+from ottla.protocol.records import build_batch
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import RECOVERY_POINTS, LeaderEpochs, parse_offsets, read_partition_metadata, write_offsets
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
-from ottla.storage.identity import DirectoryError, Identity, read_identity, write_identity
+from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity, check_not_kafkas, read_identity, write_identity
 from ottla.storage.last_stop import FIRST_DIRTY, LOG_STARTS, remove_clean_file
 from ottla.storage.log import Log
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, TopicPartition, parse_directory_name
 from ottla.storage.reading import all_batches
 from ottla.storage.recovery import open_log
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
-from ottla.storage.walk import batches
 
 
 @dataclass(slots=True)
@@ -73,7 +73,8 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
     if fs.is_dir(source) is None:
         raise DirectoryError(f"{source} does not exist; name the directory of a stopped broker, a copy of it, or one partition's")
     directories = _directories(fs, source, plan.notes)
-    metadata = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", plan.notes)
+    stored = read_metadata(fs, source, plan.notes)
+    metadata = stored.state
     plan.next_producer_id = metadata.next_producer_id
     if not wanted:
         plan.kept = kept_by(metadata)
@@ -81,7 +82,7 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
     # The recovery points of a copy may be newer than the logs that were copied before them.
     ends = KnownEnds(read_known_ends(fs, source).was_clean)
     for name in wanted:
-        if not any(topic == name for topic, _ in directories):
+        if not any(topic == name for topic, _ in directories) and (stored.is_kafkas or name not in metadata.topics):
             raise DirectoryError(f"{source} has no partition of {name}")
     ids = iter(random_uuid)
     for (topic, index), path in sorted(directories.items()):
@@ -102,6 +103,7 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
         epochs = known.leader_epochs
         epochs += [0] * (index + 1 - len(epochs))
         epochs[index] = max(epochs[index], adopted.leader_epoch)
+    _topics_without_directories(fs, source, stored, wanted, plan)
     if not plan.topics:
         raise DirectoryError("; ".join([f"{source} holds no partition directories", *plan.notes]))
     return plan
@@ -125,22 +127,27 @@ def _directories(fs: Filesystem, source: str, notes: list[str]) -> dict[TopicPar
     return directories
 
 
-def _metadata(fs: Filesystem, directory: str, notes: list[str]) -> ClusterState:
-    """Topics, configs and producer ids as far as the KRaft log has them.
+def _topics_without_directories(
+    fs: Filesystem, source: str, metadata: StoredMetadata, wanted: Collection[str], plan: AdoptionPlan
+) -> None:
+    """Topics that no partition directory tells of.
 
-    Records of other kinds, and batches that cannot be read, are passed over. ``notes`` say where there is no such log.
+    In ottla a partition has no directory before its first append, so such topics are empty. Apache Kafka makes a directory for each
+    partition that it has, so these lie on other brokers.
     """
-    state = ClusterState(0)
-    names = fs.list_dir(directory)
-    snapshots = sorted(n for n in names if n.endswith(".checkpoint") and "-" in n)
-    for name in [*snapshots[-1:], *sorted(n for n in names if n.endswith(LOG_SUFFIX))]:
-        with closing(fs.open(f"{directory}/{name}")) as file:
-            for _, header, raw in batches(file):
-                if crc_is_valid(raw, header):
-                    replay_batch(state, header, raw, is_strict=False)
-    if not names:
-        notes.append("no cluster metadata: topics get default configs")
-    return state
+    written = {topic for (topic, _), point in read_known_ends(fs, source).recovery_points.items() if point}
+    left = []
+    for name, topic in metadata.state.topics.items():
+        if name in plan.topics or (wanted and name not in wanted):
+            continue
+        if metadata.is_kafkas or name in written:
+            left.append(name)
+        else:
+            plan.topics[name] = Topic(name, topic.topic_id, list(topic.leader_epochs))
+            plan.configs[name] = dict(metadata.state.config_of(TOPIC_RESOURCE, name))
+    if left:
+        shown = ", ".join(sorted(left)[:NAMED_IN_A_NOTE]) + (", ..." if len(left) > NAMED_IN_A_NOTE else "")
+        plan.notes.append(f"{len(left)} topics of the cluster have no partition here and stay behind: {shown}")
 
 
 def _partition(
@@ -215,7 +222,8 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
 
     What is kept beside topics, and is in the target as well, is taken out of the plan, and a note says so.
     """
-    own = _metadata(fs, f"{target}/{METADATA_DIRECTORY}", [])
+    check_not_kafkas(fs, target)
+    own = read_metadata(fs, target, []).state
     taken = [name for name in plan.topics if name in own.topics]
     if taken:
         raise DirectoryError(f"{target} has a topic {taken[0]} already; delete it there, or name the others by --topic")

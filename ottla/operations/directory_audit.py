@@ -13,19 +13,16 @@ from ottla.coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC, Cluster
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
 from ottla.operations.ends import read_known_ends
-from ottla.operations.metadata_log import METADATA_DIRECTORY, replay_batch, topics_born
+from ottla.operations.metadata_log import replay_batch, topics_born
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader
 from ottla.storage.filesystem import Filesystem
-from ottla.storage.identity import META_FILE, DirectoryError
+from ottla.storage.identity import KRAFT_FILE, META_FILE, METADATA_DIRECTORY, DirectoryError
 from ottla.storage.names import parse_directory_name
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 from ottla.storage.transaction_history import TransactionHistory
-
-KRAFT_FILE = "quorum-state"
-"""Beside the metadata log of Apache Kafka, never of ottla."""
 
 
 @dataclass(slots=True)

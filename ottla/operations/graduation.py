@@ -8,27 +8,33 @@ configs, and the next producer id (org.apache.kafka.metadata.bootstrap.Bootstrap
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from struct import Struct
 
 from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.ends import KnownEnds, read_known_ends
-from ottla.operations.metadata_log import METADATA_DIRECTORY, RECORDS_PER_BATCH, replay_batch
+from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from ottla.operations.metadata_log import RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attributes
-from ottla.storage.filesystem import Filesystem
-from ottla.storage.identity import DirectoryError, Identity, read_identity, write_identity
+from ottla.storage.filesystem import Filesystem, sync_file
+from ottla.storage.identity import (
+    BOOTSTRAP_FILE,
+    METADATA_DIRECTORY,
+    DirectoryError,
+    Identity,
+    check_not_kafkas,
+    read_identity,
+    write_identity,
+)
 from ottla.storage.names import TopicPartition, parse_directory_name
 from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 
-BOOTSTRAP_FILE = "bootstrap.checkpoint"
 KRAFT_VERSION = "kraft.version"
 """Not part of a bootstrap snapshot: the quorum's own log holds it."""
-_CONTROL_KEY = Struct(">hh")
-_SNAPSHOT_HEADER, _SNAPSHOT_FOOTER = 3, 4
 
 
 @dataclass(slots=True)
@@ -59,6 +65,7 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
     identity = read_identity(fs, source)
     if identity is None:
         raise DirectoryError(f"{source} is no data directory: it has no meta.properties")
+    check_not_kafkas(fs, source)
     ends = read_known_ends(fs, source)
     state, torn_bytes = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id, ends)
     state.features.update(features)
@@ -146,32 +153,66 @@ def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, pr
     growing = f"{target}.partial"
     if fs.list_dir(growing):
         fs.remove_dir(growing)
+    try:
+        _copy(fs, source, growing, plan, progress)
+        write_identity(fs, growing, plan.identity)
+        _write_bootstrap(fs, growing, plan)
+        if not fs.list_dir(target):
+            fs.remove_empty_dir(target)
+        fs.rename(growing, target)
+    except BaseException:
+        # Also where somebody has pressed Ctrl-C. The copy may hold the last free bytes of the disk.
+        with suppress(OSError):
+            fs.remove_dir(growing)
+        raise
+
+
+def _copy(fs: Filesystem, source: str, growing: str, plan: GraduationPlan, progress: Progress) -> None:
     total, done = plan.size_bytes, 0
+    fs.make_dir(growing)
     for name, files in plan.directories.items():
         fs.make_dir(f"{growing}/{name}")
         for file, _ in files:
             for size in copy(fs, f"{source}/{name}/{file}", f"{growing}/{name}/{file}"):
                 done += size
                 progress(done, total)
-    fs.make_dir(growing)
-    write_identity(fs, growing, plan.identity)
-    fs.write_file(f"{growing}/{BOOTSTRAP_FILE}", bootstrap(plan.records))
-    if not fs.list_dir(target):
-        fs.remove_empty_dir(target)
-    fs.rename(growing, target)
+
+
+def _write_bootstrap(fs: Filesystem, directory: str, plan: GraduationPlan) -> None:
+    path = f"{directory}/{BOOTSTRAP_FILE}"
+    fs.write_file(path, bootstrap(plan.records))
+    sync_file(fs, path)
 
 
 def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
-    """Make the directory itself Apache Kafka's; where ottla's own metadata went."""
-    aside = f"{directory}.ottla-metadata"
-    fs.write_file(f"{directory}/{BOOTSTRAP_FILE}", bootstrap(plan.records))
-    fs.rename(f"{directory}/{METADATA_DIRECTORY}", aside)
+    """Make the directory itself Apache Kafka's; where ottla's own metadata went.
+
+    The directory is handed over by the move of its metadata. Wherever it ends before that, it is ottla's as it was. Raises
+    `DirectoryError` where the metadata cannot be moved: Apache Kafka starts on no directory that has another's in it.
+    """
+    metadata, aside, path = f"{directory}/{METADATA_DIRECTORY}", f"{directory}.ottla-metadata", f"{directory}/{BOOTSTRAP_FILE}"
+    if fs.is_dir(aside) is not None:
+        raise DirectoryError(f"{aside} is there already, from an earlier ottla graduate --in-place; move it away")
+    before = fs.read_file(path)
+    try:
+        _write_bootstrap(fs, directory, plan)
+        try:
+            fs.rename(metadata, aside)
+        except OSError as error:
+            reason = f"({error.strerror}); nothing was changed, mend that or graduate with --to"
+            raise DirectoryError(f"{metadata} cannot be moved to {aside} {reason}") from error
+    except BaseException:
+        # Also where somebody has pressed Ctrl-C, which may come after the move.
+        with suppress(OSError):
+            if fs.is_dir(metadata):
+                fs.unlink(path) if before is None else fs.write_file(path, before)
+        raise
     return aside
 
 
 def bootstrap(records: list[LogRecord]) -> bytes:
     """A KRaft snapshot: a header, the records, a footer."""
-    parts = [_control(_SNAPSHOT_HEADER, bytes(11), 0)]
+    parts = [_control(SNAPSHOT_HEADER, bytes(11), 0)]
     at = 1
     for start in range(0, len(records), RECORDS_PER_BATCH):
         chunk = records[start : start + RECORDS_PER_BATCH]
@@ -179,11 +220,11 @@ def bootstrap(records: list[LogRecord]) -> bytes:
         assign(batch, at, 0)
         parts.append(bytes(batch))
         at += len(chunk)
-    parts.append(_control(_SNAPSHOT_FOOTER, bytes(3), at))
+    parts.append(_control(SNAPSHOT_FOOTER, bytes(3), at))
     return b"".join(parts)
 
 
 def _control(kind: int, value: bytes, offset: int) -> bytes:
-    batch = with_attributes(build_batch([(_CONTROL_KEY.pack(0, kind), value)], 0), CONTROL_BIT)
+    batch = with_attributes(build_batch([(CONTROL_KEY.pack(0, kind), value)], 0), CONTROL_BIT)
     assign(batch, offset, 0)
     return bytes(batch)

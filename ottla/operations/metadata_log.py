@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import DecodeError
@@ -14,7 +14,6 @@ from ottla.protocol.records import BatchHeader
 from ottla.storage.config import LogConfig
 from ottla.storage.reading import records_of
 
-METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 RECORDS_PER_BATCH = 1_000
 """How many records are written into one batch of a metadata log or snapshot."""
 

@@ -9,6 +9,12 @@ from ottla.storage.checkpoints import parse_topic_id
 from ottla.storage.filesystem import Filesystem, described
 
 META_FILE = "meta.properties"
+METADATA_DIRECTORY = "__cluster_metadata-0"
+"""Where the log of the cluster's metadata lies, Apache Kafka's as ottla's."""
+BOOTSTRAP_FILE = "bootstrap.checkpoint"
+"""What Apache Kafka begins a metadata log with, in a directory that it has not run on (BootstrapMetadata)."""
+KRAFT_FILE = "quorum-state"
+"""Beside the metadata log of Apache Kafka, never of ottla."""
 NOT_OURS = "something else has moved or removed the directory or its .lock"
 """Why a directory is given up by the broker that has locked it."""
 
@@ -51,6 +57,21 @@ def read_identity(fs: Filesystem, path: str) -> Identity | None:
     except (KeyError, ValueError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     raise DirectoryError(f"{path}/{META_FILE} is damaged ({reason}); restore it or start with another directory")
+
+
+def check_not_kafkas(fs: Filesystem, path: str) -> None:
+    """Raises `DirectoryError` for a directory that Apache Kafka has run on, or that was handed over to it."""
+    names = fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
+    if KRAFT_FILE in names:
+        reason = "is Apache Kafka's, which has run on it"
+    elif not names and BOOTSTRAP_FILE in fs.list_dir(path):
+        reason = "was handed over to Apache Kafka (ottla graduate --in-place)"
+    else:
+        return
+    raise DirectoryError(
+        f"{path} {reason}: start that on it, or take its topics into another directory with"
+        f" ottla adopt --from {path} --data-dir OTHER"
+    )
 
 
 def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:

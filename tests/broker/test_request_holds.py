@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.main import GC_THRESHOLDS
+from ottla.coordinator.group.consumer.requests import MAX_TOPIC_NAMES
+from ottla.coordinator.group.streams.requests import MAX_SUBTOPOLOGIES, MAX_TOPOLOGY_ELEMENTS
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -35,6 +37,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
 )
 from ottla.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.protocol.messages.consumer_group_heartbeat import TopicPartitions as ConsumedPartitions
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -77,6 +80,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, TaskOffset, Topology
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -255,6 +259,30 @@ def configs_of(make: Callable[[str, str], Any]) -> list[Any]:
 EXISTING = "existing"
 SLOW_PATTERNS = ",".join([*(rf"client_id=\pL\pL\pL\pL\pL{i}" for i in range(5)), "client_id=" + r"\pL" * 50])
 """As many as one subscription may have, each as slow to check as it may be."""
+
+
+def _consumer_joins(n: int, topics: int) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id=f"g{n}",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=[f"t{i:030}" for i in range(topics)],
+        topic_partitions=[],
+    )
+
+
+def _application_joins(n: int, subtopologies: list[Subtopology]) -> StreamsGroupHeartbeatRequest:
+    return StreamsGroupHeartbeatRequest(
+        group_id=f"s{n}",
+        member_id="m",
+        process_id="p",
+        rebalance_timeout_ms=10_000,
+        topology=Topology(subtopologies=subtopologies),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
 
 
 REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
@@ -508,6 +536,50 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
             voter_id=2,
             voter_directory_id=b"d" * 16,
             listeners=[VoterListener(name=f"l{i}", host="h", port=1) for i in range(60 * MANY)],
+        ),
+        1,
+    ),
+    "ConsumerGroupHeartbeat of many topics": lambda n: (_consumer_joins(n, MAX_TOPIC_NAMES), 1),
+    "ConsumerGroupHeartbeat of too many topics": lambda n: (_consumer_joins(n, 80 * MANY), 1),
+    "ConsumerGroupHeartbeat of an owner of many topics": lambda n: (
+        ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="m",
+            member_epoch=3,
+            topic_partitions=[
+                ConsumedPartitions(topic_id=i.to_bytes(16, "big"), partitions=[] if i % 2 else [0]) for i in range(40 * MANY)
+            ],
+        ),
+        1,
+    ),
+    "StreamsGroupHeartbeat of many topics": lambda n: (
+        _application_joins(n, [Subtopology(subtopology_id="0", source_topics=[f"t{i:030}" for i in range(MAX_TOPOLOGY_ELEMENTS)])]),
+        1,
+    ),
+    "StreamsGroupHeartbeat of too many topics": lambda n: (
+        _application_joins(n, [Subtopology(subtopology_id="0", source_topics=[f"t{i:030}" for i in range(80 * MANY)])]),
+        1,
+    ),
+    "StreamsGroupHeartbeat of many subtopologies": lambda n: (
+        _application_joins(
+            n,
+            [
+                Subtopology(subtopology_id=str(i), source_topics=[EXISTING], state_changelog_topics=[])
+                for i in range(MAX_SUBTOPOLOGIES)
+            ],
+        ),
+        1,
+    ),
+    "StreamsGroupHeartbeat of too many subtopologies": lambda n: (
+        _application_joins(n, [Subtopology(subtopology_id=str(i)) for i in range(20 * MANY)]),
+        1,
+    ),
+    "StreamsGroupHeartbeat of too many offsets": lambda n: (
+        StreamsGroupHeartbeatRequest(
+            group_id="s",
+            member_id="m",
+            member_epoch=3,
+            task_offsets=[TaskOffset(subtopology_id="0", partition=i) for i in range(80 * MANY)],
         ),
         1,
     ),

@@ -14,6 +14,7 @@ from ottla.coordinator.result import LogRecord, Result
 from ottla.storage.steps import run
 
 GROUP = "g"
+BATCH_BYTES = 1 << 19
 
 
 def topic_id(name: str) -> bytes:
@@ -144,7 +145,7 @@ class World:
 
     def tick(self, ms: int) -> None:
         self.now_ms += ms
-        for _, result in self.shard.tick(self.now_ms):
+        for _, result in self.shard.tick(self.now_ms, BATCH_BYTES):
             self.run(result)
 
     def reloaded(self) -> ConsumerGroups:

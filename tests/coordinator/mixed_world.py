@@ -18,7 +18,7 @@ from ottla.protocol.codec import encode_record
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import consumer_protocol_subscription
 from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
-from tests.coordinator.consumer_world import FakeTopics, in_turn, logged, topic_id
+from tests.coordinator.consumer_world import BATCH_BYTES, FakeTopics, in_turn, logged, topic_id
 
 GROUP = "g"
 PARTITIONS = 6
@@ -135,7 +135,7 @@ class MixedWorld:
 
     def tick(self, ms: int) -> None:
         self.now_ms += ms
-        for _, result in self.shard.tick(self.now_ms):
+        for _, result in self.shard.tick(self.now_ms, BATCH_BYTES):
             self.run(result)
 
     @property

@@ -12,7 +12,7 @@ from ottla.coordinator.group.consumer.group import ConsumerGroupState, held_part
 from ottla.coordinator.group.consumer.requests import Heartbeat
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import KafkaError
-from tests.coordinator.consumer_world import GROUP, Consumer, World, decided, logged, topic_id
+from tests.coordinator.consumer_world import BATCH_BYTES, GROUP, Consumer, World, decided, logged, topic_id
 
 STEPS = 120
 IDS = ("a", "b", "c", "d")
@@ -68,7 +68,7 @@ def step(world: Careless, rng: random.Random, consumers: list[Consumer]) -> None
     if kind < 0.12:
         world.now_ms += rng.choice([1_000, 10_000, 46_000])
         before = whole(world)
-        refused = [group_id for group_id, _ in world.shard.tick(world.now_ms)]
+        refused = [group_id for group_id, _ in world.shard.tick(world.now_ms, BATCH_BYTES)]
         assert whole(world) == before
         world.tick(1_000)
         assert not refused or not world.group.late_members(world.now_ms - 1_000)

@@ -14,7 +14,7 @@ from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code
-from tests.coordinator.consumer_world import FakeTopics, in_turn, topic_id
+from tests.coordinator.consumer_world import BATCH_BYTES, FakeTopics, in_turn, topic_id
 from tests.coordinator.test_consumer_heartbeats import refused
 from tests.coordinator.test_groups import GROUP, Client, World
 
@@ -252,7 +252,7 @@ def test_a_deleted_group_leaves_nothing_behind(world: TypesWorld) -> None:
 def test_time_looks_at_both(world: TypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.now_ms += 45_000
-    for _, result in world.shard.tick(world.now_ms):
+    for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
         world.run(result)
     view = world.shard.view(GROUP)
     assert view is not None

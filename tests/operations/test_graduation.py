@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from functools import cache
 
 import pytest
 
-from ottla.operations.graduation import check, plan_graduation
+from ottla.operations.graduation import carry_out, check, hand_over, plan_graduation
 from ottla.protocol.codec import decode_body
 from ottla.protocol.messages import feature_level_record
 from ottla.protocol.records import batches
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets, write_offsets
-from ottla.storage.identity import DirectoryError
+from ottla.storage.identity import BOOTSTRAP_FILE, METADATA_DIRECTORY, DirectoryError
 from ottla.storage.names import parse_directory_name
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -131,3 +133,72 @@ def test_a_log_that_is_missing_is_refused(directory: str) -> None:
     fs.remove_dir(f"{DATA_DIR}/{directory}")
     with pytest.raises(DirectoryError, match=directory):
         notes_of(fs)
+
+
+ASIDE = f"{DATA_DIR}.ottla-metadata"
+
+
+class Refusing(FaultyFilesystem):
+    """A disk with a stopped broker's directory, on which directories cannot be moved, as out of a file system of its own."""
+
+    def __init__(self, *, moves: bool = False) -> None:
+        super().__init__()
+        self.moves = moves
+        for path, content in written(kill=False).items():
+            self.write_file(path, content)
+
+    def rename(self, old: str, new: str) -> None:
+        if not self.moves and self.is_dir(old):
+            raise OSError(errno.EXDEV, "Invalid cross-device link", old)
+        super().rename(old, new)
+
+    def sync_file(self, path: str) -> None:
+        self.write("sync", path)
+        super().sync_file(path)
+
+    def content(self) -> dict[str, bytes]:
+        return {path: bytes(raw) for path, raw in self.files.items()}
+
+
+def test_metadata_that_cannot_be_moved_aside_leave_the_directory_as_it_was() -> None:
+    disk = Refusing()
+    before = disk.content()
+    with pytest.raises(DirectoryError) as refusal:
+        hand_over(disk, DATA_DIR, plan_graduation(disk, DATA_DIR, {}))
+    assert str(refusal.value) == (
+        f"{DATA_DIR}/{METADATA_DIRECTORY} cannot be moved to {ASIDE} (Invalid cross-device link); nothing was changed, mend that or"
+        " graduate with --to"
+    )
+    assert disk.content() == before
+
+
+def test_metadata_of_an_earlier_hand_over_are_not_overwritten() -> None:
+    disk = Refusing(moves=True)
+    disk.write_file(f"{ASIDE}/{0:020d}.log", b"earlier")
+    before = disk.content()
+    with pytest.raises(DirectoryError, match=f"{ASIDE} is there already, from an earlier ottla graduate --in-place; move it away"):
+        hand_over(disk, DATA_DIR, plan_graduation(disk, DATA_DIR, {}))
+    assert disk.content() == before
+
+
+@pytest.mark.parametrize("kind", ["write", "sync"])
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_full_disk_leaves_the_directory_as_it_was(kind: str, stale: bool) -> None:
+    disk = Refusing(moves=True)
+    if stale:
+        disk.write_file(f"{DATA_DIR}/{BOOTSTRAP_FILE}", b"of an earlier attempt")
+    before = disk.content()
+    disk.refuses = lambda number, done, path: done == kind and path.endswith(BOOTSTRAP_FILE) and not disk.refused
+    with pytest.raises(OSError, match="No space left"):
+        hand_over(disk, DATA_DIR, plan_graduation(disk, DATA_DIR, {}))
+    assert disk.content() == before
+
+
+def test_a_copy_that_fails_leaves_nothing() -> None:
+    disk = Refusing(moves=True)
+    before = disk.content()
+    disk.refuses = lambda number, kind, path: path.endswith(BOOTSTRAP_FILE)
+    with pytest.raises(OSError, match="No space left"):
+        carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda *_: None)
+    assert disk.content() == before
+    assert disk.is_dir("/kafka.partial") is None

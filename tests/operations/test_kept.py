@@ -11,10 +11,10 @@ from ottla.coordinator.cluster import BROKER_RESOURCE, GROUP_RESOURCE, METADATA_
 from ottla.coordinator.result import LogRecord
 from ottla.operations import kept
 from ottla.operations.adoption import AdoptionPlan, carry_out, plan_adoption
-from ottla.operations.metadata_log import METADATA_CONFIG, METADATA_DIRECTORY, replay_batch
+from ottla.operations.metadata_log import METADATA_CONFIG, replay_batch
 from ottla.protocol.records import build_batch
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.identity import DirectoryError, Identity
+from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
 from ottla.storage.recovery import open_log

@@ -22,7 +22,10 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Pace, Steps, begun
+
+PARTITIONS_PER_UNIT = 20
+"""Of those that a member owns: how many are taken over in a unit of work, as in `storage.steps`."""
 
 
 class Ports(Protocol):
@@ -40,7 +43,7 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
     try:
         if not ports.groups.offers_consumer_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
-        owned = request.topic_partitions
+        owned = yield from _owned(request.topic_partitions)
         beat = Heartbeat(
             group_id=request.group_id,
             member_id=request.member_id,
@@ -51,7 +54,7 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
             topic_names=request.subscribed_topic_names,
             topic_regex=request.subscribed_topic_regex,
             assignor=request.server_assignor,
-            owned=None if owned is None else {t.topic_id: frozenset(t.partitions) for t in owned},
+            owned=owned,
             client_id=context.client_id,
             client_host=f"/{context.client_host}",
         )
@@ -69,6 +72,18 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
         heartbeat_interval_ms=answer.heartbeat_interval_ms,
         assignment=None if answer.assignment is None else _assignment(answer.assignment),
     )
+
+
+def _owned(topics: list[TopicPartitions] | None) -> Steps[dict[bytes, frozenset[int]] | None]:
+    """What the member says that it owns, by topic id: of a subscription by an expression there may be very much."""
+    if topics is None:
+        return None
+    owned, pace = dict[bytes, frozenset[int]](), Pace(begun=True)
+    for topic in topics:
+        owned[topic.topic_id] = frozenset(topic.partitions)
+        if pace.is_over(1 + len(topic.partitions) // PARTITIONS_PER_UNIT):
+            yield None
+    return owned
 
 
 def _assignment(partitions: Partitions) -> Assignment:

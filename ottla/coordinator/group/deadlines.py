@@ -9,6 +9,8 @@ from typing import Generic, Protocol, TypeVar
 
 RETRY_MS = 1_000
 """When a group is looked at again whose record the log did not take."""
+MAX_FENCED_MEMBERS = 200
+"""Late members of one group that are fenced in one step, about 5 ms. The others are at the next, after a tick of the broker."""
 STALE_ENTRIES = 64
 """The queue is rebuilt when it holds this many entries more than twice the number of groups."""
 
@@ -55,6 +57,10 @@ class Deadlines(Generic[G]):
         if len(self._entries) > 2 * len(self._groups) + STALE_ENTRIES:
             self._entries = sorted(e for e in self._entries if self._is_current(*e))
         heapq.heappush(self._entries, (wake_ms, next(self._order), group.group_id))
+
+    def fix_after(self, group: G, now_ms: int, deadline_ms: int | None) -> None:
+        """Look at the group when its next deadline comes, and later than now: one that is past already waits for a tick."""
+        self.fix(group, None if deadline_ms is None else max(deadline_ms, now_ms + 1))
 
     def _is_current(self, wake_ms: int, order: int, group_id: str) -> bool:
         group = self._groups.get(group_id)

@@ -59,6 +59,7 @@ class GroupLookedAtTopics(Effect, frozen=True):
 
 
 class AwaitNextDeadline(Effect, frozen=True):
-    """A consumer group's deadlines are looked at again when the next of them comes."""
+    """A consumer group's deadlines are looked at again when the next of them comes, and after ``now_ms``."""
 
     group_id: str
+    now_ms: int

@@ -168,11 +168,14 @@ class GroupShard:
             return self.consumers.remove(group_id, leaving, now_ms)
         return self.membership.leave(group_id, leaving, now_ms)
 
-    def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:
-        """What deadlines have brought about, group by group, each to be carried out before the next is asked for."""
+    def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
+        """What deadlines have brought about, group by group, each to be carried out before the next is asked for.
+
+        Records of modern groups come in batches of about ``max_batch_bytes``.
+        """
         yield from self.membership.tick(now_ms)
-        yield from self.consumers.tick(now_ms)
-        yield from self.streams.tick(now_ms)
+        yield from self.consumers.tick(now_ms, max_batch_bytes)
+        yield from self.streams.tick(now_ms, max_batch_bytes)
 
     # offsets
 

@@ -17,7 +17,7 @@ from ottla.coordinator.group.streams.requests import Heartbeat, StreamsGroupConf
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import Endpoint, Subtopology, TaskOffset, TopicInfo, Topology
-from tests.coordinator.streams.world import GROUP, NOTHING, Application, FixedTopics, World, logged
+from tests.coordinator.streams.world import BATCH_BYTES, GROUP, NOTHING, Application, FixedTopics, World, logged
 
 STEPS = 150
 TOPOLOGY = Topology(
@@ -153,7 +153,7 @@ class History:
 
     def pass_time(self) -> None:
         self.world.now_ms += self.rng.choice([1_000, 5_000, 20_000])
-        for _, result in self.world.shard.tick(self.world.now_ms):
+        for _, result in self.world.shard.tick(self.world.now_ms, BATCH_BYTES):
             before = len(self.world.log)
             self.world.run(result)
             assert len(self.world.log) - before == len(result.records)
@@ -178,7 +178,7 @@ class History:
         self.world.topics.counts.setdefault("app-c", self.world.topics.counts["in"])
         for _ in range(40):
             self.world.now_ms += 5_000
-            for _, result in self.world.shard.tick(self.world.now_ms):
+            for _, result in self.world.shard.tick(self.world.now_ms, BATCH_BYTES):
                 self.world.run(result)
             for app in list(self.joined):
                 self.beat(app)

@@ -21,7 +21,7 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     Topology,
 )
 from tests.coordinator.consumer_world import FakeTopics
-from tests.coordinator.streams.world import STATELESS
+from tests.coordinator.streams.world import BATCH_BYTES, STATELESS
 from tests.coordinator.test_consumer_heartbeats import refused
 from tests.coordinator.test_group_types import TypesWorld, settle_classic
 from tests.coordinator.test_groups import GROUP, Client
@@ -118,7 +118,7 @@ def test_deletion_and_expiry(world: StreamsWorld) -> None:
     world.now_ms += world.config.offsets_retention_ms
     world.expire()
     assert world.shard.offset_count(GROUP) == 1, "a member reads the topic"
-    for _, result in world.shard.tick(world.now_ms):
+    for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
         world.run(result)
     assert world.kind == ("streams", "Empty")
     world.expire()
@@ -147,7 +147,7 @@ def test_a_delayed_target_whose_topics_have_grown_beyond_all_tasks(monkeypatch: 
     world.beat("a", 0, topology=many_tasks(4))
     monkeypatch.setattr(configuration, "MAX_TASKS", 7)
     world.now_ms += 200
-    for _, result in world.shard.tick(world.now_ms):
+    for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
         world.run(result)
     assert world.kind == ("streams", "Assigning")
     monkeypatch.undo()

@@ -47,6 +47,7 @@ class FixedTopics:
 
 
 GROUP = "app"
+BATCH_BYTES = 1 << 19
 NOTHING = Tasks()
 STATELESS = Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=["in"])])
 STATEFUL = Topology(
@@ -165,7 +166,7 @@ class World:
 
     def tick(self, ms: int) -> None:
         self.now_ms += ms
-        for _, result in self.shard.tick(self.now_ms):
+        for _, result in self.shard.tick(self.now_ms, BATCH_BYTES):
             self.run(result)
 
     def reloaded(self) -> StreamsGroups:

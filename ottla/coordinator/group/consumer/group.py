@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.member import Member, MemberState, Partitions
-from ottla.coordinator.group.consumer.records import group_tombstones
+from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, Member, MemberState, Partitions
+from ottla.coordinator.group.consumer.records import group_tombstones, member_tombstones, regex_tombstone
 from ottla.coordinator.group.view import CommitCheck
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
@@ -177,6 +177,11 @@ class ConsumerGroup:
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members, self.regexes)
 
+    def tombstones_of(self, member_id: str) -> list[LogRecord]:
+        """Of a member that goes, and of its regular expression, which may go with it."""
+        regex = self.members[member_id].topic_regex
+        return [*member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
+
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
     ) -> CommitCheck | None:
@@ -291,8 +296,16 @@ class ConsumerGroup:
         self.note_due(deadline_ms)
 
     def time_revocation(self, member: Member, now_ms: int) -> None:
-        """A member that has to give up partitions has its rebalance time-out for that; of the classic protocol, to join again."""
-        if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch >= 0 and member.classic is None:
+        """A member that has to give up partitions has its rebalance time-out for that, counted from when that is known.
+
+        One of the classic protocol has it to join again.
+        """
+        if (
+            member.state is MemberState.UNREVOKED_PARTITIONS
+            and member.member_epoch >= 0
+            and member.classic is None
+            and member.rebalance_timeout_ms != UNKNOWN_TIMEOUT_MS
+        ):
             deadline_ms = now_ms + member.rebalance_timeout_ms
             self.revocations_ms[member.member_id] = deadline_ms
             self.note_due(deadline_ms)

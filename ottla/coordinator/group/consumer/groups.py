@@ -12,14 +12,14 @@ from ottla.coordinator.group.consumer import classic_members, records
 from ottla.coordinator.group.consumer.downgrading import Downgrading, NeverDowngraded
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
-from ottla.coordinator.group.consumer.member import JOIN_EPOCH, Member
+from ottla.coordinator.group.consumer.member import JOIN_EPOCH, UNKNOWN_TIMEOUT_MS, Member
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
-from ottla.coordinator.group.deadlines import Deadlines
+from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.effects import AwaitNextDeadline, ClassicMemberJoined, GroupLookedAtTopics, HeardOfMember
 from ottla.coordinator.group.requests import JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
 from ottla.coordinator.group.topics import Topics
-from ottla.coordinator.result import Effect, Result
+from ottla.coordinator.result import Effect, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 
 NO_TARGET_EPOCH = -1
@@ -90,7 +90,7 @@ class ConsumerGroups:
         downgrade = self._downgrading.without(group, member_ids, now_ms)
         if downgrade is not None:
             return downgrade
-        return Result(None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextDeadline(group.group_id)])
+        return Result(None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextDeadline(group.group_id, now_ms)])
 
     def remove(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
         """Members leave by LeaveGroup, or an admin removes them. Named by ids or by instances, each has a code of its own."""
@@ -135,18 +135,19 @@ class ConsumerGroups:
 
     # time
 
-    def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:
-        """Members whose time is over are fenced, those of a group together.
+    def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
+        """Members whose time is over are fenced, of a group as many as fit into a batch; the others at the next tick.
 
         Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
         and comes again after a while.
         """
         for group in self._deadlines.due(now_ms):
-            late = group.late_members(now_ms)
+            late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
             if not late:
                 self._deadlines.fix(group, group.next_deadline_ms())
                 continue
-            yield group.group_id, self._fenced(group, late, now_ms)
+            some = first_that_fit(late, group.tombstones_of, max_batch_bytes)
+            yield group.group_id, self._fenced(group, some, now_ms)
 
     def topic_changed(self, topic: str) -> None:
         """A topic was made, has grown or is gone: groups that subscribe to it look at it with the next heartbeat."""
@@ -173,9 +174,9 @@ class ConsumerGroups:
                 self._deadlines.arm(group)
             case GroupLookedAtTopics(group_id=group_id):
                 self.groups[group_id].is_stale = False
-            case AwaitNextDeadline(group_id=group_id):
+            case AwaitNextDeadline(group_id=group_id, now_ms=now_ms):
                 group = self.groups[group_id]
-                self._deadlines.fix(group, group.next_deadline_ms())
+                self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
             case _:
                 raise TypeError(f"not an effect on consumer groups: {effect!r}")
 
@@ -216,13 +217,14 @@ class ConsumerGroups:
             group.regexes[key.regular_expression] = records.read_regex(value)
         else:
             fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            member = group.members.get(key.member_id) or Member(key.member_id)
-            member = msgspec.structs.replace(member, **fields)
+            known = group.members.get(key.member_id) or Member(key.member_id)
+            member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
                 # A new member; after a start every member has a fresh session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-            if kind == records.CURRENT:
+            if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
+                # Compaction may leave what a member says of itself, its rebalance time-out too, behind what it has to give up.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: ConsumerGroup, kind: int, key: Any) -> bool:

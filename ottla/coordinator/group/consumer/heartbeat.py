@@ -11,6 +11,7 @@ none, and cost the same in any group.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -34,7 +35,13 @@ from ottla.coordinator.group.consumer.records import (
     target_record,
 )
 from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
-from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
+from ottla.coordinator.group.consumer.requests import (
+    MAX_GROUP_TOPICS,
+    MAX_TOPIC_NAMES,
+    ConsumerGroupConfig,
+    Heartbeat,
+    HeartbeatAnswer,
+)
 from ottla.coordinator.group.consumer.target import metadata_hash
 from ottla.coordinator.group.effects import HeardOfMember
 from ottla.coordinator.group.subscriptions import Expansions
@@ -52,6 +59,9 @@ def check_heartbeat(beat: Heartbeat, version: int, assignors: Iterable[str]) -> 
         return KafkaError(Code.INVALID_REQUEST, message)
 
     epoch = beat.member_epoch
+    if len(beat.topic_names or ()) > MAX_TOPIC_NAMES:
+        count = len(beat.topic_names or ())
+        raise refuse(f"A member subscribes to {count} topics by name, and may subscribe to {MAX_TOPIC_NAMES} at most.")
     if not beat.member_id.strip() and (version >= 1 or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH):
         raise refuse("MemberId can't be empty.")
     for text, name in ((beat.group_id, "GroupId"), (beat.instance_id, "InstanceId"), (beat.rack_id, "RackId")):
@@ -86,6 +96,7 @@ def heartbeat(
     out: Out = Result(HeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms))
     before = _member(group, beat, out)
     member = _with_news(before, beat)
+    _check_names(group, before, member)
     if member is not before:
         out.records.append(member_record(group.group_id, member))
     member = regrouped(Cycle(group, before, member, beat.owned, config, topics, now_ms), expansions, out)
@@ -106,6 +117,16 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, co
     if len(group.members) >= config.max_size and not is_known:
         message = f"The consumer group has reached its maximum capacity of {config.max_size} members."
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
+
+
+def _check_names(group: ConsumerGroup, before: Member, member: Member) -> None:
+    """Raises INVALID_REQUEST."""
+    if len(group.subscribers) + len(member.topic_names) <= MAX_GROUP_TOPICS or member.topic_names <= before.topic_names:
+        return
+    count = len(frozenset(group.topics_with(before, member, {})))
+    if count > MAX_GROUP_TOPICS:
+        message = f"The members of a group subscribe to {count} topics by name, and may subscribe to {MAX_GROUP_TOPICS} at most."
+        raise KafkaError(Code.INVALID_REQUEST, message)
 
 
 def _member(group: ConsumerGroup, beat: Heartbeat, out: Out) -> Member:
@@ -217,11 +238,12 @@ def leave(group: ConsumerGroup, beat: Heartbeat, fence: Callable[[list[str]], Re
 def fenced(group: ConsumerGroup, member_ids: list[str], topics: Topics) -> list[LogRecord]:
     """Members are in the group no longer. Whoever comes next has the next target computed."""
     records = [record for m in member_ids for record in member_tombstones(group.group_id, m)]
-    gone = frozenset(member_ids)
-    left = [member for member in group.members.values() if member.member_id not in gone]
-    regexes = {m.topic_regex: group.regexes[m.topic_regex] for m in left if m.topic_regex and m.topic_regex in group.regexes}
+    gone = [group.members[member_id] for member_id in member_ids]
+    expressions = group.regex_subscribers - Counter(member.topic_regex for member in gone if member.topic_regex)
+    regexes = {regex: topics for regex, topics in group.regexes.items() if regex in expressions}
     records += [regex_tombstone(group.group_id, regex) for regex in group.regexes if regex not in regexes]
-    subscribed = frozenset[str]().union(*(m.topic_names for m in left), *regexes.values())
+    names = group.subscribers - Counter(topic for member in gone for topic in member.topic_names)
+    subscribed = frozenset(names).union(*regexes.values())
     epoch = group.group_epoch + 1
     records.append(epoch_record(group.group_id, epoch, metadata_hash(subscribed, topics)))
     if len(member_ids) == len(group.members):

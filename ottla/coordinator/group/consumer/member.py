@@ -12,6 +12,9 @@ LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 """A static member goes away for a while and keeps its partitions until its session ends."""
 
+UNKNOWN_TIMEOUT_MS = -1
+"""Of a member whose metadata record was not read yet. Who joins says what it is."""
+
 
 class MemberState(IntEnum):
     """Numbers are those of the records."""
@@ -48,7 +51,7 @@ class Member(msgspec.Struct, frozen=True):
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    rebalance_timeout_ms: int = -1
+    rebalance_timeout_ms: int = UNKNOWN_TIMEOUT_MS
     topic_names: frozenset[str] = frozenset()
     topic_regex: str | None = ""
     assignor: str | None = None
@@ -75,4 +78,6 @@ class Member(msgspec.Struct, frozen=True):
 
 def is_subset(owned: Mapping[bytes, frozenset[int]] | None, assigned: Partitions) -> bool:
     """Whether a member says what it owns, and owns no more than it was assigned."""
-    return owned is not None and all(partitions <= assigned.get(topic, {}).keys() for topic, partitions in owned.items())
+    return owned is not None and all(
+        topic in assigned and partitions <= assigned[topic].keys() for topic, partitions in owned.items()
+    )

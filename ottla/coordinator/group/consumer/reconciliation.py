@@ -69,7 +69,7 @@ def _owns_any(revoking: Partitions, owned: Owned | None) -> bool:
     """Whether a member still owns any of these; one that does not say so may."""
     if owned is None:
         return True
-    return any(not partitions.isdisjoint(revoking.get(topic, ())) for topic, partitions in owned.items())
+    return any(not owned.get(topic, frozenset()).isdisjoint(partitions) for topic, partitions in revoking.items())
 
 
 def _next(member: Member, target: Target, subscribed: Collection[bytes], is_taken: IsTaken, owned: Owned | None) -> Member:

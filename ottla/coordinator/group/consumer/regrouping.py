@@ -91,9 +91,12 @@ def settled(cycle: Cycle, group_now: Epoch, out: Out) -> Member:
 
 
 def _may_assign(cycle: Cycle) -> bool:
-    """Whether the last target is old enough (group.consumer.assignment.interval.ms): many that join at once share the next."""
+    """Whether the last target is old enough (group.consumer.assignment.interval.ms): many that join at once share the next.
+
+    One of the future is: it was logged before a restart, and the wall clock was set back since.
+    """
     assigned_ms = cycle.group.assigned_ms
-    return not assigned_ms or cycle.now_ms >= assigned_ms + cycle.config.assignment_interval_ms
+    return not assigned_ms or not assigned_ms <= cycle.now_ms < assigned_ms + cycle.config.assignment_interval_ms
 
 
 def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:

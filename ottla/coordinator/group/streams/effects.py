@@ -43,9 +43,10 @@ class RaiseEndpointEpoch(Effect, frozen=True):
 
 
 class AwaitNextStreamsDeadline(Effect, frozen=True):
-    """The group's deadlines are looked at again when the next of them comes."""
+    """The group's deadlines are looked at again when the next of them comes, and after ``now_ms``."""
 
     group_id: str
+    now_ms: int
 
 
 STREAMS_EFFECTS = (

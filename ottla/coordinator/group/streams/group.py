@@ -9,7 +9,7 @@ from enum import Enum
 import msgspec
 
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology
-from ottla.coordinator.group.streams.member import Member, MemberState
+from ottla.coordinator.group.streams.member import UNKNOWN_TIMEOUT_MS, Member, MemberState
 from ottla.coordinator.group.streams.records import GroupMetadata, group_tombstones
 from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskId, Tasks, TaskSet
 from ottla.coordinator.group.streams.topology import Topology
@@ -272,8 +272,12 @@ class StreamsGroup:
         self.note_due(deadline_ms)
 
     def time_revocation(self, member: Member, now_ms: int) -> None:
-        """A member that has to give up tasks has its rebalance time-out for that."""
-        if member.state is MemberState.UNREVOKED_TASKS and member.member_epoch >= 0:
+        """A member that has to give up tasks has its rebalance time-out for that, counted from when that is known."""
+        if (
+            member.state is MemberState.UNREVOKED_TASKS
+            and member.member_epoch >= 0
+            and member.rebalance_timeout_ms != UNKNOWN_TIMEOUT_MS
+        ):
             deadline_ms = now_ms + member.rebalance_timeout_ms
             self.revocations_ms[member.member_id] = deadline_ms
             self.note_due(deadline_ms)

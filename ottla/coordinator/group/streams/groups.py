@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from ottla.coordinator.group.deadlines import Deadlines
+from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.streams import records
 from ottla.coordinator.group.streams.answers import described
 from ottla.coordinator.group.streams.configuration import configure
@@ -22,12 +23,12 @@ from ottla.coordinator.group.streams.effects import (
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.heartbeat import heartbeat
 from ottla.coordinator.group.streams.joining import fenced, leave
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
+from ottla.coordinator.group.streams.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, UNKNOWN_TIMEOUT_MS, Member
 from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, StreamsGroupConfig
 from ottla.coordinator.group.streams.target import next_target
 from ottla.coordinator.group.streams.tasks import AssignedTasks
 from ottla.coordinator.group.topics import Topics
-from ottla.coordinator.result import Effect, LogRecord, Result
+from ottla.coordinator.result import Effect, LogRecord, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_describe import DescribedGroup
 
@@ -68,17 +69,20 @@ class StreamsGroups:
         """Raises GROUP_ID_NOT_FOUND."""
         return described(self.group(group_id))
 
-    def tick(self, now_ms: int) -> Iterator[tuple[str, Result[None]]]:
-        """Members whose time is over are fenced, those of a group together; a first target that was waited with is computed.
+    def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
+        """Members whose time is over are fenced, of a group as many as fit into a batch; the others at the next tick.
+
+        A first target that was waited with is computed.
 
         Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
         and comes again after a while.
         """
         for group in self._deadlines.due(now_ms):
-            late = group.late_members(now_ms)
-            awaits = AwaitNextStreamsDeadline(group.group_id)
+            late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
+            awaits = AwaitNextStreamsDeadline(group.group_id, now_ms)
             if late:
-                yield group.group_id, Result(None, records=fenced(group, late), effects=[awaits])
+                some = first_that_fit(late, partial(records.member_tombstones, group.group_id), max_batch_bytes)
+                yield group.group_id, Result(None, records=fenced(group, some), effects=[awaits])
             if group.delayed_until_ms is not None and group.delayed_until_ms <= now_ms:
                 over = DelayFirstAssignment(group.group_id, None)
                 yield group.group_id, Result(None, records=self._delayed_target(group, now_ms), effects=[over, awaits])
@@ -117,9 +121,9 @@ class StreamsGroups:
                     group.shutdown_member_id = member_id
             case RaiseEndpointEpoch(group_id=group_id):
                 self.groups[group_id].endpoint_epoch += 1
-            case AwaitNextStreamsDeadline(group_id=group_id):
+            case AwaitNextStreamsDeadline(group_id=group_id, now_ms=now_ms):
                 group = self.groups[group_id]
-                self._deadlines.fix(group, group.next_deadline_ms())
+                self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
             case _:
                 raise TypeError(f"not an effect on streams groups: {effect!r}")
 
@@ -152,12 +156,14 @@ class StreamsGroups:
             group.targets[key.member_id] = records.read_target(value)
         else:
             fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            member = msgspec.structs.replace(group.members.get(key.member_id) or Member(key.member_id), **fields)
+            known = group.members.get(key.member_id) or Member(key.member_id)
+            member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
                 # A new member; after a start every member has a fresh session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
-            if kind == records.CURRENT:
+            if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
+                # Compaction may leave what a member says of itself, its rebalance time-out too, behind what it has to give up.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: StreamsGroup, kind: int, key: Any) -> bool:

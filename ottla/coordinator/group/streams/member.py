@@ -12,6 +12,8 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 UNKNOWN_TOPOLOGY_EPOCH = -1
+UNKNOWN_TIMEOUT_MS = -1
+"""Of a member whose metadata record was not read yet. Who joins says what it is."""
 
 Endpoint = tuple[str, int]
 """Host and port under which the application answers interactive queries."""
@@ -47,7 +49,7 @@ class Member(msgspec.Struct, frozen=True):
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    rebalance_timeout_ms: int = -1
+    rebalance_timeout_ms: int = UNKNOWN_TIMEOUT_MS
     topology_epoch: int = UNKNOWN_TOPOLOGY_EPOCH
     process_id: str = ""
     user_endpoint: Endpoint | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ottla.coordinator.group.streams.configuration import InternalTopic
+from ottla.coordinator.group.streams.configuration import MAX_TASKS, InternalTopic
 from ottla.coordinator.group.streams.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams.records import task_set
 from ottla.coordinator.group.streams.tasks import Tasks
@@ -13,11 +13,18 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     TaskIds,
+    Topology,
 )
 
 STANDBYS_CONFIG = "num.standby.replicas"
 RACK_TAGS_CONFIG = "rack.aware.assignment.tags"
 ASSIGNOR_NAME = "sticky"
+MAX_SUBTOPOLOGIES = 500
+"""At about 20 us each in one stretch. An application has a handful."""
+MAX_TOPOLOGY_ELEMENTS = 5_000
+"""Names of topics, configs of topics, and copartition groups with their members, of all subtopologies together."""
+MAX_CLIENT_TAGS = 1_000
+"""Kafka Streams lets an application have five."""
 
 
 class StreamsGroupConfig(msgspec.Struct, frozen=True):
@@ -73,6 +80,7 @@ def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
     """Raises INVALID_REQUEST for what no group would take. The topology is looked at when it is taken in."""
     epoch, topology = request.member_epoch, request.topology
+    _check_sizes(request)
     if topology is not None and any(one.source_topic_regex for one in topology.subtopologies):
         raise _invalid("Regular expressions for source topics are not supported yet.")
     for text, name in (
@@ -94,6 +102,43 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
         raise _invalid("If one task-type is non-null, all must be non-null.")
     if epoch != JOIN_EPOCH and topology is not None:
         raise _invalid("Topology can only be provided when (re-)joining.")
+
+
+def _check_sizes(request: StreamsGroupHeartbeatRequest) -> None:
+    """Raises INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for more than is looked at in one stretch."""
+    if request.topology is not None:
+        _check_topology_size(request.topology)
+    tags = len(request.client_tags or ())
+    if tags > MAX_CLIENT_TAGS:
+        raise _invalid(f"The member has {tags} client tags, and may have {MAX_CLIENT_TAGS} at most.")
+    owned = [tasks for tasks in (request.active_tasks, request.standby_tasks, request.warmup_tasks) if tasks]
+    count = sum(map(len, owned))
+    if count <= MAX_TASKS:
+        count = max(count, sum(len(one.partitions) for tasks in owned for one in tasks))
+    offsets = max(len(request.task_offsets or ()), len(request.task_end_offsets or ()))
+    for number, of in ((count, "tasks that the member owns"), (offsets, "offsets of tasks")):
+        if number > MAX_TASKS:
+            raise _invalid(f"There are {number} {of}, and a topology has {MAX_TASKS} tasks at most.")
+
+
+def _check_topology_size(topology: Topology) -> None:
+    def refuse(message: str) -> KafkaError:
+        return KafkaError(Code.STREAMS_INVALID_TOPOLOGY, message)
+
+    subtopologies = len(topology.subtopologies)
+    if subtopologies > MAX_SUBTOPOLOGIES:
+        raise refuse(f"The topology has {subtopologies} subtopologies, and may have {MAX_SUBTOPOLOGIES} at most.")
+    count = 0
+    for one in topology.subtopologies:
+        infos = [*one.state_changelog_topics, *one.repartition_source_topics]
+        count += len(one.source_topics) + len(one.repartition_sink_topics) + len(infos) + len(one.copartition_groups)
+        count += sum(len(info.topic_configs) for info in infos)
+        count += sum(len(group.source_topics) + len(group.repartition_source_topics) for group in one.copartition_groups)
+    if count > MAX_TOPOLOGY_ELEMENTS:
+        message = (
+            f"The topology names {count} topics, configs and copartition groups, and may name {MAX_TOPOLOGY_ELEMENTS} at most."
+        )
+        raise refuse(message)
 
 
 def _check_joining(request: StreamsGroupHeartbeatRequest, owned: tuple[list[TaskIds] | None, ...]) -> None:

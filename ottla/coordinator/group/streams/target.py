@@ -43,7 +43,8 @@ def next_target(
         members, targets = _with(group, member)
     if group.assignment_epoch >= metadata.epoch:
         return Target(group.assignment_epoch, targets)
-    if group.assigned_ms and now_ms < group.assigned_ms + config.assignment_interval_ms:
+    # A target of the future was logged before a restart, and the wall clock was set back since: it is old enough.
+    if group.assigned_ms and group.assigned_ms <= now_ms < group.assigned_ms + config.assignment_interval_ms:
         return Target(group.assignment_epoch, targets, delayed_by="assignment interval")
     assigned = _assigned(group, members, configured, metadata)
     records = [

@@ -1,0 +1,122 @@
+"""The cluster's metadata as a directory has it, Apache Kafka's or ottla's: the newest snapshot, then the log behind it (KIP-630).
+
+Apache Kafka deletes the log below a snapshot, so the log alone may lack topics, partitions and configs. A directory that was handed
+over to it, and that it has not started on, has neither, but the snapshot that the log is to begin with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.coordinator.cluster import ClusterState
+from ottla.operations.metadata_log import replay_batch
+from ottla.protocol.records import BatchHeader, crc_is_valid
+from ottla.storage.filesystem import File, Filesystem
+from ottla.storage.identity import BOOTSTRAP_FILE, KRAFT_FILE, METADATA_DIRECTORY, DirectoryError
+from ottla.storage.reading import records_of
+from ottla.storage.segment import LOG_SUFFIX, parse_file_name
+from ottla.storage.walk import batches
+
+SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
+"""Types of the control records that stand first and last in a snapshot (ControlRecordType)."""
+CONTROL_KEY = Struct(">hh")
+"""Version and type."""
+_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
+
+
+class StoredMetadata(NamedTuple):
+    """``is_kafkas``: Apache Kafka has run on the directory, and made a directory for each partition that it had."""
+
+    state: ClusterState
+    is_kafkas: bool
+
+
+class _Damaged(Exception):
+    """A snapshot is not whole."""
+
+
+def read_metadata(fs: Filesystem, source: str, notes: list[str]) -> StoredMetadata:
+    """Topics, configs and what else is kept, as far as the directory ``source`` has them.
+
+    Records of other kinds, and batches that cannot be read, are passed over; ``notes`` tell of the latter, of what is missing, and
+    where there are no metadata at all. Raises `DirectoryError` for a damaged bootstrap snapshot.
+    """
+    directory = f"{source}/{METADATA_DIRECTORY}"
+    names = fs.list_dir(directory)
+    state, next_offset, is_there = _newest_snapshot(fs, directory, names, notes)
+    for name in sorted(n for n in names if parse_file_name(n, LOG_SUFFIX) is not None):
+        with closing(fs.open(f"{directory}/{name}")) as file:
+            wrong = 0
+            for _, header, raw in batches(file):
+                if not crc_is_valid(raw, header):
+                    wrong += 1
+                elif header.base_offset >= next_offset:
+                    if header.base_offset > next_offset and not wrong:
+                        missing = f"{next_offset} to {header.base_offset - 1}"
+                        notes.append(f"{directory} lacks offsets {missing}: topics may lack partitions, configs and ids")
+                    next_offset = header.next_offset
+                    is_there |= not header.is_control
+                    replay_batch(state, header, raw, is_strict=False)
+            if wrong:
+                notes.append(f"{file.path}: {wrong} batches have a wrong CRC and were passed over")
+    if not is_there:
+        is_there = _bootstrap(fs, f"{source}/{BOOTSTRAP_FILE}", state)
+    if not is_there:
+        notes.append("no cluster metadata: topics get default configs")
+    return StoredMetadata(state, KRAFT_FILE in names)
+
+
+def _newest_snapshot(fs: Filesystem, directory: str, names: list[str], notes: list[str]) -> tuple[ClusterState, int, bool]:
+    """What the newest whole snapshot says, the offset behind it, and whether it says anything."""
+    snapshots = sorted((n for n in names if _SNAPSHOT_NAME.fullmatch(n)), reverse=True)
+    for name in snapshots:
+        path, state = f"{directory}/{name}", ClusterState(0)
+        try:
+            return state, int(name.partition("-")[0]), _replay_snapshot(fs, path, state)
+        except _Damaged:
+            notes.append(f"{path} is damaged and was passed over")
+    return ClusterState(0), 0, False
+
+
+def _bootstrap(fs: Filesystem, path: str, state: ClusterState) -> bool:
+    """Whether there is a bootstrap snapshot that says something."""
+    if fs.is_dir(path) is None:
+        return False
+    try:
+        return _replay_snapshot(fs, path, state)
+    except _Damaged:
+        raise DirectoryError(f"{path} is damaged; restore it, or move it away to take topics over with default configs") from None
+
+
+def _replay_snapshot(fs: Filesystem, path: str, state: ClusterState) -> bool:
+    """Whether it has any records. Raises `_Damaged` for one without its footer, with a wrong CRC, or with anything behind it."""
+    has_records = has_ended = False
+    with closing(fs.open(path)) as file:
+        for header, raw in _whole(file):
+            if has_ended:
+                raise _Damaged
+            has_records |= not header.is_control
+            has_ended = header.is_control and any(_control_type(r.key) == SNAPSHOT_FOOTER for r in records_of(raw, header))
+            replay_batch(state, header, raw, is_strict=False)
+    if not has_ended:
+        raise _Damaged
+    return has_records
+
+
+def _whole(file: File) -> Iterator[tuple[BatchHeader, memoryview]]:
+    end = 0
+    for position, header, raw in batches(file):
+        if not crc_is_valid(raw, header):
+            raise _Damaged
+        end = position + header.size_bytes
+        yield header, raw
+    if end != file.size:
+        raise _Damaged
+
+
+def _control_type(key: bytes | None) -> int | None:
+    return CONTROL_KEY.unpack(key)[1] if key is not None and len(key) == CONTROL_KEY.size else None

@@ -1,0 +1,93 @@
+"""Times after a restart: records may come in another order by then, and the wall clock may have been set back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+
+from ottla.coordinator.group.consumer import records as consumer_records
+from ottla.coordinator.group.streams import records as streams_records
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig
+from ottla.coordinator.group.streams.status import StatusCode
+from ottla.coordinator.result import LogRecord
+from tests.coordinator import consumer_world
+from tests.coordinator.consumer_world import Consumer
+from tests.coordinator.streams import world as streams_world
+from tests.coordinator.streams.world import Application
+
+
+def compacted(log: Sequence[LogRecord], last: int) -> list[LogRecord]:
+    """The latest record of each key, those of the kind ``last`` behind all others.
+
+    Compaction keeps the latest where it stands: a member that says something new of itself has its metadata record behind that of
+    its assignment.
+    """
+    latest = {record.key: record for record in log}
+    return sorted(latest.values(), key=lambda record: int.from_bytes((record.key or b"")[:2], "big") == last)
+
+
+def revoking_consumer() -> consumer_world.World:
+    world, a, b = consumer_world.World(), Consumer("a"), Consumer("b")
+    world.join(a)
+    world.join(b)
+    world.beat(a, owned=None)
+    assert "a" in world.group.revocations_ms
+    world.log = compacted(world.log, consumer_records.MEMBER)
+    return world
+
+
+def revoking_application() -> streams_world.World:
+    world, a, b = streams_world.World(), Application("a"), Application("b")
+    world.join(a)
+    world.join(b)
+    world.beat(a, active_tasks=None, standby_tasks=None, warmup_tasks=None)
+    assert "a" in world.group.revocations_ms
+    world.log = compacted(world.log, streams_records.MEMBER)
+    return world
+
+
+@pytest.mark.parametrize("revoking", [revoking_consumer, revoking_application], ids=["consumer", "streams"])
+def test_the_time_to_give_up_begins_anew_whatever_record_comes_first(
+    revoking: Callable[[], consumer_world.World | streams_world.World],
+) -> None:
+    world = revoking()
+    world.shard = world.reloaded()
+    assert world.group.revocations_ms == {"a": world.now_ms + 30_000}
+    world.tick(29_999)
+    assert sorted(world.group.members) == ["a", "b"]
+    world.tick(1)
+    assert list(world.group.members) == ["b"]
+
+
+def test_a_member_that_says_something_new_has_no_more_time_by_it() -> None:
+    world, a, b = consumer_world.World(), Consumer("a"), Consumer("b")
+    world.join(a)
+    world.join(b)
+    world.beat(a, owned=None)
+    before = dict(world.group.revocations_ms)
+    world.now_ms += 1_000
+    world.beat(a, owned=None, rack_id="elsewhere")
+    assert world.group.members["a"].rack_id == "elsewhere"
+    assert world.group.revocations_ms == before
+
+
+def test_a_target_of_the_future_is_old_enough() -> None:
+    world, a, b = consumer_world.World(), Consumer("a"), Consumer("b")
+    world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
+    world.join(a)
+    world.now_ms -= 3_600_000
+    world.shard = world.reloaded()
+    world.join(b)
+    assert world.group.assignment_epoch == world.group.group_epoch
+
+
+def test_so_is_one_of_a_streams_group() -> None:
+    world, a, b = streams_world.World(config=StreamsGroupConfig(assignment_interval_ms=1_000)), Application("a"), Application("b")
+    world.join(a)
+    world.now_ms -= 3_600_000
+    world.shard = world.reloaded()
+    world.join(b)
+    assert StatusCode.ASSIGNMENT_DELAYED not in b.statuses()
+    assert world.group.assignment_epoch == world.group.metadata.epoch

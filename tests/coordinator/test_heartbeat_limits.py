@@ -1,0 +1,151 @@
+"""How much one heartbeat may name: far more than anybody has, and no more than is looked at in one stretch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ottla.coordinator.group.consumer import heartbeat as consumer_heartbeat
+from ottla.coordinator.group.consumer.heartbeat import check_heartbeat as check_consumer
+from ottla.coordinator.group.consumer.requests import MAX_TOPIC_NAMES, Heartbeat
+from ottla.coordinator.group.streams.configuration import MAX_TASKS
+from ottla.coordinator.group.streams.requests import (
+    MAX_CLIENT_TAGS,
+    MAX_SUBTOPOLOGIES,
+    MAX_TOPOLOGY_ELEMENTS,
+    check_heartbeat,
+)
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.streams_group_heartbeat import (
+    CopartitionGroup,
+    KeyValue,
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
+    Topology,
+)
+from tests.coordinator.consumer_world import GROUP, Consumer, World
+
+
+def names(count: int, prefix: str = "n") -> list[str]:
+    return [f"{prefix}{at}" for at in range(count)]
+
+
+# consumer groups
+
+
+def test_a_member_names_so_many_topics_and_no_more() -> None:
+    beat = Heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_TOPIC_NAMES), owned={})
+    check_consumer(beat, 1, ["uniform"])
+    beat = msgspec.structs.replace(beat, topic_names=names(MAX_TOPIC_NAMES + 1))
+    with pytest.raises(
+        KafkaError, match=r"A member subscribes to 5001 topics by name, and may subscribe to 5000 at most."
+    ) as error:
+        check_consumer(beat, 1, ["uniform"])
+    assert error.value.code is Code.INVALID_REQUEST
+
+
+def test_all_members_together_name_so_many_topics_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_heartbeat, "MAX_GROUP_TOPICS", 10)
+    world, a, b = World(), Consumer("a"), Consumer("b")
+    world.join(a, *names(6))
+    with pytest.raises(KafkaError, match="The members of a group subscribe to 11 topics by name, and may") as error:
+        world.join(b, *names(5, "other"))
+    assert error.value.code is Code.INVALID_REQUEST
+    assert list(world.group.members) == ["a"]
+    b.epoch = 0
+    world.join(b, *names(4, "other"))
+    world.settle(a, b)
+    world.beat(a, topic_names=names(6, "new"))
+    world.settle(a, b)
+    world.beat(a)
+    assert len(world.group.subscribers) == 10
+
+
+# streams groups
+
+
+def joining(**changes: Any) -> StreamsGroupHeartbeatRequest:
+    fields: dict[str, Any] = {
+        "group_id": "g",
+        "member_id": "m",
+        "rebalance_timeout_ms": 1,
+        "topology": Topology(subtopologies=[Subtopology(subtopology_id="0", source_topics=["in"])]),
+        "active_tasks": [],
+        "standby_tasks": [],
+        "warmup_tasks": [],
+    }
+    return StreamsGroupHeartbeatRequest(**{**fields, **changes})
+
+
+def going_on(**changes: Any) -> StreamsGroupHeartbeatRequest:
+    return StreamsGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=3, **changes)
+
+
+def one_subtopology(**fields: Any) -> Topology:
+    return Topology(subtopologies=[Subtopology(subtopology_id="0", **fields)])
+
+
+def topologies(count: int) -> list[Topology]:
+    """With so many elements, each of another kind."""
+    infos = [TopicInfo(name=name) for name in names(count)]
+    configs = [TopicInfo(name="t", topic_configs=[KeyValue(key=name, value="") for name in names(count - 1)])]
+    return [
+        one_subtopology(source_topics=names(count)),
+        one_subtopology(repartition_sink_topics=names(count)),
+        one_subtopology(state_changelog_topics=infos),
+        one_subtopology(repartition_source_topics=infos),
+        one_subtopology(state_changelog_topics=configs),
+        one_subtopology(repartition_source_topics=configs),
+        one_subtopology(copartition_groups=[CopartitionGroup() for _ in range(count)]),
+        one_subtopology(copartition_groups=[CopartitionGroup(source_topics=[0] * (count - 1))]),
+        one_subtopology(copartition_groups=[CopartitionGroup(repartition_source_topics=[0] * (count - 1))]),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(9))
+def test_a_topology_has_so_many_elements_and_no_more(kind: int) -> None:
+    check_heartbeat(joining(topology=topologies(MAX_TOPOLOGY_ELEMENTS)[kind]))
+    with pytest.raises(KafkaError, match="The topology names 5001 topics, configs and copartition groups") as error:
+        check_heartbeat(joining(topology=topologies(MAX_TOPOLOGY_ELEMENTS + 1)[kind]))
+    assert error.value.code is Code.STREAMS_INVALID_TOPOLOGY
+
+
+def test_and_so_many_subtopologies() -> None:
+    def of(count: int) -> Topology:
+        return Topology(subtopologies=[Subtopology(subtopology_id=name) for name in names(count)])
+
+    check_heartbeat(joining(topology=of(MAX_SUBTOPOLOGIES)))
+    with pytest.raises(KafkaError, match=r"The topology has 501 subtopologies, and may have 500 at most.") as error:
+        check_heartbeat(joining(topology=of(MAX_SUBTOPOLOGIES + 1)))
+    assert error.value.code is Code.STREAMS_INVALID_TOPOLOGY
+
+
+def test_a_member_has_so_many_tags() -> None:
+    tags = [KeyValue(key=name, value="") for name in names(MAX_CLIENT_TAGS)]
+    check_heartbeat(joining(client_tags=tags))
+    with pytest.raises(KafkaError, match=r"The member has 1001 client tags, and may have 1000 at most.") as error:
+        check_heartbeat(joining(client_tags=[*tags, *tags[:1]]))
+    assert error.value.code is Code.INVALID_REQUEST
+
+
+def test_a_member_speaks_of_no_more_tasks_than_there_may_be() -> None:
+    def owned(partitions: int, entries: int = 1) -> dict[str, Any]:
+        tasks = [TaskIds(subtopology_id="0", partitions=list(range(partitions))) for _ in range(entries)]
+        return {"active_tasks": [], "standby_tasks": tasks, "warmup_tasks": []}
+
+    def offsets(count: int) -> list[TaskOffset]:
+        return [TaskOffset(subtopology_id="0", partition=at) for at in range(count)]
+
+    def changes(count: int) -> list[dict[str, Any]]:
+        return [owned(count), owned(0, count), {"task_offsets": offsets(count)}, {"task_end_offsets": offsets(count)}]
+
+    for taken, refused in zip(changes(MAX_TASKS), changes(MAX_TASKS + 1), strict=True):
+        check_heartbeat(going_on(**taken))
+        with pytest.raises(KafkaError, match=r"50001 .*, and a topology has 50000 tasks at most.") as error:
+            check_heartbeat(going_on(**refused))
+        assert error.value.code is Code.INVALID_REQUEST

@@ -1,0 +1,109 @@
+"""However many members of a group are late at once, and however long their ids are: they go, a batch at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, RETRY_MS
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig
+from ottla.coordinator.result import RECORD_OVERHEAD_BYTES, LogRecord, Result, first_that_fit
+from tests.coordinator import consumer_world
+from tests.coordinator.consumer_world import Consumer
+from tests.coordinator.streams import world as streams_world
+from tests.coordinator.streams.world import Application
+
+BATCH_BYTES = 20_000
+LONGEST_ID = 32_767
+NO_SECOND_TARGET_MS = 1_000_000_000
+World = consumer_world.World | streams_world.World
+
+
+def with_consumers(count: int, length: int = 10) -> consumer_world.World:
+    world = consumer_world.World()
+    world.config = msgspec.structs.replace(world.config, assignment_interval_ms=NO_SECOND_TARGET_MS)
+    for at in range(count):
+        regex = {"topic_regex": f"t{at % 7}|[{'x' * 50}]"} if at % 2 else {}
+        world.join(Consumer(str(at).rjust(length, "m")), **regex)
+    return world
+
+
+def with_applications(count: int, length: int = 10) -> streams_world.World:
+    world = streams_world.World(config=StreamsGroupConfig(assignment_interval_ms=NO_SECOND_TARGET_MS))
+    for at in range(count):
+        world.join(Application(str(at).rjust(length, "m"), process_id="p"))
+    return world
+
+
+def size_bytes(result: Result[Any]) -> int:
+    return sum(len(r.key or b"") + len(r.value or b"") + RECORD_OVERHEAD_BYTES for r in result.records)
+
+
+def pass_time(world: World, ms: int) -> list[Result[None]]:
+    world.now_ms += ms
+    results = []
+    for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
+        results.append(result)
+        world.run(result)
+    return results
+
+
+@pytest.mark.parametrize("made", [with_consumers, with_applications], ids=["consumer", "streams"])
+def test_all_go_in_batches_that_the_log_takes(made: Any) -> None:
+    world: World = made(300)
+    (first,) = pass_time(world, 45_000)
+    assert 0 < len(world.group.members) < 300
+    assert size_bytes(first) < BATCH_BYTES * 1.1
+    for _ in range(100):
+        for result in pass_time(world, 1):
+            assert size_bytes(result) < BATCH_BYTES * 1.1
+        if world.group.is_empty:
+            break
+    assert world.group.is_empty
+    assert world.group.wake_ms is None
+    assert not pass_time(world, RETRY_MS)
+    world.shard = world.reloaded()
+    assert world.group.is_empty
+
+
+@pytest.mark.parametrize("made", [with_consumers, with_applications], ids=["consumer", "streams"])
+def test_ids_of_any_length(made: Any) -> None:
+    world: World = made(3, LONGEST_ID)
+    pass_time(world, 45_000)
+    assert len(world.group.members) == 2, "one alone is larger than a batch is meant to be"
+    pass_time(world, 1)
+    pass_time(world, 1)
+    assert world.group.is_empty
+
+
+@pytest.mark.parametrize("made", [with_consumers, with_applications], ids=["consumer", "streams"])
+def test_one_step_fences_no_more_than_it_has_time_for(made: Any) -> None:
+    world: World = made(MAX_FENCED_MEMBERS + 1)
+    world.now_ms += 45_000
+    for _, result in world.shard.tick(world.now_ms, 1 << 20):
+        world.run(result)
+    assert len(world.group.members) == 1
+
+
+@pytest.mark.parametrize("made", [with_consumers, with_applications], ids=["consumer", "streams"])
+def test_a_refused_batch_comes_again_after_a_while(made: Any) -> None:
+    world: World = made(300)
+    world.now_ms += 45_000
+    assert len(list(world.shard.tick(world.now_ms, BATCH_BYTES))) == 1
+    assert not pass_time(world, RETRY_MS - 1)
+    assert len(pass_time(world, 1)) == 1
+    assert len(world.group.members) < 300
+
+
+def test_the_first_keys_whose_records_fit() -> None:
+    def records(key: str) -> list[LogRecord]:
+        return [LogRecord(key.encode(), None)] * 2
+
+    each = 2 * (RECORD_OVERHEAD_BYTES + 4)
+    keys = ["aaaa", "bbbb", "cccc"]
+    assert first_that_fit(keys, records, each * 3) == keys
+    assert first_that_fit(keys, records, each * 3 - 1) == keys[:2]
+    assert first_that_fit(keys, records, 1) == keys[:1]
+    assert first_that_fit([], records, 1) == []

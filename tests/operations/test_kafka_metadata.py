@@ -1,0 +1,207 @@
+"""What the metadata of an Apache Kafka directory says: the newest whole snapshot, then the log behind it (KIP-630)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import pytest
+
+from ottla.coordinator.cluster import METADATA_TOPIC, TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.result import LogRecord
+from ottla.operations.adoption import AdoptionPlan, carry_out, plan_adoption
+from ottla.operations.graduation import bootstrap, hand_over, plan_graduation
+from ottla.operations.metadata_log import METADATA_CONFIG
+from ottla.protocol.records import build_batch
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.identity import BOOTSTRAP_FILE, KRAFT_FILE, METADATA_DIRECTORY, DirectoryError, Identity
+from ottla.storage.log import Log
+from tests.scenarios.play import perform
+from tests.scenarios.world import World
+from tests.storage.logs import NOW_MS, Logs, put
+
+METADATA = f"/kafka/{METADATA_DIRECTORY}"
+Change = Callable[[ClusterState], list[LogRecord]]
+
+
+@cache
+def graduated() -> Mapping[str, bytes]:
+    """A directory with a topic that was written to, and one that was not, which has no directory."""
+    broker = SimulatedBroker().start()
+    world = World(broker, "ottla", "")
+    for command in (
+        "topic t partitions=3 retention.ms=77",
+        "topic empty partitions=2 cleanup.policy=compact",
+        "N = init",
+        "produce N t",
+    ):
+        perform(world, command)
+    world.close()
+    broker.close()
+    hand_over(broker.fs, DATA_DIR, plan_graduation(broker.fs, DATA_DIR, {}))
+    assert isinstance(broker.fs, MemoryFilesystem)
+    return {path: bytes(raw) for path, raw in broker.fs.files.items()}
+
+
+def planned(fs: MemoryFilesystem, source: str = "/kafka", *topics: str) -> AdoptionPlan:
+    return plan_adoption(fs, source, topics, iter(lambda: bytes(range(16)), None))
+
+
+def partition_counts(plan: AdoptionPlan) -> dict[str, int]:
+    return {name: topic.partition_count for name, topic in plan.topics.items()}
+
+
+def made(state: ClusterState, name: str, partition_count: int, configs: Mapping[str, str] | None = None) -> list[LogRecord]:
+    records = state.create_topic(name, name.encode().ljust(16, b"."), partition_count, configs or {}).records
+    for record in records:
+        state.replay(record)
+    return records
+
+
+class KafkaDirectory:
+    """One that Apache Kafka has run on: its metadata log, whose records tests write, and snapshots of it."""
+
+    def __init__(self) -> None:
+        self.fs = MemoryFilesystem()
+        self.state = ClusterState(1)
+        self.log = Log(self.fs, METADATA, METADATA_TOPIC, 0, METADATA_CONFIG)
+        self.fs.write_file(f"{METADATA}/{KRAFT_FILE}", b"{}")
+
+    def append(self, records: list[LogRecord]) -> None:
+        self.log.append_own(build_batch(((r.key, r.value) for r in records), NOW_MS), NOW_MS)
+
+    def make_topic(self, name: str, partition_count: int, configs: Mapping[str, str] | None = None) -> None:
+        self.append(made(self.state, name, partition_count, configs))
+        log = Logs(self.fs, f"/kafka/{name}-0").new()
+        put(log)
+        log.close()
+
+    def snapshot(self) -> str:
+        path = f"{METADATA}/{self.log.log_end_offset:020d}-{1:010d}.checkpoint"
+        self.fs.write_file(path, bootstrap(self.state.snapshot()))
+        return path
+
+    def forget_log_before_now(self) -> None:
+        """Kafka deletes segments below a snapshot."""
+        path = self.log.segments[0].path(".log")
+        self.log.roll(NOW_MS)
+        self.fs.unlink(path)
+
+
+# a directory that was handed over and that Apache Kafka has not started on
+
+
+def test_topics_without_a_directory_come_along_with_all_others() -> None:
+    fs = MemoryFilesystem(graduated())
+    plan = planned(fs, DATA_DIR)
+    assert partition_counts(plan) == {"t": 3, "empty": 2}
+    assert plan.configs == {"t": {"retention.ms": "77"}, "empty": {"cleanup.policy": "compact"}}
+    assert not plan.notes
+    carry_out(fs, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
+    assert partition_counts(planned(fs, "/target")) == {"t": 3, "empty": 2}, "and so they do from ottla's own"
+
+
+def test_such_a_topic_can_be_taken_alone() -> None:
+    assert partition_counts(planned(MemoryFilesystem(graduated()), DATA_DIR, "empty")) == {"empty": 2}
+    with pytest.raises(DirectoryError, match=f"{DATA_DIR} has no partition of ghost"):
+        planned(MemoryFilesystem(graduated()), DATA_DIR, "ghost")
+
+
+def test_one_whose_log_is_missing_is_told() -> None:
+    fs = MemoryFilesystem(graduated())
+    fs.remove_dir(f"{DATA_DIR}/t-0")
+    plan = planned(fs, DATA_DIR)
+    assert partition_counts(plan) == {"empty": 2}
+    assert plan.notes == ["1 topics of the cluster have no partition here and stay behind: t"]
+
+
+@pytest.mark.parametrize("at", [30, -30])
+def test_a_damaged_bootstrap_snapshot_is_refused(at: int) -> None:
+    fs = MemoryFilesystem(graduated())
+    fs.files[f"{DATA_DIR}/{BOOTSTRAP_FILE}"][at] ^= 1
+    with pytest.raises(DirectoryError, match=f"{BOOTSTRAP_FILE} is damaged; restore it, or move it away"):
+        planned(fs, DATA_DIR)
+
+
+# a directory that Apache Kafka has run on
+
+
+def test_the_log_says_more_than_the_snapshot_that_it_began_with() -> None:
+    kafka = KafkaDirectory()
+    kafka.fs.write_file(f"/kafka/{BOOTSTRAP_FILE}", bootstrap(made(ClusterState(1), "long_gone", 1)))
+    kafka.make_topic("t", 3)
+    assert partition_counts(planned(kafka.fs)) == {"t": 3}
+
+
+def test_a_snapshot_stands_for_the_log_that_is_gone() -> None:
+    kafka = KafkaDirectory()
+    kafka.make_topic("t", 3, {"retention.ms": "77"})
+    kafka.snapshot()
+    kafka.forget_log_before_now()
+    kafka.make_topic("u", 2)
+    plan = planned(kafka.fs)
+    assert partition_counts(plan) == {"t": 3, "u": 2}
+    assert plan.configs["t"] == {"retention.ms": "77"}
+    assert not plan.notes
+
+
+def test_the_log_before_a_snapshot_changes_nothing_any_more() -> None:
+    """A topic that the snapshot has in its latest form must not go back to what its first record made of it."""
+    kafka = KafkaDirectory()
+    kafka.make_topic("t", 1)
+    config = kafka.state.set_configs(TOPIC_RESOURCE, "t", {"retention.ms": "77"}).records
+    kafka.append(config)
+    growth = kafka.state.create_partitions("t", 4).records
+    for record in (*config, *growth):
+        kafka.state.replay(record)
+    kafka.log.roll(NOW_MS)
+    kafka.append(growth)
+    kafka.snapshot()
+    # What is left of the log is older than the snapshot, and not whole.
+    kafka.fs.unlink(kafka.log.segments[1].path(".log"))
+    plan = planned(kafka.fs)
+    assert partition_counts(plan) == {"t": 4}
+    assert plan.configs["t"] == {"retention.ms": "77"}
+
+
+def test_a_snapshot_that_is_not_whole_gives_way_to_the_one_before() -> None:
+    kafka = KafkaDirectory()
+    kafka.make_topic("t", 3)
+    kafka.snapshot()
+    kafka.make_topic("u", 2)
+    newest = kafka.snapshot()
+    del kafka.fs.files[newest][-1:]
+    plan = planned(kafka.fs)
+    assert partition_counts(plan) == {"t": 3, "u": 2}
+    assert plan.notes == [f"{newest} is damaged and was passed over"]
+
+
+def test_records_that_nobody_has_are_told() -> None:
+    kafka = KafkaDirectory()
+    kafka.make_topic("t", 3)
+    kafka.forget_log_before_now()
+    first = kafka.log.log_end_offset
+    kafka.make_topic("u", 2)
+    plan = planned(kafka.fs)
+    assert partition_counts(plan) == {"t": 1, "u": 2}
+    assert plan.notes == [f"{METADATA} lacks offsets 0 to {first - 1}: topics may lack partitions, configs and ids"]
+
+
+def test_a_wrong_crc_in_the_log_is_told() -> None:
+    kafka = KafkaDirectory()
+    kafka.make_topic("t", 3)
+    kafka.make_topic("u", 2)
+    path = kafka.log.segments[0].path(".log")
+    kafka.fs.files[path][-1] ^= 1
+    assert planned(kafka.fs).notes == [f"{path}: 1 batches have a wrong CRC and were passed over"]
+
+
+def test_topics_that_lie_on_other_brokers_stay_behind() -> None:
+    kafka = KafkaDirectory()
+    kafka.make_topic("t", 3)
+    for name in "abcde":
+        kafka.append(made(kafka.state, name, 1))
+    plan = planned(kafka.fs)
+    assert partition_counts(plan) == {"t": 3}
+    assert plan.notes == ["5 topics of the cluster have no partition here and stay behind: a, b, c, ..."]
