@@ -196,7 +196,8 @@ class ShareShard:
 
     def _cold_snapshot(self, key: ShareKey, now_ms: int) -> list[LogRecord]:
         persisted = self.persisted.get(key)
-        if persisted is None or now_ms - persisted.state.write_ms < self.config.cold_snapshot_interval_ms:
+        if persisted is None or 0 <= now_ms - persisted.state.write_ms < self.config.cold_snapshot_interval_ms:
+            # One that was written at a time that is yet to come counts as cold: the wall clock was set back since.
             return []
         epoch = persisted.state.snapshot_epoch + 1
         return [snapshot_record(key, msgspec.structs.replace(persisted.state, snapshot_epoch=epoch, write_ms=now_ms))]

@@ -233,6 +233,17 @@ def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() 
     assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
 
 
+def test_one_that_was_written_in_the_future_is_cold() -> None:
+    """The wall clock was set back since: the log below its snapshot would be kept until the time comes again."""
+    world = World()
+    world.initialize()
+    world.now_ms -= 1
+    (step,) = world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)
+    world.run(lambda: step)
+    assert world.shard.first_needed_offset() == 1
+    assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
+
+
 @pytest.mark.parametrize("key", [None, b"", b"\0\x01\0\x01", b"\0\x09\0"])
 def test_other_records_are_no_share_state(key: bytes | None) -> None:
     with pytest.raises(DecodeError):
