@@ -117,6 +117,13 @@ class ShareStates:
     def read_summary(self, key: ShareKey) -> StateSummary:
         return self._shard(key)[0].read_summary(key)
 
+    def batch_count(self, key: ShareKey) -> int:
+        """How many state batches a share partition has; 0 also where there is no coordinator for it."""
+        try:
+            return self._shard(key)[0].batch_count(key)
+        except KafkaError:
+            return 0
+
     def delete(self, key: ShareKey) -> None:
         shard, runtime = self._shard(key)
         runtime.execute(shard.delete(key))

@@ -12,6 +12,9 @@ import pytest
 from ottla.broker.main import GC_THRESHOLDS
 from ottla.coordinator.group.consumer.requests import MAX_TOPIC_NAMES
 from ottla.coordinator.group.streams.requests import MAX_SUBTOPOLOGIES, MAX_TOPOLOGY_ELEMENTS
+from ottla.coordinator.share.batches import StateBatch as PersistedBatch
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.requests import StateWrite
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -86,7 +89,10 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from ottla.protocol.messages.write_share_group_state import PartitionData as WritePartition
+from ottla.protocol.messages.write_share_group_state import StateBatch, WriteShareGroupStateRequest, WriteStateData
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
+from ottla.storage.checkpoints import topic_id_text
 from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
 from tests.measuring import best, measured
 
@@ -644,6 +650,36 @@ def test_requests_that_name_many_things(broker: TimedBroker, name: str) -> None:
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name=EXISTING, num_partitions=1, replication_factor=1)]), 7)
     assert best(lambda n: answered_once(broker, *REQUESTS[name](n))[1], ATTEMPTS, LOOP_HELD_S) < LOOP_HELD_S
+
+
+def test_state_of_a_share_partition_that_is_written_all_over(broker: TimedBroker) -> None:
+    """As much of it as a write may have, between all that there is; then little of it, in very many writes."""
+    with broker.connect() as client:
+        client.call(CreateTopicsRequest([CreatableTopic(name="t", num_partitions=1, replication_factor=1)]), 7)
+        key = ShareKey("g", broker.broker.cluster.state.topics["t"].topic_id, 0)
+        client.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[f"g:{topic_id_text(key.topic_id)}:0"]), 6)
+    states = broker.broker.share_states
+
+    def written(every: int, first: int, repeated: int = 1) -> tuple[Any, int]:
+        batches = [StateBatch(at, at, 2 * (at // every % 2), 1 + first) for at in range(first, 8_000, every)]
+        asked = WritePartition(partition=0, state_epoch=1, leader_epoch=0, start_offset=0, state_batches=batches)
+        return WriteShareGroupStateRequest(
+            group_id="g", topics=[WriteStateData(topic_id=key.topic_id, partitions=[asked] * repeated)]
+        ), 1
+
+    def attempt(n: int) -> float:
+        states.initialize(key, 1, 0)
+        for first in (0, 2, 4):
+            batches = tuple(PersistedBatch(at, at, 2, 1 + first) for at in range(first, 8_000, 8))
+            states.write(key, StateWrite(1, 0, 0, 0, batches))
+        answer, longest_s = answered_once(broker, *written(8, 6))
+        assert answer.results[0].partitions[0].error_code == 0
+        assert states.batch_count(key) == 4_000
+        answer, again_s = answered_once(broker, *written(8_000, 6, repeated=3_000))
+        assert {p.error_code for p in answer.results[0].partitions} == {0}
+        return max(longest_s, again_s)
+
+    assert best(attempt, ATTEMPTS, LOOP_HELD_S) < LOOP_HELD_S
 
 
 def test_a_group_of_hostile_expressions(broker: TimedBroker) -> None:

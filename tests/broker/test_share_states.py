@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ottla.broker.handlers import read_share_group_state
 from ottla.coordinator.cluster import SHARE_STATE_TOPIC
 from ottla.coordinator.share.batches import StateBatch
 from ottla.coordinator.share.records import ShareKey
@@ -175,3 +176,16 @@ def test_many_topics_that_are_deleted_at_once_are_one_piece_of_work(
     broker.sleep(1_000)
     assert len(rounds) == 1
     assert not any(shard.persisted for shard in states.shards())
+
+
+def test_an_answer_has_so_many_batches_and_no_more(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One share partition may be asked for as often as a request has room."""
+    monkeypatch.setattr(read_share_group_state, "MOST_ANSWERED_BATCHES", 5)
+    key = share(broker)
+    broker.broker.share_states.initialize(key, 0, 0)
+    broker.broker.share_states.write(key, WRITE)
+    with broker.connect() as client:
+        asked = ReadStateData(topic_id=key.topic_id, partitions=[PartitionData(partition=0, leader_epoch=0)] * 3)
+        (topic,) = client.call(ReadShareGroupStateRequest(group_id="g", topics=[asked])).results
+    assert [(p.error_code, len(p.state_batches)) for p in topic.partitions] == [(0, 2), (0, 2), (Code.INVALID_REQUEST, 0)]
+    assert topic.partitions[2].error_message == "an answer has 5 state batches at most; ask for less"

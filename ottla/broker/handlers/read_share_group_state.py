@@ -10,8 +10,9 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled
-from ottla.broker.handlers.share_state_requests import for_each_partition
+from ottla.broker.handlers.share_state_requests import UNITS_PER_BATCH, for_each_partition
 from ottla.broker.share_states import ShareStates
+from ottla.coordinator.share.batches import StateBatch as PersistedBatch
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.read_share_group_state import (
@@ -23,13 +24,33 @@ from ottla.protocol.messages.read_share_group_state import (
     StateBatch,
 )
 
+MOST_ANSWERED_BATCHES = 250_000
+"""Of all share partitions together, one of which may be asked for many times: as many elements as a request may have."""
+
 
 class Ports(Protocol):
     share_states: ShareStates
 
 
 def handle(ports: Ports, request: ReadShareGroupStateRequest, context: RequestContext) -> Handled[ReadShareGroupStateResponse]:
-    return for_each_partition(request.group_id, request.topics, lambda key, asked: _one(ports, key, asked), _answer)
+    answered = 0
+
+    def one(key: ShareKey, asked: PartitionData) -> PartitionResult:
+        nonlocal answered
+        answered += ports.share_states.batch_count(key)
+        if answered > MOST_ANSWERED_BATCHES:
+            return _refused(
+                asked, Code.INVALID_REQUEST, f"an answer has {MOST_ANSWERED_BATCHES} state batches at most; ask for less"
+            )
+        return _one(ports, key, asked)
+
+    return for_each_partition(
+        request.group_id,
+        request.topics,
+        one,
+        _answer,
+        batch_work=lambda key, asked: UNITS_PER_BATCH * ports.share_states.batch_count(key),
+    )
 
 
 def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:
@@ -40,10 +61,15 @@ def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:
             error_code=0,
             state_epoch=state.state_epoch,
             start_offset=state.start_offset,
-            state_batches=[StateBatch(**batch._asdict()) for batch in state.state_batches],
+            state_batches=[_batch(batch) for batch in state.state_batches],
         )
     except KafkaError as error:
         return _refused(asked, error.code, error.message)
+
+
+def _batch(batch: PersistedBatch) -> StateBatch:
+    first_offset, last_offset, state, count = batch
+    return StateBatch(first_offset=first_offset, last_offset=last_offset, delivery_state=state, delivery_count=count)
 
 
 def _refused(asked: PartitionData, code: Code, message: str | None) -> PartitionResult:

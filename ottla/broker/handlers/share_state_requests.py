@@ -11,7 +11,10 @@ from ottla.coordinator.share.records import ShareKey
 
 STATE_WORK = 60
 """Units, as in `each`, that the state of one share partition takes, beside its batches."""
-BATCHES_PER_UNIT = 2
+UNITS_PER_BATCH = 2
+"""Of one that is written or read."""
+STORED_PER_UNIT = 2
+"""Batches of a share partition that are walked over in a unit: at most all of them are, where one is written."""
 
 
 class Partition(Protocol):
@@ -37,7 +40,7 @@ def for_each_partition(
     topics: Sequence[Topic[P]],
     one: Callable[[ShareKey, P], R],
     answer: Callable[[list[tuple[bytes, list[R]]]], A],
-    batch_count: Callable[[P], int] = lambda _: 0,
+    batch_work: Callable[[ShareKey, P], int] = lambda key, asked: 0,
 ) -> Handled[A]:
     """The answer has nothing in it where a request names no group, no topic, or a topic without partitions: as Kafka's."""
     if not group_id or any(not topic.partitions for topic in topics):
@@ -51,6 +54,6 @@ def for_each_partition(
         ((ShareKey(group_id, topic.topic_id, p.partition), p) for topic in topics for p in topic.partitions),
         lambda asked: one(*asked),
         by_topic,
-        work=lambda asked: key_work + batch_count(asked[1]) // BATCHES_PER_UNIT,
+        work=lambda asked: key_work + batch_work(*asked),
         groups=len(topics),
     )

@@ -10,7 +10,7 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled
-from ottla.broker.handlers.share_state_requests import for_each_partition
+from ottla.broker.handlers.share_state_requests import STORED_PER_UNIT, UNITS_PER_BATCH, for_each_partition
 from ottla.broker.share_states import ShareStates
 from ottla.coordinator.share.batches import StateBatch
 from ottla.coordinator.share.records import ShareKey
@@ -35,8 +35,12 @@ def handle(ports: Ports, request: WriteShareGroupStateRequest, context: RequestC
         request.topics,
         lambda key, asked: _one(ports, key, asked),
         _answer,
-        batch_count=lambda asked: len(asked.state_batches),
+        batch_work=lambda key, asked: _work(ports, key, asked),
     )
+
+
+def _work(ports: Ports, key: ShareKey, asked: PartitionData) -> int:
+    return UNITS_PER_BATCH * len(asked.state_batches) + ports.share_states.batch_count(key) // STORED_PER_UNIT
 
 
 def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:

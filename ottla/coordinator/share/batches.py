@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from itertools import islice, pairwise, zip_longest
+from operator import itemgetter
 from typing import NamedTuple
 
 NO_OFFSET = -1
@@ -19,50 +22,71 @@ class StateBatch(NamedTuple):
     delivery_count: int
 
 
-def combine(before: Iterable[StateBatch], after: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
+_FIRST_OFFSET, _LAST_OFFSET = itemgetter(0), itemgetter(1)
+
+
+def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
     """All batches, sorted, without overlaps and nothing below the start offset (PersisterStateBatchCombiner).
 
-    Where batches overlap the higher delivery count holds and, where these are the same, the higher state, whichever came first:
-    a record only ever moves that way. Neighbours that say the same become one batch. A batch that ends before it begins says
-    nothing: an admin client may have written it into the log.
+    ``before`` is what was combined already. Where batches overlap the higher delivery count holds and, where these are the same,
+    the higher state, whichever came first: a record only ever moves that way. Neighbours that say the same become one batch. A
+    batch that ends before it begins says nothing: an admin client may have written it into the log.
     """
-    pruned = [
+    before = before[bisect_left(before, start_offset, key=_LAST_OFFSET) :]
+    if before and before[0].first_offset < start_offset:
+        before = (before[0]._replace(first_offset=start_offset), *before[1:])
+    news = sorted(
         batch if batch.first_offset >= start_offset else batch._replace(first_offset=start_offset)
-        for batches in (before, after)
-        for batch in batches
+        for batch in after
         if max(batch.first_offset, start_offset) <= batch.last_offset
-    ]
-    if all(one.last_offset < two.first_offset for one, two in pairwise(pruned)):
-        return tuple(_coalesced(pruned))
-    return tuple(_coalesced(_swept(pruned)))
+    )
+    if not news:
+        return tuple(before)
+    # Most writes are about a few records. Those before and behind what overlaps or adjoins the new batches stay as they are.
+    begin = bisect_left(before, news[0].first_offset - 1, key=_LAST_OFFSET)
+    end = bisect_right(before, max(map(_LAST_OFFSET, news)) + 1, lo=begin, key=_FIRST_OFFSET)
+    return (*before[:begin], *_swept(sorted([*before[begin:end], *news])), *before[end:])
 
 
-def _swept(batches: list[StateBatch]) -> Iterator[StateBatch]:
-    """One walk over the offsets at which a batch begins or ends, with the batches that are open there."""
-    changes: dict[int, list[tuple[tuple[int, int], int]]] = {}
-    for first_offset, last_offset, state, count in batches:
-        changes.setdefault(first_offset, []).append(((count, state), 1))
-        changes.setdefault(last_offset + 1, []).append(((count, state), -1))
-    # Delivery count and state of the batches that cover the offset, and how many say the same. Few, so that max() is cheap.
-    covering: dict[tuple[int, int], int] = {}
-    began_at = NO_OFFSET
-    for offset in sorted(changes):
-        if covering:
-            count, state = max(covering)
-            yield StateBatch(began_at, offset - 1, state, count)
-        for says, change in changes[offset]:
-            covering[says] = covering.get(says, 0) + change
-            if not covering[says]:
-                del covering[says]
-        began_at = offset
+def are_in_order(batches: Sequence[StateBatch]) -> bool:
+    """Whether `combine` may take them for what was combined already."""
+    return all(first <= last for first, last, _, _ in batches) and all(one[1] < two[0] for one, two in pairwise(batches))
 
 
-def _coalesced(batches: Iterable[StateBatch]) -> list[StateBatch]:
-    coalesced: list[StateBatch] = []
-    for batch in batches:
-        last = coalesced[-1] if coalesced else None
-        if last is not None and last.last_offset + 1 == batch.first_offset and last[2:] == batch[2:]:
-            coalesced[-1] = last._replace(last_offset=batch.last_offset)
-        else:
-            coalesced.append(batch)
-    return coalesced
+def most_combined(before: int, after: int) -> int:
+    """How many batches there are at most when so many are combined: one that lies inside of another makes three of it."""
+    return before + 2 * after
+
+
+def _swept(batches: list[StateBatch]) -> list[StateBatch]:
+    """One walk over batches that are sorted by their first offsets."""
+    swept: list[StateBatch] = []
+    # Of the batches that cover the offset delivery count and state, both negative, and the last offset: what holds is on top.
+    covering: list[tuple[int, int, int]] = []
+    offset = 0
+    for batch, following in zip_longest(batches, islice(batches, 1, None)):
+        if not covering:
+            if following is None or batch[1] < following[0]:
+                _add(swept, batch)
+                continue
+            offset = batch[0]
+        heappush(covering, (-batch[3], -batch[2], batch[1]))
+        while covering and (following is None or offset < following[0]):
+            count, state, last = covering[0]
+            if last < offset:
+                heappop(covering)
+                continue
+            until = last if following is None else min(last, following[0] - 1)
+            _add(swept, StateBatch(offset, until, -state, -count))
+            offset = until + 1
+    return swept
+
+
+def _add(swept: list[StateBatch], batch: StateBatch) -> None:
+    """Behind the last one, or as a part of it where it says the same."""
+    if swept:
+        first_offset, last_offset, state, count = swept[-1]
+        if last_offset + 1 == batch[0] and state == batch[2] and count == batch[3]:
+            swept[-1] = StateBatch(first_offset, batch[1], state, count)
+            return
+    swept.append(batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from ottla.protocol.messages.share_snapshot_key import ShareSnapshotKey
 from ottla.protocol.messages.share_snapshot_value import ShareSnapshotValue
 from ottla.protocol.messages.share_update_key import ShareUpdateKey
 from ottla.protocol.messages.share_update_value import ShareUpdateValue
+
+B = TypeVar("B", share_snapshot_value.StateBatch, share_update_value.StateBatch)
 
 
 class ShareKey(NamedTuple):
@@ -61,7 +63,7 @@ def snapshot_record(key: ShareKey, state: ShareState) -> LogRecord:
         delivery_complete_count=state.delivery_complete_count,
         create_timestamp=state.create_ms,
         write_timestamp=state.write_ms,
-        state_batches=[share_snapshot_value.StateBatch(**batch._asdict()) for batch in state.state_batches],
+        state_batches=[_written(share_snapshot_value.StateBatch, batch) for batch in state.state_batches],
     )
     return LogRecord(_snapshot_key(key), encode_record(share_snapshot_value, value, 0))
 
@@ -72,11 +74,16 @@ def update_record(key: ShareKey, update: ShareUpdate) -> LogRecord:
         leader_epoch=update.leader_epoch,
         start_offset=update.start_offset,
         delivery_complete_count=update.delivery_complete_count,
-        state_batches=[share_update_value.StateBatch(**batch._asdict()) for batch in update.state_batches],
+        state_batches=[_written(share_update_value.StateBatch, batch) for batch in update.state_batches],
     )
     raw = encode_record(share_update_key, ShareUpdateKey(**key._asdict()), 0)
     # The version in a key says what kind of record it is.
     return LogRecord(share_update_key.RECORD_TYPE.to_bytes(2, "big") + raw[2:], encode_record(share_update_value, value, 0))
+
+
+def _written(kind: type[B], batch: StateBatch) -> B:
+    first_offset, last_offset, state, count = batch
+    return kind(first_offset=first_offset, last_offset=last_offset, delivery_state=state, delivery_count=count)
 
 
 def tombstone(key: ShareKey) -> LogRecord:

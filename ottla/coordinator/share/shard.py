@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 
 from ottla.coordinator.result import LogRecord, Result, decided_in_batches
-from ottla.coordinator.share.batches import combine
+from ottla.coordinator.share.batches import NO_OFFSET, are_in_order, combine, most_combined
 from ottla.coordinator.share.records import (
     ShareKey,
     ShareState,
@@ -28,8 +28,11 @@ from ottla.protocol.errors import Code, KafkaError
 HasPartition = Callable[[bytes, int], bool]
 """Whether a topic, by its id, has a partition of this number."""
 
-MOST_STATE_BATCHES = 10_000
-"""In one write: a share partition has no more records in flight (the largest ``group.share.partition.max.record.locks``)."""
+MOST_STATE_BATCHES = 4_000
+"""Of a share partition, all of which a snapshot writes and reads in one stretch: runs of records in one state. So many records may
+be in flight unless ``group.share.max.partition.max.record.locks`` is raised."""
+MOST_WRITTEN_BATCHES = 1_000
+"""In one write, which is one stretch: runs of records in one state, of the 2,000 records in flight that are the default."""
 _NEGATIVE_PARTITION = "The partition id cannot be a negative number."
 _NEGATIVE_LEADER_EPOCH = "The leader epoch cannot be a negative number."
 _NEGATIVE_STATE_EPOCH = "The state epoch cannot be a negative number."
@@ -107,15 +110,28 @@ class ShareShard:
         if current.state_epoch > write.state_epoch:
             raise KafkaError(Code.FENCED_STATE_EPOCH, _FENCED_STATE)
         self._check_hosted(key)
-        if len(write.state_batches) > MOST_STATE_BATCHES:
-            raise KafkaError(Code.INVALID_REQUEST, f"{len(write.state_batches)} state batches; {MOST_STATE_BATCHES} are allowed")
+        if len(write.state_batches) > MOST_WRITTEN_BATCHES:
+            message = f"{len(write.state_batches)} state batches; {MOST_WRITTEN_BATCHES} are allowed in one write"
+            raise KafkaError(Code.INVALID_REQUEST, message)
         for batch in write.state_batches:
             if batch.last_offset < batch.first_offset:
                 raise KafkaError(
                     Code.INVALID_REQUEST, f"A state batch ends before it begins: {batch.first_offset} to {batch.last_offset}"
                 )
+        self._check_combined(current.state, write)
         # A write names the leader's epoch and does not set it: that is what a read is for.
         return Result(None, records=[self._written(key, current, write, current.state.leader_epoch, now_ms)])
+
+    @staticmethod
+    def _check_combined(state: ShareState, write: StateWrite) -> None:
+        """Raises INVALID_REQUEST where a share partition would have more batches than records that may be in flight."""
+        if most_combined(len(state.state_batches), len(write.state_batches)) <= MOST_STATE_BATCHES:
+            return
+        start_offset = max(write.start_offset, state.start_offset)
+        count = len(combine(state.state_batches, write.state_batches, start_offset))
+        if count > MOST_STATE_BATCHES:
+            message = f"{count} state batches together with those of before; {MOST_STATE_BATCHES} are allowed"
+            raise KafkaError(Code.INVALID_REQUEST, message)
 
     def read_summary(self, key: ShareKey) -> StateSummary:
         _check_numbers(key)
@@ -125,6 +141,11 @@ class ShareShard:
             return StateSummary()
         state = current.state
         return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.delivery_complete_count)
+
+    def batch_count(self, key: ShareKey) -> int:
+        """How many state batches a share partition has."""
+        persisted = self.persisted.get(key)
+        return 0 if persisted is None else len(persisted.state.state_batches)
 
     def delete(self, key: ShareKey) -> Result[None]:
         """Nothing is left of it. Who deletes what was never there is told the same."""
@@ -175,7 +196,8 @@ class ShareShard:
 
     def _cold_snapshot(self, key: ShareKey, now_ms: int) -> list[LogRecord]:
         persisted = self.persisted.get(key)
-        if persisted is None or now_ms - persisted.state.write_ms < self.config.cold_snapshot_interval_ms:
+        if persisted is None or 0 <= now_ms - persisted.state.write_ms < self.config.cold_snapshot_interval_ms:
+            # One that was written at a time that is yet to come counts as cold: the wall clock was set back since.
             return []
         epoch = persisted.state.snapshot_epoch + 1
         return [snapshot_record(key, msgspec.structs.replace(persisted.state, snapshot_epoch=epoch, write_ms=now_ms))]
@@ -205,6 +227,9 @@ class ShareShard:
             self.persisted.pop(key, None)
             return
         persisted = self.persisted.get(key)
+        if not are_in_order(said.state_batches):
+            # What is logged was combined, unless an admin client has written it.
+            said = msgspec.structs.replace(said, state_batches=combine((), said.state_batches, NO_OFFSET))
         if isinstance(said, ShareState):
             if persisted is None:
                 persisted = self.persisted[key] = Persisted(said)

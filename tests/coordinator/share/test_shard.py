@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.share import shard as shard_module
 from ottla.coordinator.share.batches import StateBatch
-from ottla.coordinator.share.records import ShareKey, ShareState, ShareUpdate, from_record
+from ottla.coordinator.share.records import ShareKey, ShareState, ShareUpdate, from_record, snapshot_record
 from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
 from ottla.coordinator.share.shard import ShareShard
 from ottla.protocol.errors import Code, DecodeError, KafkaError
@@ -178,10 +179,31 @@ def test_what_is_refused() -> None:
     )
     world.initialize()
     assert refused(lambda: world.write(a_write((5, 4, 2, 1))))[0] is Code.INVALID_REQUEST
-    assert refused(lambda: world.write(a_write(*[(at, at, 2, 1) for at in range(10_001)])))[0] is Code.INVALID_REQUEST
+    assert refused(lambda: world.write(a_write(*[(at, at, 2, 1) for at in range(1_001)])))[0] is Code.INVALID_REQUEST
     world.topic_ids.remove(TOPIC_ID)
     assert refused(lambda: world.read(0))[0] is Code.UNKNOWN_TOPIC_OR_PARTITION
     assert refused(lambda: world.write(a_write()))[0] is Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_batches_of_all_writes_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Updates and snapshots alike: without that each write would cost more than the one before, and no snapshot would fit."""
+    monkeypatch.setattr(shard_module, "MOST_STATE_BATCHES", 10)
+    world = World()
+    world.initialize()
+    world.write(a_write(*[(at, at, 2, 1) for at in range(0, 20, 2)]))
+    code, message = refused(lambda: world.write(a_write((30, 30, 2, 1))))
+    assert (code, message) == (Code.INVALID_REQUEST, "11 state batches together with those of before; 10 are allowed")
+    world.write(a_write((18, 18, 0, 2), (1, 1, 2, 1), (30, 30, 2, 1)))
+    assert len(world.shard.persisted[KEY].state.state_batches) == 9 + 1
+    world.write(a_write((40, 40, 2, 1), (42, 42, 2, 1), start_offset=18))
+    assert [batch.first_offset for batch in world.read(0).state_batches] == [18, 30, 40, 42]
+
+
+def test_batches_that_an_admin_client_has_logged_are_put_in_order() -> None:
+    world = World()
+    state = (StateBatch(10, 12, 0, 1), StateBatch(2, 11, 2, 1), StateBatch(5, 4, 0, 1))
+    world.shard.replay(snapshot_record(KEY, ShareState(0, 0, 0, 0, 0, state)), 0)
+    assert world.shard.persisted[KEY].state.state_batches == (StateBatch(2, 11, 2, 1), StateBatch(12, 12, 0, 1))
 
 
 def test_states_of_deleted_topics_are_forgotten() -> None:
@@ -207,6 +229,17 @@ def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() 
     (step,) = world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)
     world.run(lambda: step)
     assert from_record(world.log[-1])[0] == cold
+    assert world.shard.first_needed_offset() == 1
+    assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
+
+
+def test_one_that_was_written_in_the_future_is_cold() -> None:
+    """The wall clock was set back since: the log below its snapshot would be kept until the time comes again."""
+    world = World()
+    world.initialize()
+    world.now_ms -= 1
+    (step,) = world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)
+    world.run(lambda: step)
     assert world.shard.first_needed_offset() == 1
     assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
 
