@@ -85,7 +85,7 @@ def test_what_is_deleted_begins_anew_with_the_next_member(world: World) -> None:
 
 
 def test_a_group_that_is_not_there(world: World) -> None:
-    with refused(Code.GROUP_ID_NOT_FOUND, "Share group g not found."):
+    with refused(Code.GROUP_ID_NOT_FOUND, "Group g not found."):
         world.shard.delete_offsets(GROUP, ["t"])
     assert world.run(world.shard.offsets_deleted(GROUP, [T])) is None
     assert world.run(world.shard.initialized(GROUP, {T: frozenset({0})})) is None

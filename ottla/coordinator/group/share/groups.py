@@ -36,7 +36,7 @@ class ShareGroups:
         """Raises GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if group is None:
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
     # commands
@@ -44,11 +44,10 @@ class ShareGroups:
     def heartbeat(self, beat: Heartbeat, now_ms: int) -> Result[HeartbeatOutcome]:
         """Of a request that has been checked (`requests.check_heartbeat`). Raises `KafkaError`."""
         if beat.member_epoch == LEAVE_EPOCH:
-            group = self.groups.get(beat.group_id)
-            if group is None:
-                raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {beat.group_id} not found.")
-            return leave(group, beat, self._topics)
-        group = self.groups.get(beat.group_id) if beat.member_epoch == JOIN_EPOCH else self.group(beat.group_id)
+            return leave(self.group(beat.group_id), beat, self._topics)
+        group = self.groups.get(beat.group_id)
+        if group is None and beat.member_epoch != JOIN_EPOCH:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Share group {beat.group_id} not found.")
         return heartbeat(group or ShareGroup(beat.group_id), beat, self._config_of(beat.group_id), self._topics, now_ms)
 
     def initialized(self, group_id: str, partitions: Partitions) -> Result[None]:
