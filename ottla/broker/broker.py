@@ -245,6 +245,7 @@ class BrokerServer:
         )
         self.cluster.on_topic_deleted += [self.share_states.topic_deleted, self.share_partitions.topic_deleted]
         self.cluster.on_features_changed.append(self.share_partitions.features_changed)
+        self.connections.on_closed.append(self.share_partitions.disconnected)
 
     def _begin_housekeeping(self) -> None:
         repeat, groups, transactions = self.housekeeping.repeat, self.groups, self.transactions

@@ -1,4 +1,4 @@
-"""Kafka's own share consumers (KIP-932): many members of one group, of whom some are killed; transactions, of which some are aborted."""
+"""Kafka's own share consumers (KIP-932): many members of a group, of whom some are killed; transactions that are aborted."""
 
 from __future__ import annotations
 

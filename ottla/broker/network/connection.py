@@ -83,7 +83,6 @@ class Connection(asyncio.BufferedProtocol):
         if not self._holds & Hold.STEPS:
             self._memory.release(self)
         self._answers.abandon()
-        self._ports.share_partitions.disconnected(self.connection_id)
         self._ports.connections.closed(self)
 
     def eof_received(self) -> bool:

@@ -133,7 +133,7 @@ class ShareGroup:
         raise self._is_no_consumer_group()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        raise self._is_no_consumer_group()
+        """Anybody is told that it has none, as of a group that is not there."""
 
     def check_offset_delete(self) -> None:
         raise self._is_no_consumer_group()
