@@ -26,11 +26,14 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.logs import LOG_LEVELS
 from ottla.broker.markers import LocalTransport
+from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint, client_endpoints, parse_endpoints
+from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds, highest_known_id
 from ottla.broker.recovery_audit import find_torn_transactions
+from ottla.broker.share_groups import ShareGroupStates
+from ottla.broker.share_partitions import SharePartitions
 from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
@@ -84,8 +87,7 @@ class BrokerServer:
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle()
         self._features = dict(features or {})
-        self._endpoints = client_endpoints(self.settings)
-        self._listening: list[tuple[Endpoint, Listening]] = []
+        self.addresses = Addresses(env, self.settings)
         self._metrics: Listening | None = None
         self._metrics_server = serve_metrics
         # How the directory was left: none for a new one, clean or crash.
@@ -98,7 +100,6 @@ class BrokerServer:
         self.torn: list[TornTransaction] = []
         self.cluster_id, self.directory_id = "", NO_UUID
         self.log_levels = LOG_LEVELS
-        self._advertised: dict[str, tuple[str, int]] = {}
         self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
         env.fs.max_open_files = self.descriptors.files
         self.stepping = Stepping(env, self._bug)
@@ -155,8 +156,7 @@ class BrokerServer:
             self.directory.abandon()
             raise
         try:
-            for endpoint in self._endpoints:
-                await self._listen(endpoint)
+            await self.addresses.listen(lambda listener: Connection(self, listener))
             self._serve_metrics()
         except BaseException:
             self._end_work()
@@ -239,7 +239,13 @@ class BrokerServer:
         self.share_states = ShareStates(
             self.env, self.stepping, self.settings, self.partitions, self.cluster.state, self.housekeeping.delete_records
         )
-        self.cluster.on_topic_deleted.append(self.share_states.topic_deleted)
+        self.share_partitions = SharePartitions(self.env, self.live_config, self.partitions, self.cluster.state, self.share_states)
+        self.share_groups = ShareGroupStates(
+            self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.forget
+        )
+        self.cluster.on_topic_deleted += [self.share_states.topic_deleted, self.share_partitions.topic_deleted]
+        self.cluster.on_features_changed.append(self.share_partitions.features_changed)
+        self.connections.on_closed.append(self.share_partitions.disconnected)
 
     def _begin_housekeeping(self) -> None:
         repeat, groups, transactions = self.housekeeping.repeat, self.groups, self.transactions
@@ -257,6 +263,7 @@ class BrokerServer:
         repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, groups.expire_offsets)
         repeat("deleted_topics", lambda _: DELETED_TOPICS_MS, groups.forget_topics)
         self.share_states.begin_housekeeping(repeat)
+        self.share_partitions.begin_housekeeping(repeat)
         self.housekeeping.start()
         repeat("idle_connections", lambda _: IDLE_TICK_MS, self.connections.close_idle)
         repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.check_directory)
@@ -330,14 +337,6 @@ class BrokerServer:
             )
         self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
 
-    async def _listen(self, endpoint: Endpoint) -> None:
-        name = endpoint.name
-        try:
-            listening = await self.env.listen(endpoint.host, endpoint.port, lambda: Connection(self, name))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot listen on {endpoint}: {why_not_bound(error)}") from error
-        self._listening.append((endpoint, listening))
-
     def _serve_metrics(self) -> None:
         settings = self.settings
         if settings.ottla_metrics_port is None or self._metrics_server is None:
@@ -362,28 +361,11 @@ class BrokerServer:
 
     def advertised(self, listener: str) -> tuple[str, int]:
         """Host and port that clients of a listener are told."""
-        known = self._advertised.get(listener)
-        if known is None:
-            known = self._advertised[listener] = self._resolve_advertised(listener)
-        return known
-
-    def _resolve_advertised(self, listener: str) -> tuple[str, int]:
-        endpoint, listening = next((e, at) for e, at in self._listening if e.name == listener)
-        for given in parse_endpoints(self.settings.advertised_listeners or (), "advertised.listeners"):
-            if given.name == listener:
-                return given.host or self.env.host_name(), given.port or listening.port
-        host = self.env.host_name() if endpoint.host in ("", "0.0.0.0", "::") else endpoint.host
-        return host, listening.port
-
-    @property
-    def listening(self) -> dict[str, str]:
-        """``host:port`` that each listener is bound to, by its name; the ports are those that a 0 has become."""
-        return {e.name: str(Endpoint(e.name, e.host, at.port)) for e, at in self._listening}
+        return self.addresses.advertised(listener)
 
     @property
     def bootstrap(self) -> str:
-        host, port = self.advertised(self._endpoints[0].name)
-        return f"{host}:{port}"
+        return self.addresses.bootstrap
 
     # end
 
@@ -410,7 +392,6 @@ class BrokerServer:
         self._close_listeners()
 
     def _close_listeners(self) -> None:
-        for _, listening in self._listening:
-            listening.close()
+        self.addresses.close()
         if self._metrics is not None:
             self._metrics.close()

@@ -44,7 +44,7 @@ SUPPORTED_FEATURES = {
     "group.version": (0, 1),
     "kraft.version": (0, 1),
     "metadata.version": (7, 33),
-    "share.version": (0, 0),
+    "share.version": (0, 1),
     "streams.version": (0, 1),
     "transaction.version": (0, 2),
 }
@@ -88,6 +88,8 @@ class Cluster:
         """Called with the name of a topic that was made, has grown, or is gone."""
         self.on_transaction_version: list[Callable[[int], None]] = []
         """Called in order with the finalized level of ``transaction.version`` when features have changed."""
+        self.on_features_changed: list[Callable[[], None]] = []
+        """Called in order when features have changed."""
         # Whether a log lost its end, though the directory may be marked clean.
         self.has_lost = False
         self._least_producer_id = 0
@@ -354,6 +356,8 @@ class Cluster:
             log.info("feature_level_set", feature=name, level=level)
         for changed_level in self.on_transaction_version:
             changed_level(self.transaction_version)
+        for features_changed in self.on_features_changed:
+            features_changed()
 
     def skip_producer_ids(self, highest: int) -> None:
         """Give out none up to ``highest``, which the logs know: what allotted it may be what the metadata log has lost.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import structlog
 
-from ottla.broker.config.groups import group_value, streams_group_config
+from ottla.broker.config.groups import group_value, share_group_config, streams_group_config
 from ottla.broker.env import Env
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
@@ -20,6 +20,7 @@ from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.records import OFFSET_KEY_VERSIONS
 from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
 from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.invariants import check_groups
 from ottla.coordinator.result import LogRecord, Result, partition_for
@@ -81,6 +82,8 @@ class Groups:
         self._shards: dict[int, tuple[GroupShard, Runtime]] = {}
         # In the order in which they were deleted.
         self._forgotten: dict[ForgottenTopic, None] = {}
+        # Whether share groups may name topics that are gone.
+        self._has_share_states_to_forget = True
         self.config = GroupConfig(
             min_session_timeout_ms=settings.group_min_session_timeout_ms,
             max_session_timeout_ms=settings.group_max_session_timeout_ms,
@@ -91,6 +94,7 @@ class Groups:
             migration=MigrationPolicy(settings.group_consumer_migration_policy.lower()),
             consumer_of=self._consumer_config,
             streams_of=self._streams_config,
+            share_of=self._share_config,
         )
         self._assignors = {name: ASSIGNORS[name] for name in settings.group_consumer_assignors}
         # What is in force for a consumer group without configs of its own, and the configuration that says so.
@@ -167,15 +171,26 @@ class Groups:
         """In force now: clients may set the configs of a group, and one of the broker's, at any time."""
         return streams_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
+    @property
+    def offers_share_protocol(self) -> bool:
+        """Whether share groups (KIP-932) are served: by the cluster's feature alone."""
+        return self._cluster_state.features.get("share.version", 0) >= 1
+
+    def _share_config(self, group_id: str) -> ShareGroupConfig:
+        """In force now, as for streams groups."""
+        return share_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
+
     def topic_changed(self, topic: str) -> None:
         for shard in self.shards():
             shard.consumers.topic_changed(topic)
+            shard.shares.topic_changed(topic)
 
     def topic_deleted(self, topic: str) -> None:
         """A topic is gone, and with it what is committed for it or, where it is the groups' own, all groups."""
         if topic == OFFSETS_TOPIC:
             self._unload(list(self._shards))
         self._forget_offsets_of(topic)
+        self._has_share_states_to_forget = True
 
     def _unload(self, indexes: list[int]) -> None:
         """Who waits for a rebalance is told that the coordinator is here no more."""
@@ -259,7 +274,23 @@ class Groups:
 
     def forget_topics(self) -> Steps[None]:
         """What is left of deleted topics; what the log refuses stays for the next round."""
-        return self._forget(list(self._forgotten))
+        yield from self._forget(list(self._forgotten))
+        if self._has_share_states_to_forget:
+            self._has_share_states_to_forget = False
+            yield from self._forget_share_states()
+
+    def _forget_share_states(self) -> Steps[None]:
+        """Share groups have no states of topics that are gone; the share coordinator deletes its own."""
+        for shard, runtime in list(self._shards.values()):
+            for changed in shard.shares.forget_topics(_batch_bytes(runtime)):
+                if not self._serves(shard):
+                    break
+                try:
+                    runtime.execute(changed)
+                except KafkaError as error:
+                    self._has_share_states_to_forget = True
+                    log.warning("share_states_not_forgotten", partition=shard.partition, error=str(error))
+                yield None
 
     def _forget(self, forgotten: list[ForgottenTopic]) -> Steps[None]:
         for one in forgotten:

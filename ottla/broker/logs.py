@@ -24,6 +24,9 @@ LOGGERS = (
     "markers",
     "network",
     "partition",
+    "share_fetch",
+    "share_groups",
+    "share_partitions",
     "share_states",
     "transactions",
 )

@@ -45,7 +45,7 @@ def _tell_ready(broker: BrokerServer, ready_file: ReadyFile) -> None:
     ready = {
         "event": "ready",
         "bootstrap": broker.bootstrap,
-        "listening": broker.listening,
+        "listening": broker.addresses.bound,
         "pid": process_id(),
         "cluster_id": broker.cluster_id,
         "data_dir": broker.directory.absolute_path,

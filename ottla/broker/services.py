@@ -23,6 +23,8 @@ from ottla.broker.live_config import LiveConfig
 from ottla.broker.logs import LogLevels
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.share_groups import ShareGroupStates
+from ottla.broker.share_partitions import SharePartitions
 from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
@@ -36,6 +38,8 @@ class Services(Protocol):
     groups: Groups
     transactions: Transactions
     share_states: ShareStates
+    share_groups: ShareGroupStates
+    share_partitions: SharePartitions
     verification: Verification
     cluster: Cluster
     producer_ids: ProducerIds

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import combinations
 
 from ottla.coordinator.group.classic.group import Group, GroupState
 from ottla.coordinator.group.consumer.group import ConsumerGroup, held_partitions
 from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import AT_REST
@@ -33,8 +35,8 @@ def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
     for group in shard.groups.values():
         if len(group.members) <= MOST_ELEMENTS:
             _check_group(group)
-    kinds = (shard.groups.keys(), shard.consumers.groups.keys(), shard.streams.groups.keys())
-    several = (kinds[0] & kinds[1]) | (kinds[0] & kinds[2]) | (kinds[1] & kinds[2])
+    kinds = (shard.groups.keys(), shard.consumers.groups.keys(), shard.streams.groups.keys(), shard.shares.groups.keys())
+    several = [first & second for first, second in combinations(kinds, 2) if first & second]
     assert not several, f"groups of several protocols: {several}"
     for consumer_group in shard.consumers.groups.values():
         if len(consumer_group.members) <= MOST_ELEMENTS:
@@ -42,6 +44,20 @@ def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
     for streams_group in shard.streams.groups.values():
         if len(streams_group.members) <= MOST_ELEMENTS:
             _check_streams_group(streams_group)
+    for share_group in shard.shares.groups.values():
+        if len(share_group.members) <= MOST_ELEMENTS:
+            _check_share_group(share_group)
+
+
+def _check_share_group(group: ShareGroup) -> None:
+    """What is counted is what the members say, and what is remembered of members is of members."""
+    name, members = f"{group.group_id} ({group.state_name})", group.members
+    assert group.sessions_ms.keys() == members.keys(), f"{name}: sessions of {group.sessions_ms.keys() ^ members.keys()}"
+    assert group.targets.keys() <= members.keys(), f"{name}: targets of {group.targets.keys() - members.keys()}"
+    for topic, count in group.subscribers.items():
+        subscribed = [m.member_id for m in members.values() if topic in m.topic_names]
+        assert count == len(subscribed), f"{name}: {count} members subscribe to {topic}"
+    assert group.assignment_epoch <= group.group_epoch, f"{name}: target of epoch {group.assignment_epoch} > {group.group_epoch}"
 
 
 def _check_streams_group(group: StreamsGroup) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.main import GC_THRESHOLDS
-from ottla.coordinator.group.consumer.requests import MAX_TOPIC_NAMES
+from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.coordinator.group.streams.requests import MAX_SUBTOPOLOGIES, MAX_TOPOLOGY_ELEMENTS
 from ottla.coordinator.share.batches import StateBatch as PersistedBatch
 from ottla.coordinator.share.records import ShareKey
@@ -545,7 +545,7 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
         ),
         1,
     ),
-    "ConsumerGroupHeartbeat of many topics": lambda n: (_consumer_joins(n, MAX_TOPIC_NAMES), 1),
+    "ConsumerGroupHeartbeat of many topics": lambda n: (_consumer_joins(n, MAX_MEMBER_TOPICS), 1),
     "ConsumerGroupHeartbeat of too many topics": lambda n: (_consumer_joins(n, 80 * MANY), 1),
     "ConsumerGroupHeartbeat of an owner of many topics": lambda n: (
         ConsumerGroupHeartbeatRequest(
@@ -661,7 +661,10 @@ def test_state_of_a_share_partition_that_is_written_all_over(broker: TimedBroker
     states = broker.broker.share_states
 
     def written(every: int, first: int, repeated: int = 1) -> tuple[Any, int]:
-        batches = [StateBatch(at, at, 2 * (at // every % 2), 1 + first) for at in range(first, 8_000, every)]
+        batches = [
+            StateBatch(first_offset=at, last_offset=at, delivery_state=2 * (at // every % 2), delivery_count=1 + first)
+            for at in range(first, 8_000, every)
+        ]
         asked = WritePartition(partition=0, state_epoch=1, leader_epoch=0, start_offset=0, state_batches=batches)
         return WriteShareGroupStateRequest(
             group_id="g", topics=[WriteStateData(topic_id=key.topic_id, partitions=[asked] * repeated)]

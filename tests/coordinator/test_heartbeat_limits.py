@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ottla.coordinator.group.consumer import heartbeat as consumer_heartbeat
+from ottla.coordinator.group import named_topics
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat as check_consumer
-from ottla.coordinator.group.consumer.requests import MAX_TOPIC_NAMES, Heartbeat
+from ottla.coordinator.group.consumer.requests import Heartbeat
+from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.coordinator.group.streams.configuration import MAX_TASKS
 from ottla.coordinator.group.streams.requests import (
     MAX_CLIENT_TAGS,
@@ -39,9 +40,9 @@ def names(count: int, prefix: str = "n") -> list[str]:
 
 
 def test_a_member_names_so_many_topics_and_no_more() -> None:
-    beat = Heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_TOPIC_NAMES), owned={})
+    beat = Heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_MEMBER_TOPICS), owned={})
     check_consumer(beat, 1, ["uniform"])
-    beat = msgspec.structs.replace(beat, topic_names=names(MAX_TOPIC_NAMES + 1))
+    beat = msgspec.structs.replace(beat, topic_names=names(MAX_MEMBER_TOPICS + 1))
     with pytest.raises(
         KafkaError, match=r"A member subscribes to 5001 topics by name, and may subscribe to 5000 at most."
     ) as error:
@@ -50,7 +51,7 @@ def test_a_member_names_so_many_topics_and_no_more() -> None:
 
 
 def test_all_members_together_name_so_many_topics_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_heartbeat, "MAX_GROUP_TOPICS", 10)
+    monkeypatch.setattr(named_topics, "MAX_GROUP_TOPICS", 10)
     world, a, b = World(), Consumer("a"), Consumer("b")
     world.join(a, *names(6))
     with pytest.raises(KafkaError, match="The members of a group subscribe to 11 topics by name, and may") as error:

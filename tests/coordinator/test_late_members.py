@@ -8,17 +8,20 @@ import msgspec
 import pytest
 
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, RETRY_MS
+from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.result import RECORD_OVERHEAD_BYTES, LogRecord, Result, first_that_fit
 from tests.coordinator import consumer_world
 from tests.coordinator.consumer_world import Consumer
+from tests.coordinator.share_groups import world as share_world
+from tests.coordinator.share_groups.world import Sharer
 from tests.coordinator.streams import world as streams_world
 from tests.coordinator.streams.world import Application
 
 BATCH_BYTES = 20_000
 LONGEST_ID = 32_767
 NO_SECOND_TARGET_MS = 1_000_000_000
-World = consumer_world.World | streams_world.World
+World = consumer_world.World | streams_world.World | share_world.World
 
 
 def with_consumers(count: int, length: int = 10) -> consumer_world.World:
@@ -37,6 +40,18 @@ def with_applications(count: int, length: int = 10) -> streams_world.World:
     return world
 
 
+def with_sharers(count: int, length: int = 10) -> share_world.World:
+    world = share_world.World(config=ShareGroupConfig(assignment_interval_ms=NO_SECOND_TARGET_MS, max_size=1_000))
+    for at in range(count):
+        world.join(Sharer(str(at).rjust(length, "m")))
+    return world
+
+
+ALL_GROUPS = pytest.mark.parametrize(
+    "made", [with_consumers, with_applications, with_sharers], ids=["consumer", "streams", "share"]
+)
+
+
 def size_bytes(result: Result[Any]) -> int:
     return sum(len(r.key or b"") + len(r.value or b"") + RECORD_OVERHEAD_BYTES for r in result.records)
 
@@ -50,7 +65,7 @@ def pass_time(world: World, ms: int) -> list[Result[None]]:
     return results
 
 
-@pytest.mark.parametrize("made", [with_consumers, with_applications], ids=["consumer", "streams"])
+@ALL_GROUPS
 def test_all_go_in_batches_that_the_log_takes(made: Any) -> None:
     world: World = made(300)
     (first,) = pass_time(world, 45_000)
@@ -68,7 +83,7 @@ def test_all_go_in_batches_that_the_log_takes(made: Any) -> None:
     assert world.group.is_empty
 
 
-@pytest.mark.parametrize("made", [with_consumers, with_applications], ids=["consumer", "streams"])
+@ALL_GROUPS
 def test_ids_of_any_length(made: Any) -> None:
     world: World = made(3, LONGEST_ID)
     pass_time(world, 45_000)
@@ -78,7 +93,7 @@ def test_ids_of_any_length(made: Any) -> None:
     assert world.group.is_empty
 
 
-@pytest.mark.parametrize("made", [with_consumers, with_applications], ids=["consumer", "streams"])
+@ALL_GROUPS
 def test_one_step_fences_no_more_than_it_has_time_for(made: Any) -> None:
     world: World = made(MAX_FENCED_MEMBERS + 1)
     world.now_ms += 45_000
@@ -87,7 +102,7 @@ def test_one_step_fences_no_more_than_it_has_time_for(made: Any) -> None:
     assert len(world.group.members) == 1
 
 
-@pytest.mark.parametrize("made", [with_consumers, with_applications], ids=["consumer", "streams"])
+@ALL_GROUPS
 def test_a_refused_batch_comes_again_after_a_while(made: Any) -> None:
     world: World = made(300)
     world.now_ms += 45_000

@@ -38,6 +38,7 @@ from tests.scenarios.consumer_questions import CONSUMER_QUESTIONS
 from tests.scenarios.group_questions import GROUP_QUESTIONS
 from tests.scenarios.record_questions import RECORD_QUESTIONS
 from tests.scenarios.setting import NO_SUCH_ID, NO_SUCH_NODE, NO_SUCH_PRODUCER, TIMEOUT_MS, Questions, Setting
+from tests.scenarios.share_group_questions import SHARE_GROUP_QUESTIONS
 from tests.scenarios.share_questions import SHARE_QUESTIONS, share_coordinators
 from tests.scenarios.streams_questions import STREAMS_QUESTIONS
 from tests.scenarios.tool_questions import TOOL_QUESTIONS
@@ -390,6 +391,7 @@ QUESTIONS: dict[str, Callable[[Setting, int], Questions]] = {
     **ACCESS_QUESTIONS,
     **TRANSACTION_QUESTIONS,
     **SHARE_QUESTIONS,
+    **SHARE_GROUP_QUESTIONS,
     **STREAMS_QUESTIONS,
     "FindCoordinator": coordinators,
 }

@@ -87,9 +87,14 @@ SETTINGS = {
     "group.streams.min.heartbeat.interval.ms": "5000",
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.assignment.interval.ms": "0",
+    "group.share.heartbeat.interval.ms": "5000",
+    "group.share.min.heartbeat.interval.ms": "5000",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.assignor.offload.enable": "false",
 }
 LOADING = Code.COORDINATOR_LOAD_IN_PROGRESS
-STREAMS = "StreamsGroupHeartbeat"
+KINDS = {"StreamsGroupHeartbeat": "StreamsGroup", "ShareGroupHeartbeat": "Share", "ShareFetch": "Share"}
+"""Of an API's questions: the word in the names of those that are asked at its version. All others are asked at their newest."""
 FIRST_TIME = 1_000_000_000_000
 MEMBER_ID = re.compile("-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 """What a broker adds to a client's name."""
@@ -204,7 +209,7 @@ def test_both_answer_the_same(api: str, witnesses: tuple[Witness, Witness]) -> N
         both = zip(QUESTIONS[api](ottla.setting, version), QUESTIONS[api](kafka.setting, version), strict=True)
         for (label, of_ottla), (_, of_kafka) in both:
             entry = APIS[api_key(of_ottla)]
-            is_of_another_kind = api == STREAMS and not entry.name.startswith("StreamsGroup")
+            is_of_another_kind = KINDS.get(api, "") not in entry.name
             at = min(entry.max_version if is_of_another_kind else version, entry.max_version, kafka.offered[entry.name])
             answers = ottla.ask(of_ottla, at), kafka.ask(of_kafka, at)
             question = f"{type(of_ottla).__name__}, {label}"

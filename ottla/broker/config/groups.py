@@ -9,7 +9,9 @@ from importlib.resources import files
 from ottla.broker.config.definitions import ConfigError, Definition, Value, broker_definitions
 from ottla.broker.config.settings import BrokerConfig
 from ottla.coordinator.cluster import check_topic_name
+from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
+from ottla.coordinator.share.partition import SharePartitionConfig
 from ottla.protocol.errors import KafkaError
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
@@ -80,6 +82,46 @@ def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> Stream
         rack_aware_assignment_tags=tags if isinstance(tags, tuple) else (),
         max_size=config.settings.group_streams_max_size,
     )
+
+
+def share_group_config(own: Mapping[str, str], config: BrokerConfig) -> ShareGroupConfig:
+    """What the members of a share group live by now."""
+    return ShareGroupConfig(
+        session_timeout_ms=share_number("session.timeout.ms", own, config),
+        heartbeat_interval_ms=share_number("heartbeat.interval.ms", own, config),
+        assignment_interval_ms=share_number("assignment.interval.ms", own, config),
+        initialize_retry_interval_ms=config.settings.group_share_initialize_retry_interval_ms,
+        max_size=config.settings.group_share_max_size,
+    )
+
+
+def share_number(name: str, own: Mapping[str, str], config: BrokerConfig) -> int:
+    """A number among the configs of a share group, without its ``share.``, as it is in force."""
+    value = group_value(f"share.{name}", own, config)
+    assert isinstance(value, int)
+    return value
+
+
+def share_partition_config(own: Mapping[str, str], config: BrokerConfig) -> SharePartitionConfig:
+    """How a share group's records are locked and delivered now."""
+    return SharePartitionConfig(
+        lock_duration_ms=share_number("record.lock.duration.ms", own, config),
+        max_delivery_count=share_number("delivery.count.limit", own, config),
+        max_record_locks=share_number("partition.max.record.locks", own, config),
+        is_renewal_enabled=bool(group_value("share.renew.acknowledge.enable", own, config)),
+    )
+
+
+def is_share_read_committed(own: Mapping[str, str], config: BrokerConfig) -> bool:
+    return group_value("share.isolation.level", own, config) == "read_committed"
+
+
+EARLIEST_RESET, LATEST_RESET, RESET_BY_DURATION = "earliest", "latest", "by_duration:"
+
+
+def share_offset_reset(own: Mapping[str, str], config: BrokerConfig) -> str:
+    """`EARLIEST_RESET`, `LATEST_RESET`, or `RESET_BY_DURATION` and a duration."""
+    return str(group_value("share.auto.offset.reset", own, config))
 
 
 def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:

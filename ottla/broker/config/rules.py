@@ -83,6 +83,15 @@ def _offset_reset(name: str, value: object) -> str | None:
     )
 
 
+def duration_ms(text: str) -> int:
+    """What a duration of ISO 8601 that `broken` has let pass takes, in whole ms."""
+    match = _DURATION.fullmatch(text.upper())
+    assert match is not None, text
+    days, _, hours, minutes, seconds, _ = match.groups()
+    counted = zip((days, hours, minutes, seconds), (86_400_000, 3_600_000, 60_000, 1_000), strict=True)
+    return int(sum(float(number[:-1]) * unit_ms for number, unit_ms in counted if number))
+
+
 _NAMED: dict[str, Callable[[str, object], str | None]] = {
     "-": lambda name, value: None,
     "!": lambda name, value: None if value else "String must be non-empty",

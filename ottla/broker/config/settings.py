@@ -29,6 +29,10 @@ OWN_DEFAULTS: dict[str, str] = {
     "group.streams.min.heartbeat.interval.ms": "100",
     "group.streams.assignment.interval.ms": "100",
     "group.streams.initial.rebalance.delay.ms": "0",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.assignment.interval.ms": "100",
+    "group.share.min.record.lock.duration.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -113,6 +117,27 @@ class Settings(msgspec.Struct, frozen=True):
     group_streams_rack_aware_assignment_tags: tuple[str, ...]
     group_streams_session_timeout_ms: int
     group_streams_task_offset_interval_ms: int
+    group_share_assignment_interval_ms: int
+    group_share_delivery_count_limit: int
+    group_share_heartbeat_interval_ms: int
+    group_share_initialize_retry_interval_ms: int
+    group_share_max_assignment_interval_ms: int
+    group_share_max_delivery_count_limit: int
+    group_share_max_heartbeat_interval_ms: int
+    group_share_max_partition_max_record_locks: int
+    group_share_max_record_lock_duration_ms: int
+    group_share_max_session_timeout_ms: int
+    group_share_max_share_sessions: int
+    group_share_max_size: int
+    group_share_min_assignment_interval_ms: int
+    group_share_min_delivery_count_limit: int
+    group_share_min_heartbeat_interval_ms: int
+    group_share_min_partition_max_record_locks: int
+    group_share_min_record_lock_duration_ms: int
+    group_share_min_session_timeout_ms: int
+    group_share_partition_max_record_locks: int
+    group_share_record_lock_duration_ms: int
+    group_share_session_timeout_ms: int
     offsets_topic_num_partitions: int
     offsets_topic_segment_bytes: int
     offsets_retention_minutes: int
@@ -181,8 +206,9 @@ class BrokerConfig:
         for name in names:
             if name not in ASSIGNORS:
                 raise ConfigError(f"group.consumer.assignors: there is no {name}, only {' and '.join(ASSIGNORS)}")
-        for kind in ("consumer", "streams"):
-            for name in ("heartbeat.interval.ms", "session.timeout.ms"):
+        shared = ("record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks")
+        for kind in ("consumer", "streams", "share"):
+            for name in ("heartbeat.interval.ms", "session.timeout.ms", *(shared if kind == "share" else ())):
                 low, value, high = (self.value(f"group.{kind}.{bound}{name}") for bound in ("min.", "", "max."))
                 if not low <= value <= high:  # type: ignore[operator]
                     raise ConfigError(

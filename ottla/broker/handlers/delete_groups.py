@@ -11,6 +11,7 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, id_work
+from ottla.broker.share_groups import ShareGroupStates
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.storage.steps import Pace, Steps, begun
@@ -25,6 +26,7 @@ _RECORD_BYTES = 350
 
 class Ports(Protocol):
     groups: Groups
+    share_groups: ShareGroupStates
 
 
 def handle(ports: Ports, request: DeleteGroupsRequest, context: RequestContext) -> Handled[DeleteGroupsResponse]:
@@ -43,9 +45,14 @@ def _delete_all(ports: Ports, request: DeleteGroupsRequest) -> Steps[DeleteGroup
 
 
 def _delete(ports: Ports, group_id: str, pace: Pace) -> Steps[Code]:
-    """Offsets go in batches that the log takes; the group itself with the last, if nobody has joined it meanwhile."""
+    """Offsets go in batches that the log takes; the group itself with the last, if nobody has joined it meanwhile.
+
+    Before that the share coordinator deletes what it has of a share group.
+    """
     groups = ports.groups
     try:
+        if group_id in groups.shard(group_id)[0].shares.groups:
+            yield from ports.share_groups.delete_all(group_id)
         while True:
             shard, runtime = groups.shard(group_id)
             fitting = runtime.partition.log.config.max_message_bytes // (len(group_id.encode()) + _RECORD_BYTES)

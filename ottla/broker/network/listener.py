@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -119,6 +120,8 @@ class Connections:
         self._open: dict[Accepted, None] = {}
         self._by_peer: Counter[str] = Counter()
         self._next_id = 0
+        self.on_closed: list[Callable[[int], None]] = []
+        """Called in order with the id of each connection that is gone."""
         self.set_limits(settings)
 
     def set_limits(self, settings: Settings) -> None:
@@ -158,6 +161,8 @@ class Connections:
             self._by_peer[connection.peer] -= 1
             if not self._by_peer[connection.peer]:
                 del self._by_peer[connection.peer]
+            for gone in self.on_closed:
+                gone(connection.connection_id)
 
     def close_all(self, reason: str) -> None:
         for connection in list(self._open):

@@ -9,6 +9,7 @@ import msgspec
 
 from ottla.coordinator.group.classic.group import Protocols
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, ConsumerGroupConfig, same_for_all
+from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.result import Waiter
 from ottla.protocol.errors import Code
@@ -36,8 +37,8 @@ class MigrationPolicy(Enum):
 
 
 class GroupConfig(msgspec.Struct, frozen=True):
-    """Of classic groups and of offsets. ``consumer_of`` and ``streams_of`` say what is in force for one group of the other
-    protocols, and may say another thing each time."""
+    """Of classic groups and of offsets. ``consumer_of``, ``streams_of`` and ``share_of`` say what is in force for one group of
+    the other protocols, and may say another thing each time."""
 
     min_session_timeout_ms: int = 100
     max_session_timeout_ms: int = 1_800_000
@@ -48,6 +49,7 @@ class GroupConfig(msgspec.Struct, frozen=True):
     migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     consumer_of: ConfigOfGroup = same_for_all(ConsumerGroupConfig())
     streams_of: Callable[[str], StreamsGroupConfig] = lambda _: StreamsGroupConfig()
+    share_of: Callable[[str], ShareGroupConfig] = lambda _: ShareGroupConfig()
 
 
 class JoinRequest(msgspec.Struct):

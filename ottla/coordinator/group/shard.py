@@ -8,6 +8,7 @@ from itertools import chain, islice
 from ottla.coordinator.group.classic.group import Group
 from ottla.coordinator.group.classic.membership import Membership
 from ottla.coordinator.group.classic.view import ClassicView
+from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
 from ottla.coordinator.group.consumer.member import JOIN_EPOCH
 from ottla.coordinator.group.consumer.records import KINDS as CONSUMER_KINDS
@@ -32,7 +33,14 @@ from ottla.coordinator.group.records import (
     read_offset,
 )
 from ottla.coordinator.group.requests import GroupConfig, JoinRequest, MigrationPolicy, SyncRequest
+from ottla.coordinator.group.share.effects import SHARE_EFFECTS
+from ottla.coordinator.group.share.group import ShareGroup
+from ottla.coordinator.group.share.groups import ShareGroups
+from ottla.coordinator.group.share.records import KINDS as SHARE_KINDS
+from ottla.coordinator.group.share.requests import Heartbeat as ShareHeartbeat
+from ottla.coordinator.group.share.requests import HeartbeatOutcome as ShareHeartbeatOutcome
 from ottla.coordinator.group.streams.effects import STREAMS_EFFECTS
+from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.groups import StreamsGroups
 from ottla.coordinator.group.streams.member import JOIN_EPOCH as STREAMS_JOIN_EPOCH
 from ottla.coordinator.group.streams.records import KINDS as STREAMS_KINDS
@@ -49,7 +57,8 @@ class GroupShard:
     """Groups of all protocols, which share one space of ids, and their offsets.
 
     Commands answer with `Result`; ``replay`` and ``replay_marker`` move offsets. What only one protocol knows is asked of
-    ``membership`` (classic groups), ``consumers`` or ``streams``; what is asked of any group goes through its `GroupView`.
+    ``membership`` (classic groups), ``consumers``, ``streams`` or ``shares``; what is asked of any group goes through its
+    `GroupView`.
     """
 
     def __init__(self, partition: int, config: GroupConfig, topics: Topics, new_id: Callable[[], str]) -> None:
@@ -65,6 +74,7 @@ class GroupShard:
         self._migration = Migration(self.config, self._topics)
         self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._new_id, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
+        self.shares = ShareGroups(self.config.share_of, self._topics)
         self.offsets = OffsetStore()
         # Ids of the groups that have a record of their own or an offset in the log.
         self._logged: dict[str, None] = {}
@@ -75,6 +85,8 @@ class GroupShard:
             self.consumers.apply(effect)
         elif isinstance(effect, STREAMS_EFFECTS):
             self.streams.apply(effect)
+        elif isinstance(effect, SHARE_EFFECTS):
+            self.shares.apply(effect)
         else:
             self.membership.apply(effect)
 
@@ -88,10 +100,14 @@ class GroupShard:
 
     def view(self, group_id: str) -> GroupView | None:
         """A group of any protocol; None where there is none."""
-        modern = self.consumers.groups.get(group_id) or self.streams.groups.get(group_id)
+        modern = self._modern(group_id)
         if modern is not None:
             return modern
         return ClassicView(group_id, self.groups.get(group_id)) if self.exists(group_id) else None
+
+    def _modern(self, group_id: str) -> ConsumerGroup | StreamsGroup | ShareGroup | None:
+        """A group of a protocol in which the broker assigns."""
+        return self.consumers.groups.get(group_id) or self.streams.groups.get(group_id) or self.shares.groups.get(group_id)
 
     def _known(self, group_id: str) -> GroupView:
         """Raises GROUP_ID_NOT_FOUND."""
@@ -100,12 +116,12 @@ class GroupShard:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND)
         return view
 
-    # an empty group gives way to one of another protocol; classic groups and consumer groups with members change over
+    # an empty group gives way to one of another protocol, a share group never; classic and consumer groups with members change over
 
     def heartbeat(self, beat: Heartbeat, now_ms: int, expansions: Expansions) -> Result[HeartbeatAnswer]:
         """ConsumerGroupHeartbeat, of a request that has been checked, after `ConsumerGroups.expansions`. Raises `KafkaError`."""
         group_id, upgrade = beat.group_id, Upgrade(None, [], [])
-        if group_id in self.streams.groups:
+        if group_id in self.streams.groups or group_id in self.shares.groups:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group_id not in self.consumers.groups and self.exists(group_id):
             classic = ClassicView(group_id, self.groups.get(group_id))
@@ -124,7 +140,7 @@ class GroupShard:
         """StreamsGroupHeartbeat, of a request that has been checked. Raises `KafkaError`."""
         group_id, tombstones = beat.request.group_id, list[LogRecord]()
         if group_id not in self.streams.groups and self.exists(group_id):
-            is_classic = group_id not in self.consumers.groups
+            is_classic = self._modern(group_id) is None
             classic = ClassicView(group_id, self.groups.get(group_id))
             if not is_classic or not classic.is_empty or beat.request.member_epoch != STREAMS_JOIN_EPOCH:
                 raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
@@ -133,13 +149,25 @@ class GroupShard:
         result.records[:0] = tombstones
         return result
 
+    def share_heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
+        """ShareGroupHeartbeat, of a request that has been checked. Raises `KafkaError`."""
+        self.check_share_group(beat.group_id)
+        return self.shares.heartbeat(beat, now_ms)
+
+    def check_share_group(self, group_id: str) -> None:
+        """Raises GROUP_ID_NOT_FOUND where there is a group of another type, even one without members."""
+        if group_id not in self.shares.groups and self.exists(group_id):
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
         """JoinGroup, answered through ``request.waiter``.
 
         Raises `KafkaError`, INCONSISTENT_GROUP_PROTOCOL among others for a group of another type that has members.
         """
         group_id = request.group_id
-        modern = self.consumers.groups.get(group_id) or self.streams.groups.get(group_id)
+        modern = self._modern(group_id)
+        if isinstance(modern, ShareGroup):
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, f"Group {group_id} is a share group.")
         if modern is not None and not modern.is_empty:
             self.membership.check_join(request)
             if group_id in self.consumers.groups and self.config.migration is not MigrationPolicy.DISABLED:
@@ -176,6 +204,7 @@ class GroupShard:
         yield from self.membership.tick(now_ms)
         yield from self.consumers.tick(now_ms, max_batch_bytes)
         yield from self.streams.tick(now_ms, max_batch_bytes)
+        yield from self.shares.tick(now_ms, max_batch_bytes)
 
     # offsets
 
@@ -317,6 +346,10 @@ class GroupShard:
             return
         if kind in STREAMS_KINDS:
             group_id, is_gone = self.streams.replay(kind, record.key or b"", record.value, now_ms)
+            self._note(group_id, is_there=record.value is not None, is_gone=is_gone)
+            return
+        if kind in SHARE_KINDS:
+            group_id, is_gone = self.shares.replay(kind, record.key or b"", record.value, now_ms)
             self._note(group_id, is_there=record.value is not None, is_gone=is_gone)
             return
         key = read_key(record.key)

@@ -117,6 +117,11 @@ class SharePartition:
             self._may_be_available = False
         return self.end_offset + 1
 
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """A time before which no lock ends; None where there is no lock."""
+        return self._next_deadline_ms
+
     def can_acquire(self) -> bool:
         """Whether there may be records to give: some that are to come again, or room for new ones."""
         if self.next_fetch_offset() != self.end_offset + 1:

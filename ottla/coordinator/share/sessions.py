@@ -6,6 +6,7 @@ too, with the connection that began it: what the member holds is for others then
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -51,16 +52,23 @@ class ShareSession:
 
 
 class ShareSessions:
-    """All sessions of a broker; ``most`` is ``group.share.max.share.sessions``."""
+    """All sessions of a broker; ``most`` is ``group.share.max.share.sessions``. They name at most ``most_partitions`` in all."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_partitions: int) -> None:
         self.most = most
+        self.most_partitions = most_partitions
+        self.partition_count = 0
         self._sessions: dict[SessionKey, ShareSession] = {}
+        # How many sessions each group has.
+        self._of_groups: Counter[str] = Counter()
         # The session that each connection began last.
         self._by_connection: dict[int, SessionKey] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def has_any_of(self, group_id: str) -> bool:
+        return self._of_groups[group_id] > 0
 
     def fetch(
         self,
@@ -81,12 +89,19 @@ class ShareSessions:
         session = self._continued(key, epoch)
         if epoch == FINAL_EPOCH:
             return None
+        self._check_room(sum(partition not in session.partitions for partition in added))
+        before = len(session.partitions)
         for partition in added:
             session.partitions.setdefault(partition, True)
         for partition in forgotten:
             session.partitions.pop(partition, None)
+        self.partition_count += len(session.partitions) - before
         session.epoch = next_epoch(session.epoch)
         return session
+
+    def _check_room(self, more: int) -> None:
+        if more and self.partition_count + more > self.most_partitions:
+            raise KafkaError(Code.SHARE_SESSION_LIMIT_REACHED)
 
     def acknowledge(self, key: SessionKey, epoch: int) -> None:
         """A ShareAcknowledge counts as well; it begins no session. Raises as `fetch`."""
@@ -99,6 +114,11 @@ class ShareSessions:
     def end(self, key: SessionKey) -> ShareSession | None:
         """The session that is no more, None where there was none."""
         session = self._sessions.pop(key, None)
+        if session is not None:
+            self.partition_count -= len(session.partitions)
+            self._of_groups[key.group_id] -= 1
+            if not self._of_groups[key.group_id]:
+                del self._of_groups[key.group_id]
         if session is not None and self._by_connection.get(session.connection_id) == key:
             del self._by_connection[session.connection_id]
         return session
@@ -108,6 +128,13 @@ class ShareSessions:
         key = self._by_connection.get(connection_id)
         return None if key is None else self.end(key)
 
+    def clear(self) -> None:
+        """Share groups are not served any longer."""
+        self._sessions.clear()
+        self._of_groups.clear()
+        self.partition_count = 0
+        self._by_connection.clear()
+
     def _begin(
         self, key: SessionKey, partitions: Collection[SessionPartition], connection_id: int, *, has_acknowledgements: bool
     ) -> ShareSession:
@@ -115,8 +142,12 @@ class ShareSessions:
             raise KafkaError(Code.INVALID_REQUEST)
         if key not in self._sessions and len(self._sessions) >= self.most:
             raise KafkaError(Code.SHARE_SESSION_LIMIT_REACHED)
+        known = self._sessions.get(key)
+        self._check_room(len(partitions) - (0 if known is None else len(known.partitions)))
         self.end(key)
         session = self._sessions[key] = ShareSession(key, partitions, connection_id)
+        self.partition_count += len(session.partitions)
+        self._of_groups[key.group_id] += 1
         self._by_connection[connection_id] = key
         return session
 

@@ -42,7 +42,7 @@ def refusal(command: Callable[[], object]) -> Code:
 
 
 def test_each_request_names_the_next_epoch() -> None:
-    sessions = ShareSessions(9)
+    sessions = ShareSessions(9, 100)
     assert refusal(lambda: fetch(sessions, 1)) is Code.SHARE_SESSION_NOT_FOUND
     assert refusal(lambda: fetch(sessions, FINAL_EPOCH)) is Code.SHARE_SESSION_NOT_FOUND
     fetch(sessions, 0, P0)
@@ -59,7 +59,7 @@ def test_each_request_names_the_next_epoch() -> None:
 
 
 def test_the_last_request_leaves_the_session_to_be_ended() -> None:
-    sessions = ShareSessions(9)
+    sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0)
     sessions.acknowledge(KEY, FINAL_EPOCH)
     assert sessions.fetch(KEY, FINAL_EPOCH, [], [], has_acknowledgements=True, connection_id=1) is None
@@ -71,7 +71,7 @@ def test_the_last_request_leaves_the_session_to_be_ended() -> None:
 
 
 def test_a_member_that_begins_again_takes_the_place_of_its_session() -> None:
-    sessions = ShareSessions(1)
+    sessions = ShareSessions(1, 100)
     fetch(sessions, 0, P0)
     assert refusal(lambda: fetch(sessions, 0, P1, acknowledges=True)) is Code.INVALID_REQUEST
     assert refusal(lambda: fetch(sessions, 0, P1, key=OTHER)) is Code.SHARE_SESSION_LIMIT_REACHED
@@ -84,7 +84,7 @@ def test_a_member_that_begins_again_takes_the_place_of_its_session() -> None:
 
 
 def test_an_answer_names_what_has_changed() -> None:
-    sessions = ShareSessions(9)
+    sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0, P1)
     session = fetch(sessions, 1, P2)
     assert not session.is_told(P0, has_records=False, is_error=False)

@@ -35,15 +35,10 @@ from ottla.coordinator.group.consumer.records import (
     target_record,
 )
 from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
-from ottla.coordinator.group.consumer.requests import (
-    MAX_GROUP_TOPICS,
-    MAX_TOPIC_NAMES,
-    ConsumerGroupConfig,
-    Heartbeat,
-    HeartbeatAnswer,
-)
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.consumer.target import metadata_hash
 from ottla.coordinator.group.effects import HeardOfMember
+from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import LogRecord, Result
@@ -59,9 +54,7 @@ def check_heartbeat(beat: Heartbeat, version: int, assignors: Iterable[str]) -> 
         return KafkaError(Code.INVALID_REQUEST, message)
 
     epoch = beat.member_epoch
-    if len(beat.topic_names or ()) > MAX_TOPIC_NAMES:
-        count = len(beat.topic_names or ())
-        raise refuse(f"A member subscribes to {count} topics by name, and may subscribe to {MAX_TOPIC_NAMES} at most.")
+    check_member_topics(beat.topic_names or ())
     if not beat.member_id.strip() and (version >= 1 or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH):
         raise refuse("MemberId can't be empty.")
     for text, name in ((beat.group_id, "GroupId"), (beat.instance_id, "InstanceId"), (beat.rack_id, "RackId")):
@@ -96,7 +89,7 @@ def heartbeat(
     out: Out = Result(HeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms))
     before = _member(group, beat, out)
     member = _with_news(before, beat)
-    _check_names(group, before, member)
+    check_group_topics(group.subscribers, before.topic_names, member.topic_names)
     if member is not before:
         out.records.append(member_record(group.group_id, member))
     member = regrouped(Cycle(group, before, member, beat.owned, config, topics, now_ms), expansions, out)
@@ -117,16 +110,6 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, co
     if len(group.members) >= config.max_size and not is_known:
         message = f"The consumer group has reached its maximum capacity of {config.max_size} members."
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
-
-
-def _check_names(group: ConsumerGroup, before: Member, member: Member) -> None:
-    """Raises INVALID_REQUEST."""
-    if len(group.subscribers) + len(member.topic_names) <= MAX_GROUP_TOPICS or member.topic_names <= before.topic_names:
-        return
-    count = len(frozenset(group.topics_with(before, member, {})))
-    if count > MAX_GROUP_TOPICS:
-        message = f"The members of a group subscribe to {count} topics by name, and may subscribe to {MAX_GROUP_TOPICS} at most."
-        raise KafkaError(Code.INVALID_REQUEST, message)
 
 
 def _member(group: ConsumerGroup, beat: Heartbeat, out: Out) -> Member:

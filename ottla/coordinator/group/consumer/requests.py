@@ -9,11 +9,6 @@ import msgspec
 from ottla.coordinator.group.assignors.members import Assignor
 from ottla.coordinator.group.consumer.member import Partitions
 
-MAX_TOPIC_NAMES = 5_000
-"""That one member may subscribe to by name, at about 2 us each in one stretch. An expression stands for any number."""
-MAX_GROUP_TOPICS = 10_000
-"""That all members of a group together may subscribe to by name: each change of a member looks at all of them."""
-
 
 class ConsumerGroupConfig(msgspec.Struct, frozen=True):
     """``assignors`` are by name, the default one first."""

@@ -1,0 +1,95 @@
+"""AlterShareGroupOffsets, version 0 (KIP-932): where a share group without members is to begin with partitions, or begin anew."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.common import topic_id
+from ottla.broker.handlers.each import Handled, made
+from ottla.broker.share_groups import Refusals, ShareGroupStates
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from ottla.storage.steps import Steps, begun
+
+_UNKNOWN = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+
+
+class Ports(Protocol):
+    groups: Groups
+    share_groups: ShareGroupStates
+    cluster: Cluster
+
+
+def handle(
+    ports: Ports, request: AlterShareGroupOffsetsRequest, context: RequestContext
+) -> Handled[AlterShareGroupOffsetsResponse]:
+    return begun(_alter(ports, request))
+
+
+def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterShareGroupOffsetsResponse]:
+    count = sum(len(topic.partitions) for topic in request.topics)
+    asked = yield from made(
+        lambda: [(topic.topic_name, {p.partition_index: p.start_offset for p in topic.partitions}) for topic in request.topics],
+        count,
+    )
+    try:
+        if not ports.groups.offers_share_protocol:
+            raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
+        if not request.group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID, "The group id is invalid.")
+        shard, runtime = ports.groups.shard(request.group_id)
+        shard.check_share_group(request.group_id)
+        known = [(name, offsets) for name, offsets in asked if name in ports.cluster.state.topics]
+        altered = runtime.execute(shard.shares.alter_offsets(request.group_id, known))
+    except KafkaError as error:
+        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    refusals: Refusals = {}
+    if altered.initialization is not None:
+        refusals = yield from ports.share_groups.initialize(altered.initialization)
+
+    def answer() -> AlterShareGroupOffsetsResponse:
+        # Topics that are not there come first, as in Kafka.
+        names = [name for name, _ in asked]
+        ordered = sorted(range(len(asked)), key=lambda at: names[at] in altered.unknown)
+        return AlterShareGroupOffsetsResponse(
+            responses=[_topic(ports, *asked[at], altered.unknown.get(names[at]), refusals) for at in ordered]
+        )
+
+    return (yield from made(answer, count))
+
+
+def _topic(
+    ports: Ports, name: str, offsets: dict[int, int], unknown: object, refusals: Refusals
+) -> AlterShareGroupOffsetsResponseTopic:
+    """``unknown`` are the partitions that the topic does not have; None where it does not exist."""
+    identity = topic_id(ports.cluster, name)
+    partitions = []
+    for partition in offsets:
+        is_unknown = not isinstance(unknown, list) or partition in unknown
+        error = _UNKNOWN if is_unknown else refusals.get((identity, partition))
+        code, message = (Code.NONE, None) if error is None else (error.code, error.message)
+        partitions.append(
+            AlterShareGroupOffsetsResponsePartition(partition_index=partition, error_code=code, error_message=message)
+        )
+    return AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=identity, partitions=partitions)
+
+
+def failed(request: AlterShareGroupOffsetsRequest, version: int, code: Code) -> AlterShareGroupOffsetsResponse:
+    return AlterShareGroupOffsetsResponse(error_code=code)
+
+
+API = Declaration(
+    key=91,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, READ TOPIC"),
+)

@@ -1,0 +1,75 @@
+"""DeleteShareGroupOffsets, version 0 (KIP-932): a share group without members forgets topics."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.each import Handled
+from ottla.broker.share_groups import ShareGroupStates
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from ottla.protocol.primitives import NO_UUID
+from ottla.storage.steps import Steps, begun
+
+
+class Ports(Protocol):
+    groups: Groups
+    share_groups: ShareGroupStates
+
+
+def handle(
+    ports: Ports, request: DeleteShareGroupOffsetsRequest, context: RequestContext
+) -> Handled[DeleteShareGroupOffsetsResponse]:
+    return begun(_delete(ports, request))
+
+
+def _delete(ports: Ports, request: DeleteShareGroupOffsetsRequest) -> Steps[DeleteShareGroupOffsetsResponse]:
+    group_id, groups = request.group_id, ports.groups
+    try:
+        if not groups.offers_share_protocol:
+            raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
+        if not group_id:
+            raise KafkaError(Code.INVALID_GROUP_ID, "The group id is invalid.")
+        shard, runtime = groups.shard(group_id)
+        shard.check_share_group(group_id)
+        deletion = runtime.execute(shard.shares.delete_offsets(group_id, [topic.topic_name for topic in request.topics]))
+        refusals = yield from ports.share_groups.delete(group_id, deletion.partitions)
+        deleted = [topic_id for topic_id in deletion.partitions if topic_id not in refusals]
+        if deleted:
+            shard, runtime = groups.shard(group_id)
+            runtime.execute(shard.shares.offsets_deleted(group_id, deleted))
+    except KafkaError as error:
+        return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    names = {topic_id: groups.topics.topic_name(topic_id) or "" for topic_id in deletion.partitions}
+    done = [_topic(names[topic_id], topic_id) for topic_id in deleted]
+    refused = [_topic(name, NO_UUID, error) for name, error in deletion.refusals.items()]
+    refused += [_topic(names[topic_id], topic_id, error) for topic_id, error in refusals.items()]
+    return DeleteShareGroupOffsetsResponse(responses=done + refused)
+
+
+def _topic(name: str, topic_id: bytes, error: KafkaError | None = None) -> DeleteShareGroupOffsetsResponseTopic:
+    return DeleteShareGroupOffsetsResponseTopic(
+        topic_name=name,
+        topic_id=topic_id,
+        error_code=Code.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+    )
+
+
+def failed(request: DeleteShareGroupOffsetsRequest, version: int, code: Code) -> DeleteShareGroupOffsetsResponse:
+    return DeleteShareGroupOffsetsResponse(error_code=code)
+
+
+API = Declaration(
+    key=92,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DELETE GROUP, READ TOPIC"),
+)

@@ -1,0 +1,116 @@
+"""DescribeShareGroupOffsets, versions 0 and 1 (KIP-932): where share groups have got to in the partitions that they share.
+
+- 1 (KIP-1226): how many records there are that a group is not done with.
+
+Kafka looks for no group: what the share coordinator knows of a partition is told, and else that nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.common import topic_id
+from ottla.broker.handlers.each import Handled, id_work
+from ottla.broker.share_groups import SUMMARY_WORK, ShareGroupStates, ShareOffset
+from ottla.coordinator.share.records import ShareKey
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from ottla.protocol.primitives import NO_UUID
+from ottla.storage.steps import Pace, Steps, begun
+
+
+class Ports(Protocol):
+    groups: Groups
+    share_groups: ShareGroupStates
+    cluster: Cluster
+
+
+def handle(
+    ports: Ports, request: DescribeShareGroupOffsetsRequest, context: RequestContext
+) -> Handled[DescribeShareGroupOffsetsResponse]:
+    return begun(_describe_all(ports, request, context))
+
+
+def _describe_all(
+    ports: Ports, request: DescribeShareGroupOffsetsRequest, context: RequestContext
+) -> Steps[DescribeShareGroupOffsetsResponse]:
+    if not ports.groups.offers_share_protocol:
+        return failed(request, context.version, Code.UNSUPPORTED_VERSION)
+    described, pace = [], Pace(begun=True)
+    for asked in request.groups:
+        if pace.is_over(id_work(asked.group_id)):
+            yield None
+        try:
+            topics = yield from _topics(ports, asked, pace)
+            described.append(DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=topics))
+        except KafkaError as error:
+            described.append(_refused(asked.group_id, error))
+    return DescribeShareGroupOffsetsResponse(groups=described)
+
+
+def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsResponseGroup:
+    return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=[], error_code=error.code, error_message=error.message)
+
+
+def _topics(
+    ports: Ports, asked: DescribeShareGroupOffsetsRequestGroup, pace: Pace
+) -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
+    """Topics that there are, then the others. Raises `KafkaError`."""
+    wanted: list[tuple[str, Iterable[int]]]
+    if asked.topics is None:
+        shard, _ = ports.groups.shard(asked.group_id)
+        group, names = shard.shares.groups.get(asked.group_id), ports.groups.topics
+        states = None if group is None else group.states
+        initialized = {} if states is None else states.initialized
+        named = ((names.topic_name(topic), sorted(of_topic.partitions)) for topic, of_topic in initialized.items())
+        wanted = [(name, partitions) for name, partitions in named if name is not None]
+    else:
+        wanted = [(topic.topic_name, topic.partitions) for topic in asked.topics]
+    found: list[DescribeShareGroupOffsetsResponseTopic] = []
+    unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
+    for name, partitions in wanted:
+        identity = topic_id(ports.cluster, name)
+        answers = []
+        for partition in partitions:
+            if pace.is_over(SUMMARY_WORK):
+                yield None
+            is_known = identity != NO_UUID
+            offset = ports.share_groups.offset(ShareKey(asked.group_id, identity, partition)) if is_known else ShareOffset()
+            answers.append(
+                DescribeShareGroupOffsetsResponsePartition(
+                    partition_index=partition,
+                    start_offset=offset.start_offset,
+                    leader_epoch=offset.leader_epoch,
+                    lag=offset.lag,
+                )
+            )
+        topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=identity, partitions=answers)
+        (unknown if identity == NO_UUID else found).append(topic)
+    return found + unknown
+
+
+def failed(request: DescribeShareGroupOffsetsRequest, version: int, code: Code) -> DescribeShareGroupOffsetsResponse:
+    return DescribeShareGroupOffsetsResponse(
+        groups=[DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, error_code=code) for asked in request.groups]
+    )
+
+
+API = Declaration(
+    key=90,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
+    is_bulky=True,
+)

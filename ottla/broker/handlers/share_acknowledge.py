@@ -1,0 +1,81 @@
+"""ShareAcknowledge, versions 1 and 2 (KIP-932): a member of a share group says what has become of records that it has acquired.
+
+- 2 (KIP-1222): the locks on records may be renewed, and the answer says how long they hold.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.share_acknowledgements import Outcomes, acknowledge_all, by_topic, code_and_message
+from ottla.broker.share_partitions import SharePartitions
+from ottla.coordinator.group.share.requests import check_member_id
+from ottla.coordinator.share.sessions import FINAL_EPOCH, SessionKey
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.share_acknowledge import (
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from ottla.storage.steps import Steps, begun
+
+
+class Ports(Protocol):
+    groups: Groups
+    cluster: Cluster
+    share_partitions: SharePartitions
+
+
+def handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestContext) -> Handled[ShareAcknowledgeResponse]:
+    return begun(_handle(ports, request, context))
+
+
+def _handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestContext) -> Steps[ShareAcknowledgeResponse]:
+    share_partitions = ports.share_partitions
+    try:
+        if not ports.groups.offers_share_protocol:
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        group_id, member_id = request.group_id, request.member_id
+        if group_id is None:
+            raise KafkaError(Code.INVALID_REQUEST)
+        check_member_id(member_id)
+        assert member_id is not None
+        session = SessionKey(group_id, member_id)
+        share_partitions.sessions.acknowledge(session, request.share_session_epoch)
+    except KafkaError as error:
+        return failed(request, context.version, error.code)
+    outcomes = yield from acknowledge_all(
+        ports, group_id, member_id, request.topics, context.version, is_renewal=request.is_renew_ack
+    )
+    if request.share_session_epoch == FINAL_EPOCH:
+        share_partitions.end_session(session)
+    return _answer(outcomes, share_partitions.config(group_id).lock_duration_ms)
+
+
+def _answer(outcomes: Outcomes, lock_duration_ms: int) -> ShareAcknowledgeResponse:
+    responses = []
+    for topic_id, partitions in by_topic(outcomes).items():
+        answers = []
+        for partition, outcome in partitions.items():
+            code, message = code_and_message(outcome)
+            answers.append(PartitionData(partition_index=partition, error_code=code, error_message=message))
+        responses.append(ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=answers))
+    return ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_duration_ms, responses=responses)
+
+
+def failed(request: ShareAcknowledgeRequest, version: int, code: Code) -> ShareAcknowledgeResponse:
+    return ShareAcknowledgeResponse(error_code=code)
+
+
+API = Declaration(
+    key=79,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, READ TOPIC"),
+)

@@ -1,0 +1,118 @@
+"""Acknowledgements of acquired records, which ShareFetch and ShareAcknowledge both bring (KafkaApis.handleAcknowledgements)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from ottla.broker.cluster import Cluster
+from ottla.broker.share_partitions import SharePartitions
+from ottla.coordinator.share.partition import Acknowledgement
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.states import AcknowledgeType
+from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.steps import Pace, Steps
+
+RENEWAL_FROM = 2
+"""From this version of both APIs on a lock may be renewed (KIP-1222)."""
+ACKNOWLEDGE_WORK = 200
+"""What acknowledging a partition takes beside its batches, in the units of `storage.steps`."""
+
+Outcomes = dict[tuple[bytes, int], KafkaError | None]
+"""By topic id and partition; None where all went well."""
+
+
+class Ports(Protocol):
+    cluster: Cluster
+    share_partitions: SharePartitions
+
+
+class Batch(Protocol):
+    @property
+    def first_offset(self) -> int: ...
+
+    @property
+    def last_offset(self) -> int: ...
+
+    @property
+    def acknowledge_types(self) -> list[int]: ...
+
+
+class AskedPartition(Protocol):
+    @property
+    def partition_index(self) -> int: ...
+
+    @property
+    def acknowledgement_batches(self) -> Sequence[Batch]: ...
+
+
+class AskedTopic(Protocol):
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partitions(self) -> Sequence[AskedPartition]: ...
+
+
+def acknowledge_all(
+    ports: Ports, group_id: str, member_id: str, topics: Iterable[AskedTopic], version: int, *, is_renewal: bool
+) -> Steps[Outcomes]:
+    """One partition after the other; nothing of a partition where any of its batches is refused.
+
+    A partition without batches is among the outcomes where another has some, as in Kafka.
+    """
+    pace = Pace(begun=True)
+    asked = {(topic.topic_id, p.partition_index): p.acknowledgement_batches for topic in topics for p in topic.partitions}
+    outcomes: Outcomes = {}
+    untouched: list[tuple[bytes, int]] = []
+    is_any = False
+    for where, batches in asked.items():
+        topic_id, partition = where
+        topic = ports.cluster.state.topics_by_id.get(topic_id)
+        is_there = topic is not None and 0 <= partition < topic.partition_count
+        if topic is None:
+            outcomes[where] = KafkaError(Code.UNKNOWN_TOPIC_ID)
+        elif not _are_sound(batches, version, is_renewal=is_renewal):
+            outcomes[where] = KafkaError(Code.INVALID_REQUEST)
+        elif not is_there:
+            outcomes[where] = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        elif not batches:
+            untouched.append(where)
+        else:
+            is_any = True
+            if pace.is_over(ACKNOWLEDGE_WORK + sum(len(batch.acknowledge_types) for batch in batches)):
+                yield None
+            said = [Acknowledgement(b.first_offset, b.last_offset, b.acknowledge_types) for b in batches]
+            try:
+                ports.share_partitions.acknowledge(ShareKey(group_id, topic_id, partition), member_id, said)
+                outcomes[where] = None
+            except KafkaError as error:
+                outcomes[where] = error
+    if is_any:
+        outcomes.update(dict.fromkeys(untouched))
+    return outcomes
+
+
+def _are_sound(batches: Sequence[Batch], version: int, *, is_renewal: bool) -> bool:
+    """Whether they are in order, and each has one type, or one for each offset (KafkaApis.validateAcknowledgementBatches)."""
+    last_type = AcknowledgeType.RENEW if version >= RENEWAL_FROM else AcknowledgeType.REJECT
+    end_offset = -1
+    for batch in batches:
+        types, length = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
+        if length < 1 or batch.first_offset < end_offset or not types or len(types) not in (1, length):
+            return False
+        if min(types) < 0 or max(types) > last_type or (AcknowledgeType.RENEW in types and not is_renewal):
+            return False
+        end_offset = batch.last_offset
+    return True
+
+
+def code_and_message(outcome: KafkaError | None) -> tuple[int, str | None]:
+    return (0, None) if outcome is None else (outcome.code, outcome.message)
+
+
+def by_topic(outcomes: Mapping[tuple[bytes, int], KafkaError | None]) -> dict[bytes, dict[int, KafkaError | None]]:
+    topics: dict[bytes, dict[int, KafkaError | None]] = {}
+    for (topic_id, partition), outcome in outcomes.items():
+        topics.setdefault(topic_id, {})[partition] = outcome
+    return topics

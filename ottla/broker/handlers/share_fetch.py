@@ -1,0 +1,394 @@
+"""ShareFetch, versions 1 and 2 (KIP-932): a member of a share group acquires records, and acknowledges those of before.
+
+- 2 (KIP-1206, KIP-1222): the number of records may be a limit that holds, and locks may be renewed.
+
+Whole batches are answered that hold what was acquired; the answer says which of their records these are. Where there are none the
+request waits: for records, for a transaction's end, or until somebody releases records or a lock ends.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import structlog
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.budgets import ResponseBudget
+from ottla.broker.cluster import Cluster
+from ottla.broker.env import Timer, Timers
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
+from ottla.broker.handlers.share_reads import SLICE_BYTES, AcquireOptions, Taken, read, take
+from ottla.broker.later import Later
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.live_config import LiveConfig
+from ottla.broker.share_partitions import Shared, SharePartitions
+from ottla.broker.stepping import Stepping
+from ottla.coordinator.group.share.requests import check_member_id
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SessionPartition, ShareSession
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.share_fetch import (
+    AcquiredRecords,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from ottla.storage.steps import Pace, Steps, begun, run
+
+MAX_WAIT_MS = 0x7FFFFFFF
+PARTITIONS_AT_ONCE = 100
+"""A fetch of more share partitions is woken in steps."""
+PARTITION_WORK = 20
+"""What reading a share partition in which nothing is new takes, in the units of `storage.steps`."""
+BYTES_PER_WORK = 5_000
+BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
+"""How records are acquired: in whole batches, or never more than asked for."""
+
+log = structlog.get_logger("share_fetch")
+
+
+class Ports(Protocol):
+    groups: Groups
+    cluster: Cluster
+    share_partitions: SharePartitions
+    live_config: LiveConfig
+    timers: Timers
+    stepping: Stepping
+    response_budget: ResponseBudget
+    lifecycle: Lifecycle
+
+
+Handling = Steps[ShareFetchResponse | Later]
+
+
+def handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -> ShareFetchResponse | Later | Handling:
+    return begun(_handle(ports, request, context))
+
+
+def _handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -> Handling:
+    is_renewal = context.version >= RENEWAL_FROM and request.is_renew_ack
+    try:
+        session_key = _checked(ports, request, is_renewal=is_renewal)
+        session = _session(ports, request, session_key, context.connection_id)
+    except KafkaError as error:
+        refusal = failed(request, context.version, error.code)
+        if error.code is not Code.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
+            return refusal
+        # So that who finds no room does not come again at once.
+        later = Later()
+        ports.timers.call_later(min(request.max_wait_ms, MAX_WAIT_MS), lambda: later.resolve(refusal))
+        return later
+    outcomes: Outcomes = {}
+    if _has_acknowledgements(request):
+        outcomes = yield from acknowledge_all(
+            ports, session_key.group_id, session_key.member_id, request.topics, context.version, is_renewal=is_renewal
+        )
+    fetch = ShareFetch(ports, request, session_key, session, outcomes)
+    if session is None or is_renewal:
+        answer = fetch.answer()
+        if session is None:
+            ports.share_partitions.end_session(session_key)
+        return answer
+    return (yield from fetch.start())
+
+
+def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> SessionKey:
+    """Raises `KafkaError`."""
+    if not ports.groups.offers_share_protocol:
+        raise KafkaError(Code.UNSUPPORTED_VERSION)
+    if request.group_id is None:
+        raise KafkaError(Code.INVALID_REQUEST)
+    check_member_id(request.member_id)
+    assert request.member_id is not None
+    is_fetch = request.max_bytes != 0 or request.min_bytes != 0 or request.max_records != 0 or request.max_wait_ms != 0
+    if (is_renewal and is_fetch) or request.share_acquire_mode not in (BATCH_OPTIMIZED, RECORD_LIMIT):
+        raise KafkaError(Code.INVALID_REQUEST)
+    return SessionKey(request.group_id, request.member_id)
+
+
+def _session(ports: Ports, request: ShareFetchRequest, key: SessionKey, connection_id: int) -> ShareSession | None:
+    """None where the session ends with this request. Raises `KafkaError`."""
+    added = [SessionPartition(topic.topic_id, p.partition_index) for topic in request.topics for p in topic.partitions]
+    forgotten = [SessionPartition(topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions]
+    return ports.share_partitions.sessions.fetch(
+        key,
+        request.share_session_epoch,
+        added,
+        forgotten,
+        has_acknowledgements=_has_acknowledgements(request),
+        connection_id=connection_id,
+    )
+
+
+def _has_acknowledgements(request: ShareFetchRequest) -> bool:
+    return any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions)
+
+
+class ShareFetch:
+    """One fetch: acquires what there is, and waits where that is too little."""
+
+    def __init__(
+        self, ports: Ports, request: ShareFetchRequest, key: SessionKey, session: ShareSession | None, outcomes: Outcomes
+    ) -> None:
+        self._ports = ports
+        self._request = request
+        self._key = key
+        self._session = session
+        self._outcomes = outcomes
+        # The epoch that the session has while this is its last request.
+        self._epoch = 0 if session is None else session.epoch
+        self._options = AcquireOptions(
+            key.member_id,
+            request.batch_size,
+            request.share_acquire_mode == RECORD_LIMIT,
+            ports.share_partitions.reads_committed(key.group_id),
+        )
+        self._max_bytes = min(request.max_bytes, ports.live_config.settings.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._errors: dict[SessionPartition, Code] = {}
+        self._shared: dict[SessionPartition, Shared] = {}
+        self._taken: dict[SessionPartition, Taken] = {}
+        self._later: Later | None = None
+        self._timer: Timer | None = None
+        self._is_reading = False
+        self._is_woken = False
+
+    def start(self) -> Handling:
+        yield from self._open_all()
+        may_find = self._max_bytes > 0 and self._request.max_records > 0
+        is_over = not may_find or not self._shared or (yield from self._attempt(is_last=self._request.max_wait_ms <= 0))
+        if is_over or self._request.max_wait_ms <= 0:
+            return self.answer()
+        self._later = Later(on_abandoned=self._stop_waiting)
+        self._timer = self._ports.timers.call_later(min(self._request.max_wait_ms, MAX_WAIT_MS), self._timed_out)
+        self._wait()
+        return self._later
+
+    def _open_all(self) -> Steps[None]:
+        """The share partitions of the session, in the order in which this request reads them (PartitionRotateStrategy)."""
+        assert self._session is not None
+        wanted = list(self._session.partitions)
+        epoch, pace = self._request.share_session_epoch, Pace(begun=True)
+        turn = epoch % len(wanted) if wanted and epoch > INITIAL_EPOCH else 0
+        for where in wanted[turn:] + wanted[:turn]:
+            if pace.is_over(PARTITION_WORK):
+                yield None
+            yield from self._open(where)
+
+    def _open(self, where: SessionPartition) -> Steps[None]:
+        topic = self._ports.cluster.state.topics_by_id.get(where.topic_id)
+        self._shared.pop(where, None)
+        if topic is None:
+            self._errors[where] = Code.UNKNOWN_TOPIC_ID
+            return
+        if not 0 <= where.partition < topic.partition_count:
+            self._errors[where] = Code.UNKNOWN_TOPIC_OR_PARTITION
+            return
+        key = ShareKey(self._key.group_id, where.topic_id, where.partition)
+        try:
+            self._shared[where] = yield from self._ports.share_partitions.open(key, topic.name)
+        except KafkaError as error:
+            self._errors[where] = error.code
+
+    # reading
+
+    def _attempt(self, *, is_last: bool) -> Steps[bool]:
+        """Whether the answer is to go out: there are enough bytes, something is wrong, or this was the last attempt."""
+        had_errors, self._taken = len(self._errors), {}
+        for where, shared in list(self._shared.items()):
+            if shared.is_gone:
+                yield from self._open(where)
+        able = [where for where, shared in self._shared.items() if shared.partition.can_acquire()]
+        if len(self._errors) > had_errors:
+            return True
+        if not able:
+            return is_last
+        each_bytes = max(self._max_bytes // len(able), 1)
+        if not is_last and self._min_bytes > 1 and not (yield from self._has_enough(able, each_bytes)):
+            return False
+        read_bytes = yield from self._take_all(able, each_bytes)
+        # Who was given records is told, also where others were quicker and there are fewer bytes than there were.
+        has_any = any(taken.acquired for taken in self._taken.values())
+        return is_last or has_any or read_bytes >= self._min_bytes or len(self._errors) > had_errors
+
+    def _has_enough(self, able: list[SessionPartition], each_bytes: int) -> Steps[bool]:
+        there_bytes, pace = 0, Pace()
+        for where in able:
+            shared = self._shared[where]
+            try:
+                piece = read(shared, self._bound(each_bytes), committed=self._options.is_committed, min_one_batch=not there_bytes)
+            except KafkaError:
+                return True
+            there_bytes += len(piece.data)
+            if there_bytes >= self._min_bytes:
+                return True
+            if pace.is_over(PARTITION_WORK + len(piece.data) // BYTES_PER_WORK):
+                yield None
+        return False
+
+    def _bound(self, each_bytes: int) -> int:
+        return min(each_bytes, max(SLICE_BYTES, self._min_bytes))
+
+    def _take_all(self, able: list[SessionPartition], each_bytes: int) -> Steps[int]:
+        """Acquire of one share partition after the other; how many bytes were read for it."""
+        read_bytes, room, pace = 0, self._request.max_records, Pace()
+        for where in able:
+            shared = self._shared[where]
+            if shared.is_gone or not shared.partition.can_acquire():
+                continue
+            try:
+                taken = take(
+                    self._ports.share_partitions,
+                    shared,
+                    self._options,
+                    room,
+                    self._bound(each_bytes),
+                    is_first=not read_bytes,
+                )
+            except KafkaError as error:
+                self._errors[where] = error.code
+                continue
+            self._taken[where] = taken
+            read_bytes += taken.read_bytes
+            room -= sum(run.last_offset - run.first_offset + 1 for run in taken.acquired)
+            if pace.is_over(PARTITION_WORK + taken.read_bytes // BYTES_PER_WORK):
+                yield None
+        return read_bytes
+
+    # waiting
+
+    def _is_waiting(self) -> bool:
+        return self._later is not None and not self._later.is_done
+
+    def _wait(self) -> None:
+        for shared in self._shared.values():
+            shared.waiters[self._woken] = None
+            shared.source.waiters[self._woken] = None
+
+    def _woken(self) -> None:
+        """A log has grown, or records were released."""
+        if not self._is_waiting():
+            return
+        if self._is_reading:
+            self._is_woken = True
+        elif self._ports.response_budget.is_used_up:
+            self._ports.response_budget.wait(self._woken)
+        else:
+            self._work(is_last=False)
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        if self._is_waiting() and not self._is_reading:
+            if self._ports.response_budget.is_used_up:
+                self._ports.response_budget.wait(self._timed_out)
+            else:
+                self._work(is_last=True)
+
+    def _work(self, *, is_last: bool) -> None:
+        """Go on outside of dispatch: at once where there is little to read, else in steps."""
+        self._is_reading = True
+        steps = self._attempt(is_last=is_last)
+        if len(self._shared) > PARTITIONS_AT_ONCE:
+            self._ports.stepping.run(steps, self._worked, self._failed)
+            return
+        try:
+            self._worked(run(steps))
+        except Exception as error:
+            self._failed(error)
+
+    def _worked(self, is_over: bool) -> None:
+        self._is_reading = False
+        if not self._is_waiting():
+            return
+        if is_over:
+            self._finish(self.answer())
+            return
+        self._wait()
+        if self._timer is None:
+            # Its time was up while it was read.
+            self._timed_out()
+        elif self._is_woken:
+            self._is_woken = False
+            self._ports.timers.call_soon(self._woken)
+
+    def _failed(self, error: Exception) -> None:
+        self._is_reading = False
+        log.exception("parked_share_fetch_failed")
+        self._ports.lifecycle.unexpected_errors += 1
+        self._finish(ShareFetchResponse(error_code=Code.UNKNOWN_SERVER_ERROR))
+
+    def _finish(self, answer: ShareFetchResponse) -> None:
+        self._stop_waiting()
+        if self._later is not None:
+            self._later.resolve(answer)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for shared in self._shared.values():
+            shared.waiters.pop(self._woken, None)
+            shared.source.waiters.pop(self._woken, None)
+        self._ports.response_budget.forget(self._woken)
+        self._ports.response_budget.forget(self._timed_out)
+
+    # the answer
+
+    def answer(self) -> ShareFetchResponse:
+        """What is new of the session's partitions, with what has become of the acknowledgements."""
+        session = self._session
+        if session is not None and session.epoch != self._epoch:
+            # Another request of the session has come while this one waited.
+            return ShareFetchResponse(error_code=Code.INVALID_SHARE_SESSION_EPOCH)
+        topics: dict[bytes, dict[int, PartitionData]] = {}
+        for where in [*self._taken, *(where for where in self._errors if where not in self._taken)]:
+            data = self._partition(where)
+            is_told = self._request.share_session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (
+                session is not None
+                and session.is_told(where, has_records=bool(data.records), is_error=data.error_code != Code.NONE)
+            )
+            if is_told:
+                topics.setdefault(where.topic_id, {})[where.partition] = data
+        for topic_id, partitions in by_topic(self._outcomes).items():
+            answers = topics.setdefault(topic_id, {})
+            for partition, outcome in partitions.items():
+                data = answers.get(partition) or PartitionData(partition_index=partition, records=b"")
+                data.acknowledge_error_code, data.acknowledge_error_message = code_and_message(outcome)
+                answers[partition] = data
+        return ShareFetchResponse(
+            acquisition_lock_timeout_ms=self._ports.share_partitions.config(self._key.group_id).lock_duration_ms,
+            responses=[
+                ShareFetchableTopicResponse(topic_id=topic_id, partitions=list(answers.values()))
+                for topic_id, answers in topics.items()
+            ],
+        )
+
+    def _partition(self, where: SessionPartition) -> PartitionData:
+        code = self._errors.get(where)
+        if code is not None:
+            return PartitionData(partition_index=where.partition, error_code=code, records=b"")
+        taken = self._taken[where]
+        return PartitionData(
+            partition_index=where.partition,
+            records=taken.records,
+            acquired_records=[
+                AcquiredRecords(first_offset=run.first_offset, last_offset=run.last_offset, delivery_count=run.delivery_count)
+                for run in taken.acquired
+            ],
+        )
+
+
+def failed(request: ShareFetchRequest, version: int, code: Code) -> ShareFetchResponse:
+    return ShareFetchResponse(error_code=code)
+
+
+API = Declaration(
+    key=78,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, READ TOPIC"),
+    is_bulky=True,
+)

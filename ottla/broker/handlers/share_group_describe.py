@@ -1,0 +1,115 @@
+"""ShareGroupDescribe, version 1 (KIP-932): epochs, members and their assignments of share groups."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
+from ottla.broker.handlers.each import Handled, id_work
+from ottla.coordinator.group.assignors.members import Assignment as Assigned
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.share.member import Member as GroupMember
+from ottla.coordinator.group.share.requests import ASSIGNOR_NAME
+from ottla.coordinator.group.topics import Topics
+from ottla.protocol.errors import Code, KafkaError, clipped
+from ottla.protocol.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+from ottla.storage.steps import Pace, Steps, begun
+
+MEMBER_WORK = 10
+"""What one member takes, in the units of `storage.steps`."""
+
+
+class Ports(Protocol):
+    groups: Groups
+
+
+def handle(ports: Ports, request: ShareGroupDescribeRequest, context: RequestContext) -> Handled[ShareGroupDescribeResponse]:
+    return begun(_describe_all(ports, request, context))
+
+
+def _describe_all(ports: Ports, request: ShareGroupDescribeRequest, context: RequestContext) -> Steps[ShareGroupDescribeResponse]:
+    if not ports.groups.offers_share_protocol:
+        return failed(request, context.version, Code.UNSUPPORTED_VERSION)
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    described, pace = [], Pace(begun=True)
+    for group_id in request.group_ids:
+        if pace.is_over(id_work(group_id)):
+            yield None
+        try:
+            if not group_id:
+                raise KafkaError(Code.INVALID_GROUP_ID)
+            shard, _ = ports.groups.shard(group_id)
+            group = yield from _describe(shard, group_id, ports.groups.topics, pace)
+            group.authorized_operations = operations
+        except KafkaError as error:
+            group = DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
+        described.append(group)
+    return ShareGroupDescribeResponse(groups=described)
+
+
+def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> Steps[DescribedGroup]:
+    """The group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
+    group = shard.shares.groups.get(group_id)
+    if group is None:
+        says = f"Group {group_id} is not a share group." if shard.exists(group_id) else f"Group {group_id} not found."
+        raise KafkaError(Code.GROUP_ID_NOT_FOUND, clipped(says))
+    described = DescribedGroup(
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=ASSIGNOR_NAME,
+        members=[],
+    )
+    for member in list(group.members.values()):
+        described.members.append(_member(member, topics))
+        if pace.is_over(MEMBER_WORK):
+            yield None
+    return described
+
+
+def _member(member: GroupMember, topics: Topics) -> Member:
+    return Member(
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        assignment=_assignment(member.assigned, topics),
+    )
+
+
+def _assignment(assigned: Assigned, topics: Topics) -> Assignment:
+    """Topics that are gone are left out."""
+    named = ((topic, topics.topic_name(topic), numbers) for topic, numbers in assigned.items())
+    return Assignment(
+        [
+            TopicPartitions(topic_id=topic, topic_name=name, partitions=sorted(numbers))
+            for topic, name, numbers in named
+            if name is not None
+        ]
+    )
+
+
+def failed(request: ShareGroupDescribeRequest, version: int, code: Code) -> ShareGroupDescribeResponse:
+    return ShareGroupDescribeResponse(groups=[DescribedGroup(error_code=code, group_id=g) for g in request.group_ids])
+
+
+API = Declaration(
+    key=77,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("DESCRIBE GROUP, DESCRIBE TOPIC"),
+    is_bulky=True,
+)

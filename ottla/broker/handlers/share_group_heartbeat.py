@@ -1,0 +1,84 @@
+"""ShareGroupHeartbeat, version 1 (KIP-932): how a member of a share group joins, goes on and leaves.
+
+Partitions that the group has not shared yet are made known to the share coordinator before the answer goes out; the next heartbeat
+finds them assigned.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.env import Clock
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.each import Handled
+from ottla.broker.share_groups import ShareGroupStates
+from ottla.coordinator.group.assignors.members import Assignment as Assigned
+from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.share_group_heartbeat import (
+    Assignment,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from ottla.storage.steps import Steps, begun
+
+
+class Ports(Protocol):
+    groups: Groups
+    share_groups: ShareGroupStates
+    clock: Clock
+
+
+def handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestContext) -> Handled[ShareGroupHeartbeatResponse]:
+    return begun(_handle(ports, request, context))
+
+
+def _handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestContext) -> Steps[ShareGroupHeartbeatResponse]:
+    beat = Heartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        rack_id=request.rack_id,
+        topic_names=request.subscribed_topic_names,
+        client_id=context.client_id,
+        client_host=f"/{context.client_host}",
+    )
+    try:
+        if not ports.groups.offers_share_protocol:
+            raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
+        check_heartbeat(beat)
+        shard, runtime = ports.groups.shard(request.group_id)
+        outcome = runtime.execute(shard.share_heartbeat(beat, ports.clock.steady_ms()))
+    except KafkaError as error:
+        return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    if outcome.initialization is not None:
+        yield from ports.share_groups.initialize(outcome.initialization)
+    return _answer(outcome.answer)
+
+
+def _answer(answer: HeartbeatAnswer) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+        assignment=None if answer.assignment is None else _assignment(answer.assignment),
+    )
+
+
+def _assignment(assigned: Assigned) -> Assignment:
+    return Assignment([TopicPartitions(topic_id=topic, partitions=sorted(numbers)) for topic, numbers in assigned.items()])
+
+
+def failed(request: ShareGroupHeartbeatRequest, version: int, code: Code) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=code)
+
+
+API = Declaration(
+    key=76,
+    handle=handle,
+    failed=failed,
+    authorisation=authorisations("READ GROUP, DESCRIBE TOPIC"),
+)

@@ -1,0 +1,107 @@
+"""Reads a share partition for a member: the batches from where it goes on, of which those are given that the member acquires."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.broker.share_partitions import Shared, SharePartitions
+from ottla.coordinator.share.acquisition import AbortedTransaction, AcquiredRecords, AcquireRequest, FetchedBatch
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import batches, read_marker
+from ottla.storage.reading import Slice
+
+SLICE_BYTES = 1 << 20
+"""Upper bound in bytes of what one fetch reads of one share partition, for few of its records are acquired at once. Where
+``min_bytes`` is larger the bound is ``min_bytes``."""
+
+
+class Taken(NamedTuple):
+    """What a member is given of a share partition; ``read_bytes`` is what was read for it."""
+
+    records: Buffer
+    acquired: Sequence[AcquiredRecords]
+    read_bytes: int
+
+
+class AcquireOptions(NamedTuple):
+    """What a ShareFetch says of all its partitions."""
+
+    member_id: str
+    batch_size: int
+    is_record_limit: bool
+    is_committed: bool
+
+
+NOTHING = Taken(b"", (), 0)
+
+
+def read(shared: Shared, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
+    """From the first record that is to be delivered. Raises `KafkaError`."""
+    offset = shared.partition.next_fetch_offset()
+    return shared.source.read(offset, max_bytes, committed=committed, min_one_batch=min_one_batch)
+
+
+def take(
+    share_partitions: SharePartitions, shared: Shared, options: AcquireOptions, max_records: int, max_bytes: int, *, is_first: bool
+) -> Taken:
+    """Read, and lock for the member what it is given: one stretch, so nobody else is given the same. Raises `KafkaError`.
+
+    Where the log begins behind what was to be delivered the share partition does so, too, and the next fetch goes on from there.
+    """
+    fetch_offset = shared.partition.next_fetch_offset()
+    try:
+        piece = read(shared, max_bytes, committed=options.is_committed, min_one_batch=is_first)
+    except KafkaError as error:
+        if error.code is not Code.OFFSET_OUT_OF_RANGE:
+            raise
+        shared.partition.move_log_start(shared.source.log.log_start_offset)
+        return NOTHING
+    # Beyond this nothing can be acquired, so the rest need not be looked at.
+    most_offset = max(shared.partition.end_offset, fetch_offset) + shared.partition.config.max_record_locks
+    fetched, positions = _looked_at(piece.data, most_offset)
+    request = AcquireRequest(
+        member_id=options.member_id,
+        fetch_offset=fetch_offset,
+        batches=fetched,
+        max_records=max_records,
+        batch_size=options.batch_size,
+        is_record_limit=options.is_record_limit,
+        aborted=[AbortedTransaction(a.producer_id, a.first_offset) for a in piece.aborted or ()],
+    )
+    acquired = share_partitions.acquire(shared, request)
+    if not acquired:
+        return Taken(b"", (), len(piece.data))
+    return Taken(_only(piece.data, fetched, positions, acquired), acquired, len(piece.data))
+
+
+def _looked_at(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list[int]]:
+    """The batches up to an offset, and where each begins; one position more says where the last ends."""
+    fetched: list[FetchedBatch] = []
+    positions: list[int] = []
+    end = 0
+    for position, header in batches(data):
+        if header.base_offset > most_offset:
+            break
+        end = position + header.size_bytes
+        marker = read_marker(memoryview(data)[position:end], header) if header.is_control else None
+        fetched.append(
+            FetchedBatch(
+                first_offset=header.base_offset,
+                last_offset=header.last_offset,
+                producer_id=header.producer_id,
+                is_transactional=header.is_transactional,
+                is_abort_marker=marker is not None and not marker.commit,
+            )
+        )
+        positions.append(position)
+    positions.append(end)
+    return fetched, positions
+
+
+def _only(data: Buffer, fetched: list[FetchedBatch], positions: list[int], acquired: Sequence[AcquiredRecords]) -> Buffer:
+    """The batches from the first acquired record to the last (ShareFetchUtils.maybeSliceFetchRecords)."""
+    first = next((at for at, batch in enumerate(fetched) if batch.last_offset >= acquired[0].first_offset), 0)
+    beyond = next((at for at, batch in enumerate(fetched) if batch.first_offset > acquired[-1].last_offset), len(fetched))
+    return memoryview(data)[positions[first] : positions[beyond]]

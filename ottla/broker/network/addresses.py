@@ -1,0 +1,64 @@
+"""Where the broker listens, and by which addresses its clients find it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import Settings
+from ottla.broker.env import Env, Listening, why_not_bound
+from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endpoints
+
+
+class Addresses:
+    """The listeners for clients, in the order of ``listeners``. Raises `ConfigError` where the settings name none."""
+
+    def __init__(self, env: Env, settings: Settings) -> None:
+        self._env = env
+        self._settings = settings
+        self._endpoints = client_endpoints(settings)
+        self._listening: list[tuple[Endpoint, Listening]] = []
+        self._advertised: dict[str, tuple[str, int]] = {}
+
+    async def listen(self, connection_of: Callable[[str], asyncio.BufferedProtocol]) -> None:
+        """``connection_of`` makes the protocol of a client that has come to the listener of a name. Raises `ConfigError`."""
+        for endpoint in self._endpoints:
+            await self._listen(endpoint, connection_of)
+
+    async def _listen(self, endpoint: Endpoint, connection_of: Callable[[str], asyncio.BufferedProtocol]) -> None:
+        name = endpoint.name
+        try:
+            listening = await self._env.listen(endpoint.host, endpoint.port, lambda: connection_of(name))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot listen on {endpoint}: {why_not_bound(error)}") from error
+        self._listening.append((endpoint, listening))
+
+    def close(self) -> None:
+        for _, listening in self._listening:
+            listening.close()
+
+    def advertised(self, listener: str) -> tuple[str, int]:
+        """Host and port that clients of a listener are told."""
+        known = self._advertised.get(listener)
+        if known is None:
+            known = self._advertised[listener] = self._resolve(listener)
+        return known
+
+    def _resolve(self, listener: str) -> tuple[str, int]:
+        endpoint, listening = next((e, at) for e, at in self._listening if e.name == listener)
+        for given in parse_endpoints(self._settings.advertised_listeners or (), "advertised.listeners"):
+            if given.name == listener:
+                return given.host or self._env.host_name(), given.port or listening.port
+        host = self._env.host_name() if endpoint.host in ("", "0.0.0.0", "::") else endpoint.host
+        return host, listening.port
+
+    @property
+    def bound(self) -> dict[str, str]:
+        """``host:port`` that each listener is bound to, by its name; the ports are those that a 0 has become."""
+        return {e.name: str(Endpoint(e.name, e.host, at.port)) for e, at in self._listening}
+
+    @property
+    def bootstrap(self) -> str:
+        host, port = self.advertised(self._endpoints[0].name)
+        return f"{host}:{port}"

@@ -1,0 +1,124 @@
+"""What the group coordinator asks of the share coordinator: states of share groups are begun, deleted and looked at.
+
+In Apache Kafka that is a request to another broker (Persister). Here both coordinators are in one process, so it is done when the
+request that needed it is answered; a partition takes as long as its record takes to be written, so many are begun in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import structlog
+
+from ottla.broker.cluster import Cluster
+from ottla.broker.groups import Groups
+from ottla.broker.partitions import Partitions
+from ottla.broker.share_states import ShareStates
+from ottla.coordinator.cluster import SHARE_STATE_TOPIC
+from ottla.coordinator.group.share.initialization import Partitions as ByTopic
+from ottla.coordinator.group.share.requests import Initialization
+from ottla.coordinator.share.batches import NO_OFFSET
+from ottla.coordinator.share.records import ShareKey
+from ottla.protocol.errors import KafkaError
+from ottla.storage.steps import Pace, Steps
+
+STATE_WORK = 60
+"""What one state takes to be begun or deleted, in the units of `storage.steps`."""
+SUMMARY_WORK = 10
+
+Refusals = Mapping[tuple[bytes, int], KafkaError]
+"""By topic id and partition."""
+
+log = structlog.get_logger("share_groups")
+
+
+class ShareOffset(NamedTuple):
+    """How far a group has got with a partition; as it stands here where nothing is known.
+
+    ``lag``: how many records there are that the group is not done with, -1 where that cannot be said.
+    """
+
+    start_offset: int = NO_OFFSET
+    leader_epoch: int = 0
+    lag: int = -1
+
+
+class ShareGroupStates:
+    """``forget`` is told of each share partition whose state is another now: whoever has it in memory loads it anew."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        share_states: ShareStates,
+        cluster: Cluster,
+        partitions: Partitions,
+        forget: Callable[[ShareKey], None],
+    ) -> None:
+        self._groups = groups
+        self._share_states = share_states
+        self._cluster = cluster
+        self._partitions = partitions
+        self._forget = forget
+
+    def initialize(self, asked: Initialization) -> Steps[Refusals]:
+        """Begin with states, then note that. Where one is refused none is noted, and the next heartbeat asks for all again."""
+        self._cluster.ensure_internal(SHARE_STATE_TOPIC)
+        refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(begun=True)
+        for topic_id, offsets in asked.start_offsets.items():
+            for partition, start_offset in offsets.items():
+                if pace.is_over(STATE_WORK):
+                    yield None
+                key = ShareKey(asked.group_id, topic_id, partition)
+                try:
+                    self._share_states.initialize(key, asked.state_epoch, start_offset)
+                    self._forget(key)
+                except KafkaError as error:
+                    refusals[topic_id, partition] = error
+        try:
+            shard, runtime = self._groups.shard(asked.group_id)
+            note = shard.shares.not_initialized if refusals else shard.shares.initialized
+            runtime.execute(note(asked.group_id, asked.partitions()))
+        except KafkaError as error:
+            log.warning("share_states_not_noted", group=asked.group_id, error=str(error))
+        if refusals:
+            log.warning("share_states_not_begun", group=asked.group_id, error=str(next(iter(refusals.values()))))
+        return refusals
+
+    def delete(self, group_id: str, partitions: ByTopic) -> Steps[dict[bytes, KafkaError]]:
+        """Delete states; the first refusal of each topic that has one."""
+        self._cluster.ensure_internal(SHARE_STATE_TOPIC)
+        refusals, pace = dict[bytes, KafkaError](), Pace(begun=True)
+        for topic_id, numbers in partitions.items():
+            for partition in sorted(numbers):
+                if pace.is_over(STATE_WORK):
+                    yield None
+                key = ShareKey(group_id, topic_id, partition)
+                try:
+                    self._share_states.delete(key)
+                    self._forget(key)
+                except KafkaError as error:
+                    refusals.setdefault(topic_id, error)
+        return refusals
+
+    def delete_all(self, group_id: str) -> Steps[None]:
+        """Delete all states of a group that is about to be deleted. Raises `KafkaError`."""
+        shard, runtime = self._groups.shard(group_id)
+        partitions = runtime.execute(shard.shares.delete_all_offsets(group_id))
+        refusals = yield from self.delete(group_id, partitions)
+        if refusals:
+            raise next(iter(refusals.values()))
+
+    def offset(self, key: ShareKey) -> ShareOffset:
+        """What is refused is not known."""
+        topic = self._cluster.state.topics_by_id.get(key.topic_id)
+        try:
+            self._cluster.ensure_internal(SHARE_STATE_TOPIC)
+            summary = self._share_states.read_summary(key)
+            partition = None if topic is None else self._partitions.get(topic.name, key.partition)
+        except KafkaError:
+            return ShareOffset()
+        lag = -1
+        if partition is not None and summary.start_offset != NO_OFFSET and summary.delivery_complete_count != -1:
+            lag = partition.log.high_watermark - summary.start_offset - summary.delivery_complete_count
+        return ShareOffset(summary.start_offset, summary.leader_epoch, lag)

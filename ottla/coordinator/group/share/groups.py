@@ -1,0 +1,179 @@
+"""All share groups of a shard: their decisions, their deadlines, and the replay of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
+from ottla.coordinator.group.share import initialization, offsets, records
+from ottla.coordinator.group.share.effects import AwaitNextShareDeadline, HeardOfShareMember, ShareGroupLookedAtTopics
+from ottla.coordinator.group.share.group import ShareGroup
+from ottla.coordinator.group.share.heartbeat import fenced, heartbeat, leave
+from ottla.coordinator.group.share.initialization import Partitions
+from ottla.coordinator.group.share.member import JOIN_EPOCH, LEAVE_EPOCH, Member
+from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatOutcome, ShareGroupConfig
+from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches, first_that_fit
+from ottla.protocol.errors import Code, KafkaError
+
+NO_TARGET_EPOCH = -1
+"""After the tombstone of a target assignment."""
+
+
+class ShareGroups:
+    """Records come in through `replay`, what no log has through `apply`. ``config_of`` says what a group is set to now."""
+
+    def __init__(self, config_of: Callable[[str], ShareGroupConfig], topics: Topics) -> None:
+        self._config_of = config_of
+        self.groups: dict[str, ShareGroup] = {}
+        self._topics = topics
+        self._deadlines = Deadlines(self.groups)
+
+    def group(self, group_id: str) -> ShareGroup:
+        """Raises GROUP_ID_NOT_FOUND."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    # commands
+
+    def heartbeat(self, beat: Heartbeat, now_ms: int) -> Result[HeartbeatOutcome]:
+        """Of a request that has been checked (`requests.check_heartbeat`). Raises `KafkaError`."""
+        if beat.member_epoch == LEAVE_EPOCH:
+            return leave(self.group(beat.group_id), beat, self._topics)
+        group = self.groups.get(beat.group_id)
+        if group is None and beat.member_epoch != JOIN_EPOCH:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Share group {beat.group_id} not found.")
+        return heartbeat(group or ShareGroup(beat.group_id), beat, self._config_of(beat.group_id), self._topics, now_ms)
+
+    def initialized(self, group_id: str, partitions: Partitions) -> Result[None]:
+        """The share coordinator has begun states that it was asked for; nothing where the group is gone meanwhile."""
+        group = self.groups.get(group_id)
+        return Result(None, records=[] if group is None else initialization.initialized(group, partitions, self._topics))
+
+    def not_initialized(self, group_id: str, partitions: Partitions) -> Result[None]:
+        """The share coordinator has refused to begin states."""
+        group = self.groups.get(group_id)
+        return Result(None, records=[] if group is None else initialization.not_initialized(group, partitions))
+
+    def alter_offsets(self, group_id: str, start_offsets: Sequence[tuple[str, Mapping[int, int]]]) -> Result[offsets.Altered]:
+        """A group comes into being by it, if there is none. Raises NON_EMPTY_GROUP."""
+        return offsets.alter(self.groups.get(group_id) or ShareGroup(group_id), start_offsets, self._topics)
+
+    def delete_offsets(self, group_id: str, names: Sequence[str]) -> Result[offsets.Deletion]:
+        """Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
+        return offsets.delete(self.group(group_id), names, self._topics)
+
+    def delete_all_offsets(self, group_id: str) -> Result[Partitions]:
+        """Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
+        return offsets.delete_all(self.group(group_id), self._topics)
+
+    def offsets_deleted(self, group_id: str, topic_ids: Collection[bytes]) -> Result[None]:
+        group = self.groups.get(group_id)
+        return Result(None, records=[] if group is None else offsets.deleted(group, topic_ids))
+
+    def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
+        """Members whose time is over are fenced, of a group as many as fit into a batch; the others at the next tick.
+
+        Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
+        and comes again after a while.
+        """
+        for group in self._deadlines.due(now_ms):
+            late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
+            if late:
+                some = first_that_fit(late, partial(records.member_tombstones, group.group_id), max_batch_bytes)
+                awaits = AwaitNextShareDeadline(group.group_id, now_ms)
+                yield group.group_id, Result(None, records=fenced(group, some, self._topics), effects=[awaits])
+            else:
+                self._deadlines.fix(group, group.next_deadline_ms())
+
+    def topic_changed(self, topic: str) -> None:
+        """A topic was made, has grown or is gone: groups that subscribe to it look at it with the next heartbeat."""
+        for group in self.groups.values():
+            if topic in group.subscribers:
+                group.is_stale = True
+
+    def forget_topics(self, max_batch_bytes: int) -> Iterator[Result[None]]:
+        """Records of the groups that have states of topics that exist no longer, in batches of this size."""
+        group_ids = list(self.groups)
+        for piece in decided_in_batches(group_ids, self._without_topics, max_batch_bytes):
+            yield Result(None, records=piece)
+
+    def _without_topics(self, group_id: str) -> list[LogRecord]:
+        group = self.groups.get(group_id)
+        return [] if group is None else initialization.without_topics(group, self._topics)
+
+    # effects
+
+    def apply(self, effect: Effect) -> None:
+        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        match effect:
+            case HeardOfShareMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
+                group = self.groups[group_id]
+                group.extend_session(member_id, now_ms + self._config_of(group_id).session_timeout_ms)
+                self._deadlines.arm(group)
+            case ShareGroupLookedAtTopics(group_id=group_id):
+                self.groups[group_id].is_stale = False
+            case AwaitNextShareDeadline(group_id=group_id, now_ms=now_ms):
+                group = self.groups[group_id]
+                self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
+            case _:
+                raise TypeError(f"not an effect on share groups: {effect!r}")
+
+    # replay
+
+    def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
+        """Take over one record; says of which group, and whether that is gone by it. Raises `DecodeError`."""
+        read = records.read_key(kind, key)
+        group_id: str = read.group_id
+        group = self.groups.get(group_id)
+        if value is None:
+            if group is None:
+                return group_id, kind == records.METADATA
+            group.changed()
+            return group_id, self._remove(group, kind, read)
+        group = ShareGroup(group_id) if group is None else group
+        self._take(group, kind, read, value, now_ms)
+        group.changed()
+        self.groups[group_id] = group
+        self._deadlines.arm(group)
+        return group_id, False
+
+    def _take(self, group: ShareGroup, kind: int, key: Any, value: bytes, now_ms: int) -> None:
+        if kind == records.METADATA:
+            group.group_epoch, group.metadata_hash = records.read_epoch(value)
+        elif kind == records.TARGET_METADATA:
+            group.assignment_epoch, group.assigned_ms = records.read_target_epoch(value)
+        elif kind == records.TARGET_MEMBER:
+            group.targets[key.member_id] = records.read_target(value)
+        elif kind == records.STATES:
+            group.states, group.states_noted_ms = records.read_states(value), now_ms
+        else:
+            fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
+            member = msgspec.structs.replace(group.members.get(key.member_id) or Member(key.member_id), **fields)
+            group.put(member)
+            if member.member_id not in group.sessions_ms:
+                # A new member; after a start every member has a fresh session.
+                group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
+
+    def _remove(self, group: ShareGroup, kind: int, key: Any) -> bool:
+        """Replay a tombstone; says whether the group is gone by it."""
+        if kind == records.METADATA:
+            del self.groups[group.group_id]
+            return True
+        if kind == records.TARGET_METADATA:
+            group.assignment_epoch, group.assigned_ms = NO_TARGET_EPOCH, 0
+        elif kind == records.TARGET_MEMBER:
+            group.targets.pop(key.member_id, None)
+        elif kind == records.STATES:
+            group.states = None
+        elif kind == records.MEMBER:
+            group.remove(key.member_id)
+        elif key.member_id in group.members:
+            group.put(msgspec.structs.replace(group.members[key.member_id], member_epoch=-1, previous_epoch=-1, assigned={}))
+        return False

@@ -1,0 +1,174 @@
+"""What a heartbeat brings about (GroupMetadataManager.shareGroupHeartbeat of Kafka): five questions, in this order.
+
+1. Is it a member, of the right epoch, or may it become one?
+2. Has it changed its subscription, have its topics changed, or are there partitions that are newly initialized? The group's epoch
+   rises by that.
+3. Is there a target assignment of the group's epoch? If not, one is computed, once for all members.
+4. Is the member at its target? If not, it is from now on: partitions are shared, so it waits for nobody.
+5. Are there partitions of its topics of which the share coordinator has no state yet? It is asked for them (`initialization`), and
+   they are assigned once it has them.
+
+Functions here change nothing: they give the records that do. Most heartbeats give none, and cost the same in any group.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
+from ottla.coordinator.group.assignors.simple import assign_simply
+from ottla.coordinator.group.consumer.target import metadata_hash, subscribed_ids
+from ottla.coordinator.group.named_topics import check_group_topics
+from ottla.coordinator.group.share.effects import HeardOfShareMember, ShareGroupLookedAtTopics
+from ottla.coordinator.group.share.group import ShareGroup
+from ottla.coordinator.group.share.initialization import missing_states
+from ottla.coordinator.group.share.member import JOIN_EPOCH, Member
+from ottla.coordinator.group.share.records import (
+    current_record,
+    epoch_record,
+    member_record,
+    member_tombstones,
+    target_epoch_record,
+    target_record,
+)
+from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, HeartbeatOutcome, ShareGroupConfig
+from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.errors import Code, KafkaError
+
+Out = Result[HeartbeatOutcome]
+
+
+def heartbeat(group: ShareGroup, beat: Heartbeat, config: ShareGroupConfig, topics: Topics, now_ms: int) -> Out:
+    """A member goes on, or joins at epoch 0. Raises `KafkaError`."""
+    before = _member(group, beat, config)
+    member = _with_news(before, beat)
+    check_group_topics(group.subscribers, before.topic_names, member.topic_names)
+    out: Out = Result(HeartbeatOutcome(HeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms)))
+    if member != before:
+        out.records.append(member_record(group.group_id, member))
+    changes = member.topic_names != before.topic_names
+    if group.assignment_epoch >= group.group_epoch:
+        changes = changes or group.has_unassigned()
+    names, epoch = frozenset(group.subscribers), group.group_epoch
+    if changes or group.is_stale:
+        names = group.topics_with(before, member)
+        current_hash = metadata_hash(names, topics)
+        changes = changes or current_hash != group.metadata_hash
+        if changes:
+            epoch += 1
+            out.records.append(epoch_record(group.group_id, epoch, current_hash))
+        out.effects.append(ShareGroupLookedAtTopics(group.group_id))
+    target_epoch, target = group.assignment_epoch, group.targets.get(member.member_id, {})
+    if epoch > target_epoch and _may_assign(group, config, now_ms):
+        target_epoch, target = epoch, _assign(group, member, epoch, topics, now_ms, out)
+    assigned = _at_target(member, target_epoch, target, topics, has_changes=changes)
+    if assigned != member:
+        out.records.append(current_record(group.group_id, assigned))
+    out.effects.append(HeardOfShareMember(group.group_id, member.member_id, now_ms))
+    answer = out.response.answer
+    answer.member_epoch = assigned.member_epoch
+    if beat.member_epoch == JOIN_EPOCH or beat.topic_names is not None or assigned.assigned != before.assigned:
+        answer.assignment = assigned.assigned
+    out.response.initialization = missing_states(
+        group, epoch, names, config.initialize_retry_interval_ms, topics, now_ms, out.records
+    )
+    return out
+
+
+def _member(group: ShareGroup, beat: Heartbeat, config: ShareGroupConfig) -> Member:
+    """Who it is, as the group knows it. Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH."""
+    known = group.members.get(beat.member_id)
+    if known is None and len(group.members) >= config.max_size:
+        message = f"The share group has reached its maximum capacity of {config.max_size} members."
+        raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
+    if beat.member_epoch == JOIN_EPOCH:
+        return known or Member(beat.member_id)
+    known = group.member(beat.member_id)
+    received, epoch = beat.member_epoch, known.member_epoch
+    # A member comes with the epoch of before when its last answer got lost.
+    if received in (epoch, known.previous_epoch) and received <= epoch:
+        return known
+    size, reason = "greater", ""
+    if received < epoch:
+        size, reason = "smaller", f", and it does not match the previous member epoch ({known.previous_epoch})"
+    message = (
+        f"The share group member has a {size} member epoch ({received}) than the one known by the group coordinator ({epoch})"
+        f"{reason}. The member must abandon all its partitions and rejoin."
+    )
+    raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
+
+
+def _with_news(member: Member, beat: Heartbeat) -> Member:
+    return msgspec.structs.replace(
+        member,
+        rack_id=member.rack_id if beat.rack_id is None else beat.rack_id,
+        topic_names=member.topic_names if beat.topic_names is None else frozenset(beat.topic_names),
+        client_id=beat.client_id,
+        client_host=beat.client_host,
+    )
+
+
+def _may_assign(group: ShareGroup, config: ShareGroupConfig, now_ms: int) -> bool:
+    """Whether the last target is old enough (group.share.assignment.interval.ms): many that join at once share the next.
+
+    One of the future is: it was logged before a restart, and the wall clock was set back since.
+    """
+    return not group.assigned_ms or not group.assigned_ms <= now_ms < group.assigned_ms + config.assignment_interval_ms
+
+
+def _assign(group: ShareGroup, member: Member, epoch: int, topics: Topics, now_ms: int, out: Out) -> Assignment:
+    """A target for everybody; records of those that have another than before. Gives the member's own."""
+    members = {**group.members, member.member_id: member}
+    counts: dict[bytes, int] = {}
+    ids_by_names: dict[frozenset[str], frozenset[bytes]] = {}
+    specs: dict[str, AssignorMember] = {}
+    for member_id, one in members.items():
+        ids = ids_by_names.get(one.topic_names)
+        if ids is None:
+            ids = ids_by_names[one.topic_names] = subscribed_ids(one.topic_names, topics)
+            counts.update((i, topics.partition_count(topics.topic_name(i) or "")) for i in ids)
+        specs[member_id] = AssignorMember(subscribed=ids, assigned=group.targets.get(member_id, {}), rack_id=one.rack_id)
+    initialized = {} if group.states is None else group.states.initialized
+    assigned = assign_simply(specs, counts, {topic_id: topic.partitions for topic_id, topic in initialized.items()})
+    for member_id in members:
+        if assigned.get(member_id, {}) != group.targets.get(member_id):
+            out.records.append(target_record(group.group_id, member_id, assigned.get(member_id, {})))
+    out.records.append(target_epoch_record(group.group_id, epoch, now_ms))
+    return assigned.get(member.member_id, {})
+
+
+def _at_target(member: Member, target_epoch: int, target: Assignment, topics: Topics, *, has_changes: bool) -> Member:
+    """The member with what it is to have (ShareGroupAssignmentBuilder)."""
+    if member.member_epoch == target_epoch and not has_changes:
+        return member
+    ids = subscribed_ids(member.topic_names, topics)
+    assigned = {topic_id: partitions for topic_id, partitions in target.items() if topic_id in ids}
+    if member.member_epoch == target_epoch:
+        return msgspec.structs.replace(member, assigned=assigned)
+    return msgspec.structs.replace(member, member_epoch=target_epoch, previous_epoch=member.member_epoch, assigned=assigned)
+
+
+# leaving
+
+
+def leave(group: ShareGroup, beat: Heartbeat, topics: Topics) -> Out:
+    """A member goes for good. Raises UNKNOWN_MEMBER_ID."""
+    member = group.member(beat.member_id)
+    answer = HeartbeatAnswer(beat.member_id, beat.member_epoch)
+    return Result(HeartbeatOutcome(answer), records=fenced(group, [member.member_id], topics))
+
+
+def fenced(group: ShareGroup, member_ids: list[str], topics: Topics) -> list[LogRecord]:
+    """Members are in the group no longer. Whoever comes next has the next target computed.
+
+    Records that they have acquired are not touched: these belong to their share sessions, and end with them.
+    """
+    records = [record for member_id in member_ids for record in member_tombstones(group.group_id, member_id)]
+    gone = frozenset(member_ids)
+    subscribed = frozenset[str]().union(*(m.topic_names for m in group.members.values() if m.member_id not in gone))
+    epoch = group.group_epoch + 1
+    records.append(epoch_record(group.group_id, epoch, metadata_hash(subscribed, topics)))
+    if len(member_ids) == len(group.members):
+        records.append(target_epoch_record(group.group_id, epoch, 0))
+    return records

@@ -1,0 +1,110 @@
+"""Of which partitions the share coordinator has a state of a group, from the first heartbeat that subscribes to them on.
+
+The states begin in two steps, and no partition is assigned before the second: a record says which partitions are initializing,
+the share coordinator is asked to begin with them, and another record says that they are initialized. Who asked and was lost
+before the second is followed by another after ``group.share.initialize.retry.interval.ms``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from ottla.coordinator.group.share.group import ShareGroup
+from ottla.coordinator.group.share.records import (
+    UNKNOWN_TOPIC,
+    StatePartitions,
+    TopicPartitions,
+    TopicStates,
+    combined,
+    states_record,
+    without,
+)
+from ottla.coordinator.group.share.requests import NO_OFFSET, Initialization
+from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.result import LogRecord
+
+Partitions = Mapping[bytes, frozenset[int]]
+"""By topic id."""
+
+
+def missing_states(
+    group: ShareGroup,
+    state_epoch: int,
+    names: Iterable[str],
+    retry_ms: int,
+    topics: Topics,
+    now_ms: int,
+    records: list[LogRecord],
+) -> Initialization | None:
+    """What is to be asked of the share coordinator for these topics, with the record that says so.
+
+    Partitions that a topic has got since it was first asked for begin at 0: the group misses nothing of them
+    (GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest).
+    """
+    states = group.states or StatePartitions()
+    asked_for = states.initializing if now_ms - group.states_noted_ms < retry_ms else {}
+    missing: dict[bytes, TopicPartitions] = {}
+    for name in names:
+        topic_id, count = topics.topic_id(name), topics.partition_count(name)
+        if topic_id is None:
+            continue
+        known = combined(_only(states.initialized, topic_id), _only(asked_for, topic_id)).get(topic_id)
+        if known is None or len(known.partitions) < count:
+            there = frozenset() if known is None else known.partitions
+            missing[topic_id] = TopicPartitions(name, frozenset(range(count)) - there)
+    if not missing:
+        return None
+    records.append(states_record(group.group_id, initializing(states, missing)))
+    begun = states.initialized.keys() | states.initializing.keys()
+    return Initialization(
+        group.group_id,
+        state_epoch,
+        {
+            topic_id: dict.fromkeys(sorted(topic.partitions), 0 if topic_id in begun else NO_OFFSET)
+            for topic_id, topic in missing.items()
+        },
+    )
+
+
+def _only(topics: TopicStates, topic_id: bytes) -> TopicStates:
+    return {topic_id: topics[topic_id]} if topic_id in topics else {}
+
+
+def initializing(states: StatePartitions, asked: TopicStates) -> StatePartitions:
+    """The share coordinator is asked to begin with these."""
+    deleting = {topic_id: name for topic_id, name in states.deleting.items() if topic_id not in asked}
+    return msgspec.structs.replace(states, initializing=combined(states.initializing, asked), deleting=deleting)
+
+
+def initialized(group: ShareGroup, partitions: Partitions, topics: Topics) -> list[LogRecord]:
+    """The share coordinator has begun with them."""
+    states = group.states or StatePartitions()
+    named = {t: TopicPartitions(topics.topic_name(t) or UNKNOWN_TOPIC, p) for t, p in partitions.items()}
+    changed = msgspec.structs.replace(
+        states, initializing=without(states.initializing, partitions), initialized=combined(states.initialized, named)
+    )
+    return [states_record(group.group_id, changed)]
+
+
+def not_initialized(group: ShareGroup, partitions: Partitions) -> list[LogRecord]:
+    """The share coordinator has refused: it is asked again by the next heartbeat."""
+    if group.states is None or not group.states.initializing:
+        return []
+    changed = msgspec.structs.replace(group.states, initializing=without(group.states.initializing, partitions))
+    return [states_record(group.group_id, changed)]
+
+
+def without_topics(group: ShareGroup, topics: Topics) -> list[LogRecord]:
+    """Nothing of topics that exist no longer (GroupMetadataManager.maybeCleanupShareGroupState)."""
+    states = group.states
+    gone = frozenset() if states is None else frozenset(t for t in states.topic_ids() if topics.topic_name(t) is None)
+    if states is None or not gone:
+        return []
+    left = StatePartitions(
+        initializing={topic_id: topic for topic_id, topic in states.initializing.items() if topic_id not in gone},
+        initialized={topic_id: topic for topic_id, topic in states.initialized.items() if topic_id not in gone},
+        deleting={topic_id: name for topic_id, name in states.deleting.items() if topic_id not in gone},
+    )
+    return [states_record(group.group_id, left)]

@@ -1,0 +1,116 @@
+"""What admins do with the share coordinator's states of a group: set their start offsets, and delete them (KIP-932).
+
+Both need a group without members. The group's record of its states changes first, then the share coordinator is asked, and what it
+has done is noted (`initialization.initialized`, `deleted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ottla.coordinator.group.share.group import ShareGroup
+from ottla.coordinator.group.share.initialization import Partitions, initializing
+from ottla.coordinator.group.share.records import StatePartitions, TopicPartitions, combined, states_record
+from ottla.coordinator.group.share.requests import Initialization
+from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.errors import Code, KafkaError
+
+NOTHING_TO_DELETE = "There is no offset information to delete."
+
+
+class Altered(NamedTuple):
+    """``unknown`` are partitions that their topic does not have; None where nothing is to be asked."""
+
+    initialization: Initialization | None
+    unknown: Mapping[str, Collection[int]]
+
+
+class Deletion(NamedTuple):
+    """``partitions`` are those of which the share coordinator is to delete what it has; ``refusals`` are topics by name that it
+    has nothing of."""
+
+    partitions: Partitions
+    refusals: Mapping[str, KafkaError]
+
+
+def check_empty(group: ShareGroup) -> None:
+    """Raises NON_EMPTY_GROUP."""
+    if not group.is_empty:
+        raise KafkaError(Code.NON_EMPTY_GROUP, "The group is not empty.")
+
+
+def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], topics: Topics) -> Result[Altered]:
+    """Start offsets by topic, of topics that exist, and partition. Raises NON_EMPTY_GROUP."""
+    check_empty(group)
+    asked: dict[bytes, TopicPartitions] = {}
+    start_offsets: dict[bytes, dict[int, int]] = {}
+    unknown: dict[str, list[int]] = {}
+    for name, by_partition in offsets:
+        topic_id, count = topics.topic_id(name), topics.partition_count(name)
+        if topic_id is None:
+            unknown[name] = list(by_partition)
+            continue
+        unknown[name] = [partition for partition in by_partition if not 0 <= partition < count]
+        there = {partition: offset for partition, offset in by_partition.items() if 0 <= partition < count}
+        asked[topic_id] = TopicPartitions(name, frozenset(there))
+        if there:
+            start_offsets[topic_id] = there
+    if not asked:
+        return Result(Altered(None, unknown))
+    records = [states_record(group.group_id, initializing(group.states or StatePartitions(), asked))]
+    begun = Initialization(group.group_id, group.group_epoch, start_offsets) if start_offsets else None
+    return Result(Altered(begun, unknown), records=records)
+
+
+def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[Deletion]:
+    """Everything of some topics. Raises NON_EMPTY_GROUP (GroupMetadataManager.sharePartitionsEligibleForOffsetDeletion)."""
+    check_empty(group)
+    states = group.states
+    if states is None:
+        return Result(Deletion({}, {}))
+    kept, deleting = dict(states.initialized), dict(states.deleting)
+    partitions: dict[bytes, frozenset[int]] = {}
+    refusals: dict[str, KafkaError] = {}
+    for name in names:
+        topic_id = topics.topic_id(name)
+        if topic_id is None:
+            refusals[name] = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        elif topic_id in kept:
+            partitions[topic_id] = kept.pop(topic_id).partitions
+            deleting[topic_id] = name
+        elif topic_id in deleting:
+            partitions[topic_id] = frozenset(range(topics.partition_count(name)))
+        else:
+            refusals[name] = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE)
+    changed = msgspec.structs.replace(states, initialized=kept, deleting=deleting)
+    return Result(Deletion(partitions, refusals), records=[states_record(group.group_id, changed)])
+
+
+def delete_all(group: ShareGroup, topics: Topics) -> Result[Partitions]:
+    """Everything of the group, before it is deleted itself. Raises NON_EMPTY_GROUP (shareGroupBuildPartitionDeleteRequest)."""
+    check_empty(group)
+    states = group.states
+    if states is None:
+        return Result({})
+    again = {
+        topic_id: TopicPartitions(name, frozenset(range(topics.partition_count(name))))
+        for topic_id, name in states.deleting.items()
+        if topics.topic_name(topic_id) is not None
+    }
+    gone = combined(combined(states.initialized, states.initializing), again)
+    changed = StatePartitions(deleting={topic_id: topic.name for topic_id, topic in gone.items()})
+    partitions = {topic_id: topic.partitions for topic_id, topic in gone.items()}
+    return Result(partitions, records=[states_record(group.group_id, changed)])
+
+
+def deleted(group: ShareGroup, topic_ids: Collection[bytes]) -> list[LogRecord]:
+    """The share coordinator has nothing any more of these topics."""
+    states = group.states
+    if states is None:
+        return []
+    deleting = {topic_id: name for topic_id, name in states.deleting.items() if topic_id not in topic_ids}
+    return [states_record(group.group_id, msgspec.structs.replace(states, deleting=deleting))]

@@ -1,0 +1,258 @@
+"""Records of share groups in ``__consumer_offsets`` (GroupCoordinatorRecordHelpers of Kafka), in Kafka's own schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.share.member import Member
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.codec import decode_record, encode_record
+from ottla.protocol.messages import share_group_current_member_assignment_key as current_key
+from ottla.protocol.messages import share_group_current_member_assignment_value as current_value
+from ottla.protocol.messages import share_group_member_metadata_key as member_key
+from ottla.protocol.messages import share_group_member_metadata_value as member_value
+from ottla.protocol.messages import share_group_metadata_key as metadata_key
+from ottla.protocol.messages import share_group_metadata_value as metadata_value
+from ottla.protocol.messages import share_group_state_partition_metadata_key as states_key
+from ottla.protocol.messages import share_group_state_partition_metadata_value as states_value
+from ottla.protocol.messages import share_group_target_assignment_member_key as target_key
+from ottla.protocol.messages import share_group_target_assignment_member_value as target_value
+from ottla.protocol.messages import share_group_target_assignment_metadata_key as target_metadata_key
+from ottla.protocol.messages import share_group_target_assignment_metadata_value as target_metadata_value
+
+METADATA = metadata_key.RECORD_TYPE
+MEMBER = member_key.RECORD_TYPE
+TARGET_METADATA = target_metadata_key.RECORD_TYPE
+TARGET_MEMBER = target_key.RECORD_TYPE
+CURRENT = current_key.RECORD_TYPE
+STATES = states_key.RECORD_TYPE
+
+KINDS = {
+    METADATA: metadata_key,
+    MEMBER: member_key,
+    TARGET_METADATA: target_metadata_key,
+    TARGET_MEMBER: target_key,
+    CURRENT: current_key,
+    STATES: states_key,
+}
+"""The version in a key says what kind of record it is."""
+
+UNKNOWN_TOPIC = "<UNKNOWN>"
+"""Stands for the name of a topic that is gone."""
+_STABLE = 0
+"""The only state that a member of a share group has."""
+
+
+class TopicPartitions(NamedTuple):
+    """Partitions of one topic, with the name that it had when they were noted."""
+
+    name: str
+    partitions: frozenset[int]
+
+
+TopicStates = Mapping[bytes, TopicPartitions]
+"""By topic id."""
+
+
+class StatePartitions(msgspec.Struct, frozen=True):
+    """Of which partitions the share coordinator has a state of the group (ShareGroupStatePartitionMetadataInfo).
+
+    ``initializing``: the coordinator was asked to begin one. ``initialized``: it has. ``deleting``: it was asked to delete what it
+    has of these topics, which are by id and name.
+    """
+
+    initializing: TopicStates = {}
+    initialized: TopicStates = {}
+    deleting: Mapping[bytes, str] = {}
+
+    def topic_ids(self) -> frozenset[bytes]:
+        return frozenset((*self.initializing, *self.initialized, *self.deleting))
+
+
+def combined(first: TopicStates, second: TopicStates) -> dict[bytes, TopicPartitions]:
+    """All partitions of both. Where both have a topic the name of the second holds."""
+    topics = dict(first)
+    for topic_id, (name, partitions) in second.items():
+        known = topics.get(topic_id)
+        topics[topic_id] = TopicPartitions(name, partitions if known is None else known.partitions | partitions)
+    return topics
+
+
+def without(topics: TopicStates, gone: Mapping[bytes, frozenset[int]]) -> dict[bytes, TopicPartitions]:
+    """``topics`` but for these partitions; a topic of which nothing is left is left out."""
+    left = {t: TopicPartitions(name, partitions - gone.get(t, frozenset())) for t, (name, partitions) in topics.items()}
+    return {topic_id: topic for topic_id, topic in left.items() if topic.partitions}
+
+
+def _key(kind: int, message: Any) -> bytes:
+    return kind.to_bytes(2, "big") + encode_record(KINDS[kind], message, 0)[2:]
+
+
+def read_key(kind: int, key: bytes) -> Any:
+    """Raises `DecodeError`."""
+    return decode_record(KINDS[kind], b"\0\0" + key[2:])
+
+
+# a group
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
+    value = metadata_value.ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return LogRecord(_metadata_key(group_id), encode_record(metadata_value, value, 0))
+
+
+def _metadata_key(group_id: str) -> bytes:
+    return _key(METADATA, metadata_key.ShareGroupMetadataKey(group_id=group_id))
+
+
+def target_epoch_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
+    """``assigned_ms``: when the target was computed; 0 lets the next one be computed at once."""
+    value = target_metadata_value.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=assigned_ms)
+    return LogRecord(_target_metadata_key(group_id), encode_record(target_metadata_value, value, 0))
+
+
+def _target_metadata_key(group_id: str) -> bytes:
+    return _key(TARGET_METADATA, target_metadata_key.ShareGroupTargetAssignmentMetadataKey(group_id=group_id))
+
+
+def states_record(group_id: str, states: StatePartitions) -> LogRecord:
+    value = states_value.ShareGroupStatePartitionMetadataValue(
+        initializing_topics=_infos(states.initializing),
+        initialized_topics=_infos(states.initialized),
+        deleting_topics=[states_value.TopicInfo(topic_id=t, topic_name=name) for t, name in states.deleting.items()],
+    )
+    return LogRecord(_states_key(group_id), encode_record(states_value, value, 0))
+
+
+def _infos(topics: TopicStates) -> list[states_value.TopicPartitionsInfo]:
+    return [
+        states_value.TopicPartitionsInfo(topic_id=topic_id, topic_name=name, partitions=sorted(partitions))
+        for topic_id, (name, partitions) in topics.items()
+    ]
+
+
+def _states_key(group_id: str) -> bytes:
+    return _key(STATES, states_key.ShareGroupStatePartitionMetadataKey(group_id=group_id))
+
+
+def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[LogRecord]:
+    """Everything of a group, in Kafka's order."""
+    members = list(member_ids)
+    return [
+        *(LogRecord(_current_key(group_id, m), None) for m in members),
+        *(LogRecord(_target_key(group_id, m), None) for m in members),
+        LogRecord(_target_metadata_key(group_id), None),
+        *(LogRecord(_member_key(group_id, m), None) for m in members),
+        LogRecord(_states_key(group_id), None),
+        LogRecord(_metadata_key(group_id), None),
+    ]
+
+
+# a member
+
+
+def _member_key(group_id: str, member_id: str) -> bytes:
+    return _key(MEMBER, member_key.ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
+
+
+def _target_key(group_id: str, member_id: str) -> bytes:
+    return _key(TARGET_MEMBER, target_key.ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id))
+
+
+def _current_key(group_id: str, member_id: str) -> bytes:
+    return _key(CURRENT, current_key.ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id))
+
+
+def member_record(group_id: str, member: Member) -> LogRecord:
+    value = member_value.ShareGroupMemberMetadataValue(
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+    )
+    return LogRecord(_member_key(group_id, member.member_id), encode_record(member_value, value, 0))
+
+
+def target_record(group_id: str, member_id: str, assignment: Assignment) -> LogRecord:
+    partitions = [target_value.TopicPartition(topic_id=topic, partitions=sorted(indexes)) for topic, indexes in assignment.items()]
+    value = target_value.ShareGroupTargetAssignmentMemberValue(topic_partitions=partitions)
+    return LogRecord(_target_key(group_id, member_id), encode_record(target_value, value, 0))
+
+
+def current_record(group_id: str, member: Member) -> LogRecord:
+    value = current_value.ShareGroupCurrentMemberAssignmentValue(
+        member_epoch=member.member_epoch,
+        previous_member_epoch=member.previous_epoch,
+        state=_STABLE,
+        assigned_partitions=[
+            current_value.TopicPartitions(topic_id=topic, partitions=sorted(indexes)) for topic, indexes in member.assigned.items()
+        ],
+    )
+    return LogRecord(_current_key(group_id, member.member_id), encode_record(current_value, value, 0))
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
+    """In Kafka's order: a member is only removed when it has nothing any more."""
+    return [
+        LogRecord(_current_key(group_id, member_id), None),
+        LogRecord(_target_key(group_id, member_id), None),
+        LogRecord(_member_key(group_id, member_id), None),
+    ]
+
+
+# what is read
+
+
+def read_epoch(value: bytes) -> tuple[int, int]:
+    """Epoch, and the hash of the topics."""
+    read = decode_record(metadata_value, value)
+    return read.epoch, read.metadata_hash
+
+
+def read_target_epoch(value: bytes) -> tuple[int, int]:
+    """Epoch, and when it was computed."""
+    read = decode_record(target_metadata_value, value)
+    return read.assignment_epoch, read.assignment_timestamp
+
+
+def read_target(value: bytes) -> Assignment:
+    read = decode_record(target_value, value)
+    return {t.topic_id: frozenset(t.partitions) for t in read.topic_partitions}
+
+
+def read_states(value: bytes) -> StatePartitions:
+    read: states_value.ShareGroupStatePartitionMetadataValue = decode_record(states_value, value)
+    return StatePartitions(
+        initializing=_read_infos(read.initializing_topics),
+        initialized=_read_infos(read.initialized_topics),
+        deleting={t.topic_id: t.topic_name for t in read.deleting_topics},
+    )
+
+
+def _read_infos(infos: list[states_value.TopicPartitionsInfo]) -> TopicStates:
+    return {t.topic_id: TopicPartitions(t.topic_name, frozenset(t.partitions)) for t in infos}
+
+
+def read_member(value: bytes) -> dict[str, Any]:
+    """Those fields of a `Member` that its metadata record holds."""
+    read = decode_record(member_value, value)
+    return {
+        "rack_id": read.rack_id,
+        "client_id": read.client_id,
+        "client_host": read.client_host,
+        "topic_names": frozenset(read.subscribed_topic_names),
+    }
+
+
+def read_current(value: bytes) -> dict[str, Any]:
+    """Those fields of a `Member` that its assignment's record holds."""
+    read = decode_record(current_value, value)
+    return {
+        "member_epoch": read.member_epoch,
+        "previous_epoch": read.previous_member_epoch,
+        "assigned": {t.topic_id: frozenset(t.partitions) for t in read.assigned_partitions},
+    }

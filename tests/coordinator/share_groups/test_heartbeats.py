@@ -1,0 +1,182 @@
+"""Members of share groups: how they join, what they are told, and when the share coordinator is asked for states."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ottla.coordinator.group.share.requests import NO_OFFSET, Heartbeat, check_heartbeat
+from ottla.protocol.errors import Code
+from tests.coordinator.consumer_world import topic_id
+from tests.coordinator.share_groups.world import GROUP, Sharer, World
+from tests.coordinator.test_consumer_heartbeats import refused
+
+T = topic_id("t")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_partitions_are_assigned_once_the_share_coordinator_has_begun_with_them(world: World) -> None:
+    a = Sharer("a")
+    answer = world.join(a)
+    assert (answer.member_epoch, answer.assignment) == (2, {})
+    assert [(i.state_epoch, i.start_offsets) for i in world.asked] == [(2, {T: {0: NO_OFFSET, 1: NO_OFFSET}})]
+    answer = world.beat(a)
+    assert (answer.member_epoch, answer.assignment) == (3, {T: frozenset({0, 1})})
+    answer = world.beat(a)
+    assert (answer.member_epoch, answer.assignment) == (3, None)
+    assert len(world.asked) == 1
+
+
+def test_partitions_have_several_members(world: World) -> None:
+    sharers = [Sharer(name) for name in "abc"]
+    for sharer in (*sharers, *sharers, *sharers):
+        world.join(sharer) if sharer.epoch == 0 else world.beat(sharer)
+    assert set.union(*(s.reads() for s in sharers)) == {0, 1}
+    assert all(s.reads() for s in sharers)
+
+
+def test_what_is_initializing_is_asked_for_again_after_a_while(world: World) -> None:
+    world.has_coordinator = False
+    a = Sharer("a")
+    world.join(a)
+    world.beat(a)
+    assert (a.reads(), len(world.asked)) == (set(), 1)
+    world.now_ms += world.config.initialize_retry_interval_ms
+    world.has_coordinator = True
+    world.beat(a)
+    # The topic is known by now: where it begins was said with the first request, which may have been heard.
+    assert world.asked[1].start_offsets == {T: {0: 0, 1: 0}}
+    world.beat(a)
+    assert a.reads() == {0, 1}
+
+
+def test_a_refusal_is_followed_by_the_next_heartbeats_request(world: World) -> None:
+    world.has_coordinator = False
+    a = Sharer("a")
+    world.join(a)
+    world.run(world.shard.not_initialized(GROUP, world.asked[0].partitions()))
+    world.beat(a)
+    assert world.asked[1].start_offsets == {T: {0: NO_OFFSET, 1: NO_OFFSET}}
+
+
+def test_a_partition_that_a_topic_gets_begins_at_its_first_record(world: World) -> None:
+    a = Sharer("a")
+    world.join(a)
+    world.beat(a)
+    world.topics.counts["t"] = 3
+    world.shard.topic_changed("t")
+    world.beat(a)
+    assert world.asked[1].start_offsets == {T: {2: 0}}
+    world.beat(a)
+    assert a.reads() == {0, 1, 2}
+
+
+def test_many_that_join_at_once_share_a_target(world: World) -> None:
+    world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
+    a, b = Sharer("a"), Sharer("b")
+    world.join(a)
+    world.join(b)
+    assert world.group.group_epoch == 3
+    assert (a.epoch, b.epoch, b.reads()) == (2, 2, set())
+    world.now_ms += 1_000
+    world.beat(b)
+    world.beat(a)
+    assert a.epoch == b.epoch == 3
+
+
+def test_epochs(world: World) -> None:
+    a = Sharer("a")
+    world.join(a)
+    world.beat(a)
+    with refused(Code.FENCED_MEMBER_EPOCH, "greater member epoch (9)"):
+        world.beat(a, member_epoch=9)
+    with refused(Code.FENCED_MEMBER_EPOCH, "smaller member epoch (1)"):
+        world.beat(a, member_epoch=1)
+    assert world.beat(a, member_epoch=2).member_epoch == 3, "its last answer got lost"
+    assert world.join(a).member_epoch == 3, "it begins anew, and the group need not"
+    with refused(Code.UNKNOWN_MEMBER_ID, "Member b is not a member of group g."):
+        world.beat(Sharer("b", epoch=3))
+    with refused(Code.GROUP_ID_NOT_FOUND, "Share group h not found."):
+        world.shard.heartbeat(Heartbeat("h", "a", 3), world.now_ms)
+
+
+def test_who_leaves_and_who_is_silent(world: World) -> None:
+    a, b = Sharer("a"), Sharer("b")
+    for sharer in (a, b):
+        world.join(sharer)
+    world.beat(a)
+    assert world.leave(b).member_epoch == -1
+    assert (list(world.group.members), world.group.state_name) == (["a"], "Stable")
+    world.tick(world.config.session_timeout_ms - 1)
+    assert world.group.members
+    world.tick(1)
+    assert (world.group.members, world.group.state_name, world.group.targets) == ({}, "Empty", {})
+    assert world.group.assignment_epoch == world.group.group_epoch
+    assert world.group.states is not None
+    with refused(Code.UNKNOWN_MEMBER_ID):
+        world.leave(b)
+
+
+def test_a_full_group(world: World) -> None:
+    world.config = msgspec.structs.replace(world.config, max_size=1)
+    a = Sharer("a")
+    world.join(a)
+    with refused(Code.GROUP_MAX_SIZE_REACHED, "maximum capacity of 1 members"):
+        world.join(Sharer("b"))
+    world.beat(a)
+
+
+def test_another_subscription(world: World) -> None:
+    world.topics.counts["u"] = 1
+    a = Sharer("a")
+    world.join(a)
+    world.beat(a)
+    world.beat(a, topic_names=["u"])
+    assert a.reads("t") == set()
+    world.beat(a)
+    assert (a.reads("u"), dict(world.group.subscribers)) == ({0}, {"u": 1})
+
+
+def test_a_topic_that_is_not_there_and_comes(world: World) -> None:
+    a = Sharer("a")
+    world.join(a, "u")
+    assert not world.asked
+    world.topics.counts["u"] = 1
+    world.shard.topic_changed("u")
+    world.beat(a)
+    world.beat(a)
+    assert a.reads("u") == {0}
+
+
+def test_a_deleted_topic_leaves_nothing(world: World) -> None:
+    a = Sharer("a")
+    world.join(a)
+    world.beat(a)
+    del world.topics.counts["t"]
+    for result in world.shard.forget_topics(1 << 20):
+        world.run(result)
+    assert world.group.states is not None
+    assert not world.group.states.topic_ids()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"member_id": ""}, "Invalid member id"),
+        ({"member_id": "x" * 37}, "Invalid member id"),
+        ({"member_id": " "}, "MemberId can't be empty."),
+        ({"group_id": " "}, "GroupId can't be empty."),
+        ({"rack_id": ""}, "RackId can't be empty."),
+        ({"topic_names": []}, "SubscribedTopicNames must be set in first request."),
+        ({"topic_names": None}, "SubscribedTopicNames must be set in first request."),
+        ({"member_epoch": -2}, "MemberEpoch is invalid."),
+    ],
+)
+def test_what_no_group_takes(options: dict[str, object], says: str) -> None:
+    fields = {"group_id": "g", "member_id": "m", "member_epoch": 0, "topic_names": ["t"], **options}
+    with refused(Code.INVALID_REQUEST, says):
+        check_heartbeat(Heartbeat(**fields))  # type: ignore[arg-type]

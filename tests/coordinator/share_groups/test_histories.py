@@ -1,0 +1,78 @@
+"""Random histories of share groups: a refused append changes nothing, a reload gives the live state, the group settles."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.group.share.requests import Heartbeat
+from ottla.coordinator.result import Result
+from ottla.protocol.errors import KafkaError
+from tests.coordinator.share_groups.world import GROUP, Sharer, World, logged
+
+STEPS = 150
+
+
+def whole(world: World) -> Any:
+    return copy.deepcopy((logged(world.shard), [(g.sessions_ms, g.is_stale) for g in world.shard.groups.values()]))
+
+
+class Careless(World):
+    def run(self, result: Result[Any]) -> Any:
+        response = super().run(result)
+        assert logged(self.reloaded()) == logged(self.shard)
+        return response
+
+
+def step(world: Careless, rng: random.Random, sharers: list[Sharer]) -> None:
+    sharer, kind = rng.choice(sharers), rng.random()
+    world.has_coordinator = rng.random() < 0.7
+    if kind < 0.08:
+        topic = rng.choice("tu")
+        world.topics.counts[topic] = world.topics.counts.get(topic, 0) + rng.randrange(1, 3)
+        world.shard.topic_changed(topic)
+        return
+    if kind < 0.14:
+        world.tick(rng.choice([1_000, 31_000, 46_000]))
+        return
+    if kind < 0.17 and world.asked:
+        world.run(world.shard.not_initialized(GROUP, world.asked[-1].partitions()))
+        return
+    leaves = kind < 0.25
+    topics = rng.choice([["t"], ["t", "u"], ["u"]]) if sharer.epoch == 0 or rng.random() < 0.3 else None
+    beat = Heartbeat(GROUP, sharer.member_id, -1 if leaves else sharer.epoch, topic_names=topics)
+    before = whole(world)
+    try:
+        refused = world.shard.heartbeat(beat, world.now_ms)
+    except KafkaError:
+        assert whole(world) == before
+        sharer.epoch = 0
+        return
+    assert refused.records is not None
+    assert whole(world) == before, "what is not in the log has happened"
+    outcome = world.run(world.shard.heartbeat(beat, world.now_ms))
+    if rng.random() < 0.8:
+        sharer.take(outcome.answer)
+    if leaves:
+        sharer.epoch = 0
+    world.take(outcome.initialization)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_histories(seed: int) -> None:
+    rng, world = random.Random(seed), Careless()
+    sharers = [Sharer(name) for name in "abcd"]
+    for _ in range(STEPS):
+        step(world, rng, sharers)
+    world.tick(100_000)
+    world.has_coordinator = True
+    living = [Sharer("x"), Sharer("y")]
+    for sharer in living:
+        world.join(sharer, "t", "u")
+    for sharer in living * 3:
+        world.beat(sharer)
+    for topic, count in world.topics.counts.items():
+        assert living[0].reads(topic) | living[1].reads(topic) == set(range(count))

@@ -1,0 +1,92 @@
+"""Start offsets that an admin sets, states that an admin deletes: what the group's record says before and after."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.coordinator.group.share.records import StatePartitions, TopicPartitions
+from ottla.protocol.errors import Code
+from tests.coordinator.consumer_world import topic_id
+from tests.coordinator.share_groups.world import GROUP, Sharer, World
+from tests.coordinator.test_consumer_heartbeats import refused
+
+T = topic_id("t")
+BOTH = {T: TopicPartitions("t", frozenset({0, 1}))}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def used(world: World) -> None:
+    """A member was there, and is gone."""
+    a = Sharer("a")
+    world.join(a)
+    world.beat(a)
+    world.leave(a)
+
+
+def test_an_unknown_group_comes_into_being(world: World) -> None:
+    altered = world.run(world.shard.alter_offsets(GROUP, [("t", {0: 7, 5: 1}), ("none", {0: 0})]))
+    assert altered.unknown == {"t": [5], "none": [0]}
+    assert (altered.initialization.state_epoch, altered.initialization.start_offsets) == (1, {T: {0: 7}})
+    assert world.group.states == StatePartitions(initializing={T: TopicPartitions("t", frozenset({0}))})
+    world.take(altered.initialization)
+    assert world.group.states == StatePartitions(initialized={T: TopicPartitions("t", frozenset({0}))})
+    a = Sharer("a")
+    world.join(a)
+    assert a.reads() == {0}
+    assert world.asked[-1].start_offsets == {T: {1: 0}}
+
+
+def test_nothing_to_alter_makes_no_group(world: World) -> None:
+    assert world.run(world.shard.alter_offsets(GROUP, [("none", {0: 0})])).initialization is None
+    assert not world.shard.groups
+
+
+def test_only_without_members(world: World) -> None:
+    world.join(Sharer("a"))
+    with refused(Code.NON_EMPTY_GROUP):
+        world.shard.alter_offsets(GROUP, [("t", {0: 7})])
+    with refused(Code.NON_EMPTY_GROUP):
+        world.shard.delete_offsets(GROUP, ["t"])
+    with refused(Code.NON_EMPTY_GROUP):
+        world.shard.delete_all_offsets(GROUP)
+
+
+def test_deletion_in_two_steps(world: World) -> None:
+    used(world)
+    deletion = world.run(world.shard.delete_offsets(GROUP, ["t", "none"]))
+    assert deletion.partitions == {T: frozenset({0, 1})}
+    assert {name: error.code for name, error in deletion.refusals.items()} == {"none": Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert world.group.states == StatePartitions(deleting={T: "t"})
+    again = world.run(world.shard.delete_offsets(GROUP, ["t"]))
+    assert again.partitions == {T: frozenset({0, 1})}, "the first request may have got lost"
+    world.run(world.shard.offsets_deleted(GROUP, [T]))
+    assert world.group.states == StatePartitions()
+    deletion = world.run(world.shard.delete_offsets(GROUP, ["t"]))
+    assert deletion.refusals["t"].message == "There is no offset information to delete."
+
+
+def test_all_of_a_group(world: World) -> None:
+    used(world)
+    assert world.group.states == StatePartitions(initialized=BOTH)
+    assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
+    assert world.group.states == StatePartitions(deleting={T: "t"})
+    assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
+
+
+def test_what_is_deleted_begins_anew_with_the_next_member(world: World) -> None:
+    used(world)
+    world.run(world.shard.delete_offsets(GROUP, ["t"]))
+    world.join(Sharer("a"))
+    assert world.group.states == StatePartitions(initialized=BOTH)
+
+
+def test_a_group_that_is_not_there(world: World) -> None:
+    with refused(Code.GROUP_ID_NOT_FOUND, "Group g not found."):
+        world.shard.delete_offsets(GROUP, ["t"])
+    assert world.run(world.shard.offsets_deleted(GROUP, [T])) is None
+    assert world.run(world.shard.initialized(GROUP, {T: frozenset({0})})) is None
+    assert not world.log

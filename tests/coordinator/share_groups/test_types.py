@@ -1,0 +1,84 @@
+"""Share groups in one shard with groups of other protocols: one space of ids, and none gives way to the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatOutcome
+from ottla.coordinator.invariants import check_groups
+from ottla.protocol.errors import Code
+from tests.coordinator.consumer_world import BATCH_BYTES
+from tests.coordinator.test_consumer_heartbeats import refused
+from tests.coordinator.test_group_types import TypesWorld, settle_classic
+from tests.coordinator.test_groups import GROUP, Client
+
+
+class ShareWorld(TypesWorld):
+    def _new(self) -> GroupShard:
+        return super()._new()
+
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatOutcome:
+        if epoch == 0:
+            fields = {"topic_names": ["t"], **fields}
+        outcome: HeartbeatOutcome = self.run(self.shard.share_heartbeat(Heartbeat(GROUP, member_id, epoch, **fields), self.now_ms))
+        check_groups(self.shard, ())
+        return outcome
+
+
+@pytest.fixture
+def world() -> ShareWorld:
+    return ShareWorld()
+
+
+def test_listed_and_deleted(world: ShareWorld) -> None:
+    world.beat("a", 0)
+    view = world.shard.view(GROUP)
+    assert view is not None
+    assert (view.type_name, view.state_name, view.protocol_type_name) == ("share", "Stable", "share")
+    with refused(Code.NON_EMPTY_GROUP):
+        world.delete()
+    world.beat("a", -1)
+    assert view.state_name == "Empty"
+    world.expire()
+    world.reload()
+    assert world.shard.group_ids() == [GROUP], "it stays until it is deleted"
+    world.delete()
+    assert world.shard.group_ids() == []
+    world.reload()
+    assert world.shard.group_ids() == []
+
+
+def test_a_session_ends(world: ShareWorld) -> None:
+    world.beat("a", 0)
+    world.now_ms += 45_000
+    for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
+        world.run(result)
+    assert not world.shard.shares.groups[GROUP].members
+
+
+def test_no_group_of_another_type_gives_way(world: ShareWorld) -> None:
+    member = settle_classic(world)
+    with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group."):
+        world.beat("a", 0)
+    world.run(world.shard.membership.leave(GROUP, [(member.member_id, None)], world.now_ms))
+    with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group."):
+        world.beat("a", 0)
+
+
+def test_a_share_group_gives_way_to_none(world: ShareWorld) -> None:
+    world.beat("a", 0)
+    for _ in range(2):
+        with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):
+            world.beat_consumer("c", 0)
+        with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
+            world.join(Client())
+        with refused(Code.GROUP_ID_NOT_FOUND, "is not a consumer group."):
+            world.commit_at(1, "a")
+        world.shard.check_fetch(GROUP, None, -1)
+        with refused(Code.GROUP_ID_NOT_FOUND, "is not a consumer group."):
+            world.shard.delete_offsets(GROUP, [("t", 0)])
+        if world.shard.shares.groups[GROUP].members:
+            world.beat("a", -1)

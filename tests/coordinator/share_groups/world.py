@@ -1,0 +1,117 @@
+"""A shard of share groups without a broker: its log, its topics, its clock, the share coordinator, and the members' own view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla.coordinator.group.share.group import ShareGroup
+from ottla.coordinator.group.share.groups import ShareGroups
+from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, HeartbeatOutcome, Initialization, ShareGroupConfig
+from ottla.coordinator.result import LogRecord, Result
+from tests.coordinator.consumer_world import BATCH_BYTES, FakeTopics, topic_id
+
+GROUP = "g"
+
+
+@dataclass
+class Sharer:
+    """What a client knows: it reads what it was told last."""
+
+    member_id: str
+    epoch: int = 0
+    told: dict[bytes, frozenset[int]] | None = None
+
+    def take(self, answer: HeartbeatAnswer) -> None:
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.told = dict(answer.assignment)
+
+    def reads(self, topic: str = "t") -> set[int]:
+        return set((self.told or {}).get(topic_id(topic), ()))
+
+
+@dataclass
+class World:
+    topics: FakeTopics = field(default_factory=lambda: FakeTopics({"t": 2}))
+    config: ShareGroupConfig = field(default_factory=ShareGroupConfig)
+    now_ms: int = 1_000_000
+    log: list[LogRecord] = field(default_factory=list)
+    asked: list[Initialization] = field(default_factory=list)
+    """What the share coordinator was asked to begin, in order."""
+    has_coordinator: bool = True
+    """Whether the share coordinator does at once what it is asked to."""
+
+    def __post_init__(self) -> None:
+        self.shard = self._new()
+
+    def _new(self) -> ShareGroups:
+        return ShareGroups(lambda group_id: self.config, self.topics)
+
+    @property
+    def group(self) -> ShareGroup:
+        return self.shard.groups[GROUP]
+
+    def run(self, result: Result[Any]) -> Any:
+        for record in result.records:
+            self.log.append(record)
+            replay(self.shard, record, self.now_ms)
+        for effect in result.effects:
+            self.shard.apply(effect)
+        return result.response
+
+    def take(self, initialization: Initialization | None) -> None:
+        """The share coordinator is asked."""
+        if initialization is not None:
+            self.asked.append(initialization)
+            if self.has_coordinator:
+                self.run(self.shard.initialized(initialization.group_id, initialization.partitions()))
+
+    def beat(self, sharer: Sharer, **options: Any) -> HeartbeatAnswer:
+        fields = {"member_epoch": sharer.epoch, "client_id": "client", "client_host": "/host", **options}
+        outcome: HeartbeatOutcome = self.run(self.shard.heartbeat(Heartbeat(GROUP, sharer.member_id, **fields), self.now_ms))
+        sharer.take(outcome.answer)
+        self.take(outcome.initialization)
+        return outcome.answer
+
+    def join(self, sharer: Sharer, *topics: str) -> HeartbeatAnswer:
+        sharer.epoch, sharer.told = 0, None
+        return self.beat(sharer, topic_names=list(topics or ("t",)))
+
+    def leave(self, sharer: Sharer) -> HeartbeatAnswer:
+        return self.beat(sharer, member_epoch=-1)
+
+    def tick(self, ms: int) -> None:
+        self.now_ms += ms
+        for _, result in self.shard.tick(self.now_ms, BATCH_BYTES):
+            self.run(result)
+
+    def reloaded(self) -> ShareGroups:
+        shard = self._new()
+        for record in self.log:
+            replay(shard, record, self.now_ms)
+        return shard
+
+
+def replay(shard: ShareGroups, record: LogRecord, now_ms: int) -> None:
+    assert record.key is not None
+    shard.replay(int.from_bytes(record.key[:2], "big"), record.key, record.value, now_ms)
+
+
+def logged(shard: ShareGroups) -> dict[str, tuple[Any, ...]]:
+    """What the log tells of all groups."""
+    return {
+        g.group_id: (
+            g.group_epoch,
+            g.metadata_hash,
+            g.assignment_epoch,
+            g.assigned_ms,
+            g.members,
+            g.targets,
+            g.states,
+            dict(g.subscribers),
+            sorted(g.sessions_ms),
+            g.has_unassigned(),
+        )
+        for g in shard.groups.values()
+    }
