@@ -13,11 +13,20 @@ from ottla import Broker
 from tests.wire.clients import Client, Message, WireConsumer
 from tools.kafka import ApacheKafka, Unavailable
 
-ORACLE_SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+ORACLE_SETTINGS = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    # As ottla has it: members of consumer groups learn of each other within half a second.
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.assignment.interval.ms": "0",
+}
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka", "java")
+GROUP_CLIENTS = (*((name, "classic") for name in CLIENTS), ("confluent-kafka", "consumer"), ("java", "consumer"))
+"""Each client with each kind of group that it can be a member of."""
 
 
-def _client(name: str) -> Client:
+def stock_client(name: str, protocol: str = "classic") -> Client:
+    """The client library of this name, whose consumers join groups by this ``group.protocol``."""
     if name == "kafka-python":
         from tests.wire.clients.kafka_python import KafkaPython
 
@@ -29,19 +38,25 @@ def _client(name: str) -> Client:
     if name == "confluent-kafka":
         from tests.wire.clients.confluent import Confluent
 
-        return Confluent()
+        return Confluent(protocol)
     from tests.wire.clients.java import Java, gateway
 
     try:
         gateway()
     except Unavailable as missing:
         pytest.skip(f"Java clients: {missing}")
-    return Java()
+    return Java(protocol)
 
 
 @pytest.fixture(params=CLIENTS)
 def client(request: pytest.FixtureRequest) -> Client:
-    return _client(request.param)
+    return stock_client(request.param)
+
+
+@pytest.fixture(params=GROUP_CLIENTS, ids="-".join)
+def group_client(request: pytest.FixtureRequest) -> Client:
+    """For what a group does: clients of classic groups, and those of them that can be members of consumer groups (KIP-848)."""
+    return stock_client(*request.param)
 
 
 @pytest.fixture(scope="session")

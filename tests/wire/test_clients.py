@@ -82,14 +82,14 @@ def test_open_transaction_hides_what_follows(client: Client, bootstrap: str, uni
     assert values(read(consumer, 2)) == [b"open", b"behind"]
 
 
-def test_offsets_move_with_the_transaction_only(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_offsets_move_with_the_transaction_only(group_client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     source, target, group = unique("in"), unique("out"), unique("g")
-    feeder = closing(client.producer(bootstrap))
+    feeder = closing(group_client.producer(bootstrap))
     for i in range(6):
         feeder.send(source, b"%d" % i, partition=0)
     feeder.flush()
-    consumer = closing(client.consumer(bootstrap, [source], group=group))
-    producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
+    consumer = closing(group_client.consumer(bootstrap, [source], group=group))
+    producer = closing(group_client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
     got = read(consumer, 6)
     assert len(got) == 6
@@ -106,7 +106,7 @@ def test_offsets_move_with_the_transaction_only(client: Client, bootstrap: str, 
     while consumer.committed(source, 0) is None and time.monotonic() < deadline:
         time.sleep(0.05)
     assert consumer.committed(source, 0) == 6
-    out = closing(client.consumer(bootstrap, [target], group=unique("g")))
+    out = closing(group_client.consumer(bootstrap, [target], group=unique("g")))
     assert values(read(out, 1)) == [b"committed"]
 
 
@@ -131,15 +131,15 @@ def test_zombie_is_fenced(client: Client, bootstrap: str, unique: Unique, closin
 
 
 @pytest.mark.entry("RDC-14")
-def test_group_shares_partitions_and_rebalances(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_group_shares_partitions_and_rebalances(group_client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
     topic, group = unique("shared"), unique("g")
     _create(AIOKafkaAdminClient, NewTopic, bootstrap, topic, partitions=4)
     everything = {(topic, i) for i in range(4)}
-    first = closing(client.consumer(bootstrap, [topic], group=group))
+    first = closing(group_client.consumer(bootstrap, [topic], group=group))
     assert _settle([first], lambda parts: parts[0] == everything)
-    second = client.consumer(bootstrap, [topic], group=group)
+    second = group_client.consumer(bootstrap, [topic], group=group)
     assert _settle([first, second], lambda parts: [len(p) for p in parts] == [2, 2] and set.union(*parts) == everything)
     second.close()
     assert _settle([first], lambda parts: parts[0] == everything)

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
 from tests.wire.clients import WireConsumer
-from tests.wire.conftest import _client
+from tests.wire.conftest import stock_client
 
 pytestmark = pytest.mark.wire
 
@@ -47,7 +47,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(params=["confluent-kafka", "java"])
 def client(request: pytest.FixtureRequest) -> Any:
-    return _client(request.param)
+    return stock_client(request.param, "consumer")
 
 
 def made(bootstrap: str, name: str) -> str:
@@ -82,13 +82,13 @@ def test_members_join_share_and_leave(broker: Broker, client: Any, topic: str, u
     for at in range(40):
         producer.send(topic, b"%d" % at, partition=at % PARTITIONS)
     producer.flush()
-    first = closing(client.consumer(broker.bootstrap, [topic], group=group, protocol="consumer"))
+    first = closing(client.consumer(broker.bootstrap, [topic], group=group))
     values: list[bytes | None] = []
     values += until(lambda: sizes(first) == [4], first)
     while len(values) < 40:
         values += [m.value for m in first.poll(0.2)]
     first.commit()
-    second = client.consumer(broker.bootstrap, [topic], group=group, protocol="consumer")
+    second = client.consumer(broker.bootstrap, [topic], group=group)
     values += until(lambda: sizes(first, second) == [2, 2], first, second)
     assert not first.assignment() & second.assignment()
     assert sorted(values) == sorted(b"%d" % at for at in range(40)), "nothing is read twice"
@@ -103,7 +103,7 @@ def test_members_join_share_and_leave(broker: Broker, client: Any, topic: str, u
 def test_a_topic_that_grows(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
     from confluent_kafka.admin import NewPartitions
 
-    consumer = closing(client.consumer(broker.bootstrap, [topic], group=unique("g"), protocol="consumer"))
+    consumer = closing(client.consumer(broker.bootstrap, [topic], group=unique("g")))
     until(lambda: sizes(consumer) == [4], consumer)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_partitions([NewPartitions(topic, 6)])[topic].result()
@@ -114,9 +114,7 @@ def test_a_subscription_by_a_regular_expression(broker: Broker, unique: Unique, 
     """librdkafka has the broker hold the names against the expression."""
     stem = unique("regex")
     made(broker.bootstrap, f"{stem}-a")
-    consumer = closing(
-        _client("confluent-kafka").consumer(broker.bootstrap, [f"^{stem}-.*"], group=unique("g"), protocol="consumer")
-    )
+    consumer = closing(stock_client("confluent-kafka", "consumer").consumer(broker.bootstrap, [f"^{stem}-.*"], group=unique("g")))
     until(lambda: sizes(consumer) == [4], consumer)
     made(broker.bootstrap, f"{stem}-b")
     until(lambda: sizes(consumer) == [8], consumer)
@@ -130,7 +128,7 @@ def test_a_member_that_is_killed(broker: Broker, client: Any, topic: str, unique
             assert other.stdout is not None
             while other.stdout.readline().strip() != "4":
                 assert other.poll() is None
-            consumer = closing(client.consumer(broker.bootstrap, [topic], group=group, protocol="consumer"))
+            consumer = closing(client.consumer(broker.bootstrap, [topic], group=group))
             until(lambda: sizes(consumer) == [2], consumer)
         finally:
             other.kill()
@@ -140,7 +138,7 @@ def test_a_member_that_is_killed(broker: Broker, client: Any, topic: str, unique
 def test_a_broker_that_is_killed(client: Any, unique: Unique) -> None:
     with Broker(settings=SETTINGS) as broker:
         topic = made(broker.bootstrap, unique("kip848"))
-        consumers = [client.consumer(broker.bootstrap, [topic], group="g", protocol="consumer") for _ in range(2)]
+        consumers = [client.consumer(broker.bootstrap, [topic], group="g") for _ in range(2)]
         until(lambda: sizes(*consumers) == [2, 2], *consumers)
         before = [c.assignment() for c in consumers]
         broker.restart(kill=True)
@@ -164,7 +162,7 @@ def test_offsets_in_a_transaction(broker: Broker, client: Any, topic: str, uniqu
     producer.begin()
     producer.send(topic, b"in", partition=0)
     producer.commit()
-    consumer = closing(client.consumer(broker.bootstrap, [topic], group=group, protocol="consumer"))
+    consumer = closing(client.consumer(broker.bootstrap, [topic], group=group))
     values: list[bytes | None] = []
     while not values:
         values += [m.value for m in consumer.poll(0.2)]

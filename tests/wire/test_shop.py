@@ -50,11 +50,11 @@ def work(
 
 @pytest.mark.parametrize("step", ["between invoice and shipment", "before the end"])
 def test_each_purchase_has_one_invoice_and_one_shipment(
-    client: Client, bootstrap: str, unique: Callable[[str], str], closing: Callable[[Any], Any], step: str
+    group_client: Client, bootstrap: str, unique: Callable[[str], str], closing: Callable[[Any], Any], step: str
 ) -> None:
     topics = (unique("purchases"), unique("invoices"), unique("shipments"))
     group = unique("shop")
-    feeder = closing(client.producer(bootstrap))
+    feeder = closing(group_client.producer(bootstrap))
     for i in range(PURCHASES):
         feeder.send(topics[0], b"%d" % i, partition=0)
         if i % BATCH == BATCH - 1:
@@ -69,7 +69,7 @@ def test_each_purchase_has_one_invoice_and_one_shipment(
     finished = False
     while not finished:
         try:
-            work(client, bootstrap, topics, group, dies, abandoned)
+            work(group_client, bootstrap, topics, group, dies, abandoned)
             finished = True
         except Crash:
             lives += 1
@@ -79,17 +79,17 @@ def test_each_purchase_has_one_invoice_and_one_shipment(
         closing(left)
     assert lives == 2
     for topic, word in zip(topics[1:], (b"invoice", b"shipment"), strict=True):
-        consumer = closing(client.consumer(bootstrap, [topic], group=unique("audit")))
+        consumer = closing(group_client.consumer(bootstrap, [topic], group=unique("audit")))
         messages: list[Message] = read(consumer, PURCHASES)
         assert Counter(m.value for m in messages) == Counter(b"%s %d" % (word, i) for i in range(PURCHASES))
 
 
 def test_the_worker_goes_on_when_the_broker_is_killed(
-    client: Client, unique: Callable[[str], str], closing: Callable[[Any], Any]
+    group_client: Client, unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
     topics = ("purchases", "invoices", "shipments")
     with Broker() as broker:
-        feeder = client.producer(broker.bootstrap)
+        feeder = group_client.producer(broker.bootstrap)
         for i in range(PURCHASES):
             feeder.send(topics[0], b"%d" % i, partition=0)
         feeder.flush()
@@ -102,12 +102,12 @@ def test_the_worker_goes_on_when_the_broker_is_killed(
                 broker.restart(kill=True)
 
         left: list[Any] = []
-        work(client, broker.bootstrap, topics, "shop", kill, left)
+        work(group_client, broker.bootstrap, topics, "shop", kill, left)
         for left_client in left:
             left_client.close()
         assert killed
         for topic in topics[1:]:
-            consumer = client.consumer(broker.bootstrap, [topic], group=f"audit-{topic}")
+            consumer = group_client.consumer(broker.bootstrap, [topic], group=f"audit-{topic}")
             keys = Counter(m.key for m in read(consumer, PURCHASES))
             consumer.close()
             assert keys == Counter(b"%d" % i for i in range(PURCHASES))

@@ -112,18 +112,18 @@ def test_deep_dive_3_the_producer_hangs_and_wakes_as_a_zombie(
 
 @pytest.mark.entry("PIP-04")
 def test_deep_dive_4_the_reader_of_the_outputs_dies_before_it_commits(
-    client: Client, bootstrap: str, unique: Unique, closing: Closing
+    group_client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     """The documented limit: what was done outside Kafka is done again."""
     topic, group = unique("story"), unique("g")
-    producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
+    producer = closing(group_client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
     producer.begin()
     producer.send(topic, b"an invoice", partition=0)
     producer.commit()
     done_outside: list[bytes | None] = []
     for _ in range(2):
-        reader = client.consumer(bootstrap, [topic], group=group)
+        reader = group_client.consumer(bootstrap, [topic], group=group)
         done_outside += values(read(reader, 1))
         reader.close()
     assert done_outside == [b"an invoice"] * 2
@@ -132,16 +132,16 @@ def test_deep_dive_4_the_reader_of_the_outputs_dies_before_it_commits(
 @pytest.mark.entry("CRD-05", "IDM-17", "OFF-17")
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_deep_dive_5_6_7_coordinator_leader_and_group_coordinator_fail(
-    client: Client, restartable: Broker, unique: Unique, closing: Closing, kill: bool
+    group_client: Client, restartable: Broker, unique: Unique, closing: Closing, kill: bool
 ) -> None:
     """One broker is all three; it goes away between the batches and the end."""
     source, target, group = unique("in"), unique("out"), unique("g")
-    feeder = closing(client.producer(restartable.bootstrap))
+    feeder = closing(group_client.producer(restartable.bootstrap))
     for n in range(4):
         feeder.send(source, b"%d" % n, partition=0)
     feeder.flush()
-    consumer = closing(client.consumer(restartable.bootstrap, [source], group=group))
-    producer = closing(client.producer(restartable.bootstrap, transactional_id=unique("id")))
+    consumer = closing(group_client.consumer(restartable.bootstrap, [source], group=group))
+    producer = closing(group_client.producer(restartable.bootstrap, transactional_id=unique("id")))
     producer.init()
     got = read(consumer, 4)
     producer.begin()
@@ -153,23 +153,23 @@ def test_deep_dive_5_6_7_coordinator_leader_and_group_coordinator_fail(
         producer.send(target, message.value or b"", partition=0)
     producer.send_offsets(consumer)
     producer.commit()
-    assert committed(client, restartable.bootstrap, target, unique, closing, 4) == [b"0", b"1", b"2", b"3"]
+    assert committed(group_client, restartable.bootstrap, target, unique, closing, 4) == [b"0", b"1", b"2", b"3"]
     assert consumer.committed(source, 0) == 4
 
 
 @pytest.mark.entry("OFF-04", "PIP-06")
 def test_kip_447_a_partition_changes_hands_while_its_offsets_are_pending(
-    client: Client, bootstrap: str, unique: Unique, closing: Closing
+    group_client: Client, bootstrap: str, unique: Unique, closing: Closing
 ) -> None:
     """P2 has offset 10 pending and dies; C1 gets the partition, and must wait, then begin at 5 and not at 10."""
     source, target, group = unique("in"), unique("out"), unique("g")
-    feeder = closing(client.producer(bootstrap))
+    feeder = closing(group_client.producer(bootstrap))
     for n in range(10):
         feeder.send(source, b"%d" % n, partition=0)
     feeder.flush()
 
     def work(consumer: WireConsumer, name: str, count: int, *, ends: bool, timeout_ms: int = 60_000) -> list[bytes | None]:
-        producer = closing(client.producer(bootstrap, transactional_id=name, transaction_timeout_ms=timeout_ms))
+        producer = closing(group_client.producer(bootstrap, transactional_id=name, transaction_timeout_ms=timeout_ms))
         producer.init()
         got = read(consumer, count, settle_s=0)
         producer.begin()
@@ -181,7 +181,7 @@ def test_kip_447_a_partition_changes_hands_while_its_offsets_are_pending(
             producer.commit()
         return values(got)
 
-    c2 = client.consumer(bootstrap, [source], group=group)
+    c2 = group_client.consumer(bootstrap, [source], group=group)
     first = work(c2, unique("P2"), 1, ends=True)
     feeder.send(source, b"last", partition=0)
     feeder.flush()
@@ -189,22 +189,22 @@ def test_kip_447_a_partition_changes_hands_while_its_offsets_are_pending(
     assert pending
     began = time.monotonic()
     c2.close()
-    c1 = closing(client.consumer(bootstrap, [source], group=group))
+    c1 = closing(group_client.consumer(bootstrap, [source], group=group))
     rest = work(c1, unique("P1"), 11 - len(first), ends=True)
     assert first + rest == [*(b"%d" % n for n in range(10)), b"last"], "nothing is skipped, nothing is read twice"
-    if client.name in ASK_FOR_STABLE_OFFSETS:
+    if group_client.name in ASK_FOR_STABLE_OFFSETS:
         assert time.monotonic() - began > 0.5, "C1 waited until P2's transaction was over"
-    assert committed(client, bootstrap, target, unique, closing, 11) == first + rest
+    assert committed(group_client, bootstrap, target, unique, closing, 11) == first + rest
 
 
 @pytest.mark.entry("PIP-10")
-def test_consuming_only(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
+def test_consuming_only(group_client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     source, group = unique("in"), unique("g")
-    feeder = closing(client.producer(bootstrap))
+    feeder = closing(group_client.producer(bootstrap))
     feeder.send(source, b"v", partition=0)
     feeder.flush()
-    consumer = closing(client.consumer(bootstrap, [source], group=group))
-    producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
+    consumer = closing(group_client.consumer(bootstrap, [source], group=group))
+    producer = closing(group_client.producer(bootstrap, transactional_id=unique("id")))
     producer.init()
     read(consumer, 1)
     for commit, expected in ((False, None), (True, 1)):

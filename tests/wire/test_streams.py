@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from ottla import Broker
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from tests.raw import RawClient
 from tests.waiting import wait_until
+from tests.wire.instances import Instance
 from tools import kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.slow]
@@ -28,32 +28,6 @@ LINES = 200
 """Of one stretch: before the second instance comes, while there are two, and after one was killed."""
 TIMEOUT_S = 90
 SETTINGS = {"group.streams.session.timeout.ms": "3000", "group.streams.min.session.timeout.ms": "1000"}
-
-
-class Instance:
-    """One process of the application."""
-
-    def __init__(self, java: list[str], arguments: list[str], output: Path) -> None:
-        self.output = output
-        with output.open("w") as out:
-            self.process = subprocess.Popen([*java, *arguments], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT)
-
-    def says(self, text: str) -> bool:
-        assert self.process.poll() is None or text == "closed", self.output.read_text()[-3000:]
-        return text in self.output.read_text()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def close(self) -> None:
-        """By the end of its input, upon which it leaves the group."""
-        if self.process.poll() is not None:
-            return
-        try:
-            self.process.communicate(timeout=40)
-        except subprocess.TimeoutExpired:
-            self.kill()
 
 
 @pytest.fixture
@@ -115,7 +89,7 @@ def test_a_word_count_of_two_instances_one_of_which_is_killed(
 
     def started(name: str) -> Instance:
         arguments = [broker.bootstrap, application, protocol, str(tmp_path / name), source, output]
-        instance: Instance = closing(Instance(java, arguments, tmp_path / f"{name}.txt"))
+        instance: Instance = closing(Instance([*java, *arguments], tmp_path / f"{name}.txt"))
         return instance
 
     feed, counts = Feed(broker.bootstrap, source), closing(Counts(broker.bootstrap, output))

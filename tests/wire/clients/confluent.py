@@ -134,6 +134,9 @@ def _raise(error: KafkaError) -> None:
 class Confluent:
     name = "confluent-kafka"
 
+    def __init__(self, protocol: str = "classic") -> None:
+        self._protocol = protocol
+
     def producer(
         self,
         bootstrap: str,
@@ -158,7 +161,5 @@ class Confluent:
             settings["socket.timeout.ms"] = min(request_timeout_ms, transaction_timeout_ms)
         return Producer(settings)
 
-    def consumer(
-        self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True, protocol: str = "classic"
-    ) -> Consumer:
-        return Consumer(bootstrap, topics, group, committed, protocol)
+    def consumer(self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True) -> Consumer:
+        return Consumer(bootstrap, topics, group, committed, self._protocol)

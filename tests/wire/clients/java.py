@@ -163,6 +163,9 @@ class Producer:
 class Java:
     name = "java"
 
+    def __init__(self, protocol: str = "classic") -> None:
+        self._protocol = protocol
+
     def producer(
         self,
         bootstrap: str,
@@ -191,7 +194,5 @@ class Java:
             settings["max.block.ms"] = min(60_000, transaction_timeout_ms + 10_000)
         return Producer(settings)
 
-    def consumer(
-        self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True, protocol: str = "classic"
-    ) -> Consumer:
-        return Consumer(bootstrap, topics, group, committed, protocol)
+    def consumer(self, bootstrap: str, topics: list[str], *, group: str, committed: bool = True) -> Consumer:
+        return Consumer(bootstrap, topics, group, committed, self._protocol)

@@ -1,0 +1,147 @@
+"""All that Java's Admin can ask, asked of ottla and of Apache Kafka: the answers are compared.
+
+The questions are a program (`admin/AdminQuestions.java`); each of Admin's methods has one, or a reason for having none. Left out of
+the answers are times, and what is a broker's own: ids and directories.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ottla import Broker
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
+from tests.raw import RawClient, create
+from tests.waiting import wait_until
+from tools import kafka
+
+pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.slow]
+
+PROGRAM = Path(__file__).parent / "admin" / "AdminQuestions.java"
+TIMEOUT_S = 400
+START_TIMEOUT_S = 60
+STREAMS = "of-streams"
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    # So that Apache Kafka's coordinators are there soon.
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "group.consumer.heartbeat.interval.ms": "5000",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    # The member is heard of once.
+    "group.streams.max.session.timeout.ms": "600000",
+    "group.streams.session.timeout.ms": "600000",
+}
+SHARE = "share groups are not served yet"
+NOT_ASKED = {
+    "alterShareGroupOffsets": SHARE,
+    "deleteShareGroupOffsets": SHARE,
+    "deleteShareGroups": SHARE,
+    "describeShareGroups": SHARE,
+    "listShareGroupOffsets": SHARE,
+    "create": "it makes the client, and asks nothing",
+    "registerMetricForSubscription": "it tells the client what to push, and neither broker takes clients' metrics",
+    "unregisterMetricFromSubscription": "it tells the client what to push, and neither broker takes clients' metrics",
+}
+"""Admin's methods without a question, and why."""
+DIFFERENCES = {"describeFeatures, share.version": SHARE}
+"""Questions that ottla answers otherwise, and why."""
+
+OWN = [
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "an id"),
+    (re.compile(r"(?:(?<=consumerId=)|(?<=clusterId=))[\w-]{22}(?=[,}])"), "an id"),
+    (re.compile(r"(?<=ReplicaLogDir=)/[^,}]+"), "a directory"),
+    (re.compile(r"\b1\d{12}\b"), "a time"),
+]
+
+
+@dataclass(slots=True, frozen=True)
+class Answers:
+    methods: set[str]
+    """Admin's own."""
+    by_question: dict[str, str]
+
+    @property
+    def asked(self) -> set[str]:
+        return {question.split(", ")[0] for question in self.by_question}
+
+
+def prepare(bootstrap: str) -> None:
+    """The topics that are asked about, and a streams group with a member: the client library has none."""
+    join = StreamsGroupHeartbeatRequest(
+        group_id=STREAMS,
+        member_id="member",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        topology=Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=["asked"])]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="process",
+        client_tags=[],
+    )
+    with RawClient(bootstrap) as client:
+        create(client, "asked", 2)
+        create(client, "grown")
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=[STREAMS])
+        wait_until(lambda: client.call(find).coordinators[0].error_code == 0, START_TIMEOUT_S)
+        wait_until(lambda: client.call(join).error_code == 0, START_TIMEOUT_S)
+
+
+def answers(bootstrap: str) -> Answers:
+    prepare(bootstrap)
+    command = [kafka.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", kafka.jars("clients", kafka.KAFKA_VERSION)]
+    command += [str(PROGRAM), bootstrap, STREAMS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    methods = {line[0] for line in lines if len(line) == 1}
+    return Answers(methods, {f"{line[0]}, {line[1]}": plain(line[2]) for line in lines if len(line) == 3})
+
+
+def plain(answer: str) -> str:
+    for pattern, instead in OWN:
+        answer = pattern.sub(instead, answer)
+    return answer
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Answers, Answers]]:
+    try:
+        apache = kafka.ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=SETTINGS, jvm=kafka.QUICK_JVM).start()
+    except kafka.Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+    try:
+        of_kafka = answers(apache.bootstrap)
+    finally:
+        apache.stop()
+    with Broker(data_dir=tmp_path_factory.mktemp("ottla"), settings=SETTINGS) as broker:
+        of_ottla = answers(broker.bootstrap)
+        assert not [line for line in broker.logs if '"level": "error"' in line]
+    yield of_ottla, of_kafka
+
+
+def test_each_method_has_a_question_or_a_reason(both: tuple[Answers, Answers]) -> None:
+    for one in both:
+        assert one.methods - one.asked == NOT_ASKED.keys()
+        assert not one.asked - one.methods
+
+
+def test_both_answer_the_same(both: tuple[Answers, Answers]) -> None:
+    of_ottla, of_kafka = both[0].by_question, both[1].by_question
+    assert of_ottla.keys() == of_kafka.keys()
+    assert not DIFFERENCES.keys() - of_kafka.keys()
+    unlike = [
+        f"{question}:\n  ottla {of_ottla[question]}\n  kafka {answer}"
+        for question, answer in of_kafka.items()
+        if (of_ottla[question] == answer) == (question in DIFFERENCES)
+    ]
+    assert not unlike, "\n".join(unlike)

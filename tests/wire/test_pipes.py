@@ -1,0 +1,184 @@
+"""Consume, transform, produce: instances of an application that come, leave, freeze and die in the middle of transactions.
+
+Each client's own program (`pipes`, `franz_go`) copies records and commits their offsets with them. Whatever happens to the
+instances, each input is in the output exactly once, and a key's records are in order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla import Broker
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tests.raw import RawClient
+from tests.waiting import wait_until
+from tests.wire.instances import Instance
+from tools import go, kafka
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow]
+
+HERE = Path(__file__).parent
+PARTITIONS = 6
+KEYS = 18
+RECORDS = 900
+"""Of one stretch: a program needs some seconds for its part of them."""
+TIMEOUT_S = 90
+SETTINGS = {
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+
+
+def command(client: str) -> list[str]:
+    """What starts an instance; skips the test where the client is not to be had."""
+    try:
+        if client == "java":
+            jars = kafka.jars("clients")
+            return [kafka.java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars, str(HERE / "pipes" / "Pipe.java")]
+        if client == "franz-go":
+            return [str(go.built(HERE / "franz_go"))]
+    except kafka.Unavailable as missing:
+        pytest.skip(f"{client}: {missing}")
+    return [sys.executable, str(HERE / "pipes" / "pipe.py")]
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """ottla's; with ``ORACLE=1`` Apache Kafka's."""
+    if os.environ.get("ORACLE"):
+        with kafka.ApacheKafka(tmp_path_factory.mktemp("oracle"), settings=SETTINGS) as apache:
+            yield apache.bootstrap
+        return
+    with Broker(settings=SETTINGS) as broker:
+        yield broker.bootstrap
+        assert not [line for line in broker.logs if '"level": "error"' in line]
+
+
+class Feed:
+    """Numbered records of each key, one partition a key."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._topic = topic
+        self.sent = 0
+
+    def send(self) -> None:
+        for number in range(self.sent, self.sent + RECORDS):
+            key = number % KEYS
+            self._producer.produce(self._topic, b"%d" % number, b"%d" % key, partition=key % PARTITIONS)
+        self.sent += RECORDS
+        assert self._producer.flush(30) == 0
+
+
+class Output:
+    """What read_committed consumers find, by key and in its order."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "output", "isolation.level": "read_committed"})
+        self._consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+        self.by_key: dict[int, list[int]] = {}
+
+    def count(self) -> int:
+        for message in self._consumer.consume(500, 0.1):
+            assert message.error() is None
+            self.by_key.setdefault(int(message.key()), []).append(int(message.value()))
+        return sum(map(len, self.by_key.values()))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Group:
+    """The group as an administrator sees it."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._name = name
+
+    def has(self, members: int) -> bool:
+        """As many members, who have all partitions and no rebalance before them."""
+        described = self._admin.describe_consumer_groups([self._name])[self._name].result()
+        owned = [len(member.assignment.topic_partitions) for member in described.members]
+        return (
+            described.state == ConsumerGroupState.STABLE and len(owned) == members and min(owned) > 0 and sum(owned) == PARTITIONS
+        )
+
+
+def freeze_inside_a_transaction(bootstrap: str, instance: Instance, transactional_id: str) -> None:
+    def is_frozen() -> bool:
+        instance.freeze()
+        (state,) = client.call(DescribeTransactionsRequest([transactional_id])).transaction_states
+        if state.transaction_state == "Ongoing" and state.topics:
+            return True
+        instance.thaw()
+        return False
+
+    with RawClient(bootstrap) as client:
+        wait_until(is_frozen, TIMEOUT_S)
+
+
+@pytest.mark.entry("PIP-06", "PIP-11")
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("client", ["java", "confluent-kafka", "franz-go"])
+def test_each_record_comes_out_once_and_in_its_order(
+    bootstrap: str, unique: Callable[[str], str], closing: Callable[[Any], Any], tmp_path: Path, client: str, protocol: str
+) -> None:
+    start, source, target, name = command(client), unique("in"), unique("out"), unique("pipe")
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (source, target)]).values():
+        made.result()
+    numbers = itertools.count()
+
+    def started(transactional_id: str) -> Instance:
+        arguments = [bootstrap, protocol, name, transactional_id, source, target]
+        instance: Instance = closing(Instance([*start, *arguments], tmp_path / f"{transactional_id}-{next(numbers)}.txt"))
+        return instance
+
+    feed, output, group = Feed(bootstrap, source), closing(Output(bootstrap, target)), Group(bootstrap, name)
+    a, b = f"{name}-a", f"{name}-b"
+    feed.send()
+    first, second = started(a), started(b)
+    wait_until(lambda: group.has(2), TIMEOUT_S)
+    feed.send()
+    third = started(f"{name}-c")
+    wait_until(lambda: group.has(3), TIMEOUT_S)
+
+    feed.send()
+    freeze_inside_a_transaction(bootstrap, first, a)
+    first.kill()
+    wait_until(lambda: group.has(2), TIMEOUT_S)
+
+    feed.send()
+    freeze_inside_a_transaction(bootstrap, second, b)
+    wait_until(lambda: group.has(1), TIMEOUT_S)
+    feed.send()
+    second.thaw()
+    first = started(a)
+    wait_until(lambda: group.has(3), TIMEOUT_S)
+
+    feed.send()
+    third.close()
+    assert third.says("closed")
+    wait_until(lambda: group.has(2) and output.count() >= feed.sent, TIMEOUT_S)
+    for instance in (first, second):
+        instance.close()
+        assert instance.says("closed")
+    assert output.count() == feed.sent
+    assert Counter(itertools.chain(*output.by_key.values())) == Counter(range(feed.sent))
+    for key, numbers_seen in output.by_key.items():
+        assert numbers_seen == list(range(key, feed.sent, KEYS)), key

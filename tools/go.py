@@ -1,0 +1,43 @@
+"""Programs in Go, for clients that are written in it: built once, by the Go that is installed, with modules from its proxy."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tools.kafka import Unavailable, cache_dir
+
+BUILD_TIMEOUT_S = 600
+
+
+def built(source: Path) -> Path:
+    """The program of a module's folder, built anew when one of its files has changed. Raises `Unavailable`."""
+    files = sorted(path for path in source.iterdir() if path.suffix in {".go", ".mod", ".sum"})
+    digest = hashlib.sha256(b"\0".join(path.name.encode() + b"\0" + path.read_bytes() for path in files)).hexdigest()[:16]
+    program = cache_dir() / "go" / f"{source.name}-{digest}"
+    if program.exists():
+        return program
+    launcher = shutil.which("go")
+    if launcher is None:
+        raise Unavailable("no Go on the PATH, which builds programs with franz-go")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    # Two test runs may build at once; each puts a whole program into its place.
+    unfinished = program.with_suffix(f".{os.getpid()}")
+    try:
+        done = subprocess.run(
+            [launcher, "build", "-trimpath", "-buildvcs=false", "-o", str(unfinished), "."],
+            cwd=source,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise Unavailable(f"go build took longer than {BUILD_TIMEOUT_S} s") from late
+    if done.returncode:
+        raise Unavailable(f"go build failed:\n{done.stderr[-2000:]}")
+    unfinished.rename(program)
+    return program
