@@ -112,7 +112,7 @@ class ConsumerGroups:
     # members of the classic protocol
 
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
-        """JoinGroup to a group that has members, answered through ``request.waiter``: a refusal, as in Kafka, without a member id."""
+        """JoinGroup to a group with members, answered through ``request.waiter``; a refusal, as in Kafka, without a member id."""
         group = self.groups[request.group_id]
         config = self._config_of(group.group_id)
         try:
