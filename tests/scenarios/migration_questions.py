@@ -259,7 +259,7 @@ def refused(setting: Setting) -> Script:
     yield "of another type", ask.join(group_instance_id="i", protocol_type="connect"), JOIN
     yield "a consumer joins that", ask.beat("new", 0), 1
     data = encode_record(consumer_protocol_assignment, ConsumerProtocolAssignment(user_data=b"own"), 3)
-    for name, assignment in (("malformed", b"\0"), ("custom", data), ("nothing", b"")):
+    for name, assignment in (("malformed", b"\0"), ("custom", data)):
         ask = Asking(setting, name)
         answer = yield name, ask.join(group_instance_id="i"), JOIN
         member = answer.member_id
