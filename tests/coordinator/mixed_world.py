@@ -164,7 +164,7 @@ class MixedWorld:
     # the classic protocol
 
     def join(self, client: ClassicClient, *, needs_known_id: bool = True, **given: Any) -> JoinAnswer | None:
-        """None while the group waits for others."""
+        """None while the group waits for others. Raises `KafkaError`."""
         if client.is_eager:
             client.owned = {}
         answers: list[JoinAnswer] = []
@@ -193,6 +193,9 @@ class MixedWorld:
         self.run(self.shard.join(JoinRequest(**{**fields, **given}), self.now_ms))
         if answers and answers[0].code is Code.MEMBER_ID_REQUIRED:
             return self.join(client, **given)
+        if answers and answers[0].code not in (Code.NONE, Code.MEMBER_ID_REQUIRED, Code.REBALANCE_IN_PROGRESS):
+            client.joined = None
+            raise KafkaError(answers[0].code)
         return answers[0] if answers else None
 
     def sync(self, client: ClassicClient, **given: Any) -> SyncAnswer | None:

@@ -18,12 +18,14 @@ from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch
 from ottla.simulation.client import Closed, api_key
 from tests.raw import RawClient, create, retry
+from tests.scenarios.migration_questions import SCRIPTS, Script
 from tests.scenarios.questions import QUESTIONS
 from tests.scenarios.setting import NOW_MS, Setting
 from tools.kafka import ORACLE_VERSION, QUICK_JVM, ApacheKafka, Unavailable
@@ -215,4 +217,45 @@ def test_both_answer_the_same(api: str, witnesses: tuple[Witness, Witness]) -> N
             question = f"{type(of_ottla).__name__}, {label}"
             if (answers[0] == answers[1]) == (question in DIFFERENCES):
                 unlike.append(f"version {at} of {question}:\n  ottla {answers[0]}\n  kafka {answers[1]}")
+    assert not unlike, "\n".join(unlike)
+
+
+class Reader:
+    """One broker taken through a script. Ids that it has given to members are shown as numbers."""
+
+    def __init__(self, witness: Witness, script: Script) -> None:
+        self._witness = witness
+        self._script = script
+        self._ids: dict[str, str] = {}
+        self._last: Any = None
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        names = {topic_id: name for name, topic_id in self._witness.ids.items()}
+        try:
+            while True:
+                label, request, version = self._script.send(self._last)
+                self._last = self._witness.client.call(request, version)
+                given = getattr(self._last, "member_id", "")
+                if given and isinstance(request, JoinGroupRequest):
+                    self._ids.setdefault(given, f"member {len(self._ids)}")
+                yield label, self._numbered(plain(self._last, names))
+        except StopIteration:
+            return
+
+    def _numbered(self, shown: Any) -> Any:
+        if isinstance(shown, dict):
+            return {key: self._numbered(value) for key, value in shown.items()}
+        if isinstance(shown, list):
+            return sorted(map(self._numbered, shown), key=repr)
+        shown = "" if shown == "-an id" else shown
+        return next((number for given, number in self._ids.items() if shown == plain(given, {})), shown)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_both_change_groups_over_alike(script: str, witnesses: tuple[Witness, Witness]) -> None:
+    ottla, kafka = (Reader(witness, SCRIPTS[script](witness.setting)) for witness in witnesses)
+    unlike = []
+    for (label, of_ottla), (_, of_kafka) in zip(ottla, kafka, strict=True):
+        if of_ottla != of_kafka:
+            unlike.append(f"{label}:\n  ottla {of_ottla}\n  kafka {of_kafka}")
     assert not unlike, "\n".join(unlike)

@@ -174,3 +174,45 @@ def test_offsets_in_a_transaction(broker: Broker, client: Any, topic: str, uniqu
     else:
         producer.abort()
     assert consumer.committed(topic, 0) == (1 if commits else None)
+
+
+def test_a_group_that_goes_over_member_by_member_and_comes_back(
+    broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing
+) -> None:
+    """Each member stops and is there again with the other protocol (KIP-848): nothing is lost, and what was committed stays."""
+    group = unique("g")
+    producer = closing(client.producer(broker.bootstrap))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    sent: list[bytes] = []
+    read: list[bytes | None] = []
+
+    def made_with(protocol: str) -> Any:
+        return client.consumer(broker.bootstrap, [topic], group=group, protocol=protocol)
+
+    def round_of(members: list[Any], kind: ConsumerGroupType) -> None:
+        """Everybody has two partitions, and what is written now is read by one of them."""
+        read.extend(until(lambda: sizes(*members) == [2, 2], *members, timeout_s=60))
+        for at in range(PARTITIONS):
+            sent.append(b"%d" % len(sent))
+            producer.send(topic, sent[-1], partition=at)
+        producer.flush()
+        read.extend(until(lambda: set(read) >= set(sent), *members, timeout_s=60))
+        for member in members:
+            member.commit()
+        assert admin.describe_consumer_groups([group])[group].result().type is kind
+
+    members = [made_with("classic"), made_with("classic")]
+    round_of(members, ConsumerGroupType.CLASSIC)
+    for protocol, kinds in (
+        ("consumer", (ConsumerGroupType.CONSUMER, ConsumerGroupType.CONSUMER)),
+        ("classic", (ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC)),
+    ):
+        for at, kind in enumerate(kinds):
+            members[at].close()
+            members[at] = made_with(protocol)
+            round_of(members, kind)
+    numbers = sorted(int(value or b"-1") for value in read)
+    assert numbers == list(range(len(sent))), "nothing is read twice, for everybody commits before it stops"
+    assert sum(members[0].committed(topic, at) or 0 for at in range(PARTITIONS)) == len(sent)
+    for member in members:
+        member.close()

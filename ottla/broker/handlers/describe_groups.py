@@ -70,7 +70,7 @@ def _describe(
             group_state=GroupState.DEAD.value,
             authorized_operations=NOT_ASKED if unknown else operations,
         )
-    # What a rebalance is about to change is shown to nobody (ClassicGroupMember.describeNoMetadata).
+    # Subscriptions that a rebalance is about to change are shown to nobody (ClassicGroupMember.describeNoMetadata).
     is_settled = group.state is GroupState.STABLE
     described = DescribedGroup(
         group_id=group_id,
@@ -89,7 +89,7 @@ def _describe(
                 client_id=m.client_id,
                 client_host=m.client_host,
                 member_metadata=m.metadata(protocol) if is_settled else b"",
-                member_assignment=assignments.get(m.member_id, b"") if is_settled else b"",
+                member_assignment=assignments.get(m.member_id, b""),
             )
         )
         if pace.is_over(MEMBER_WORK):

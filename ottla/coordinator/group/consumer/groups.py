@@ -16,10 +16,10 @@ from ottla.coordinator.group.consumer.member import JOIN_EPOCH, UNKNOWN_TIMEOUT_
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.effects import AwaitNextDeadline, ClassicMemberJoined, GroupLookedAtTopics, HeardOfMember
-from ottla.coordinator.group.requests import JoinRequest, SyncAnswer, SyncRequest
+from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
 from ottla.coordinator.group.topics import Topics
-from ottla.coordinator.result import Effect, Result, first_that_fit
+from ottla.coordinator.result import AnswerMember, Effect, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 
 NO_TARGET_EPOCH = -1
@@ -112,10 +112,13 @@ class ConsumerGroups:
     # members of the classic protocol
 
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
-        """JoinGroup to a group that has members. Answers through ``request.waiter``. Raises `KafkaError`."""
+        """JoinGroup to a group with members, answered through ``request.waiter``; a refusal, as in Kafka, without a member id."""
         group = self.groups[request.group_id]
         config = self._config_of(group.group_id)
-        return classic_members.join(group, request, config, self._topics, now_ms, self._new_id, self._downgrading)
+        try:
+            return classic_members.join(group, request, config, self._topics, now_ms, self._new_id, self._downgrading)
+        except KafkaError as error:
+            return Result(None, effects=[AnswerMember(request.waiter, JoinAnswer(code=error.code))])
 
     def sync(self, request: SyncRequest, now_ms: int) -> SyncAnswer:
         """SyncGroup. Raises `KafkaError`."""
