@@ -29,7 +29,7 @@ def used(world: World) -> None:
 
 def test_an_unknown_group_comes_into_being(world: World) -> None:
     altered = world.run(world.shard.alter_offsets(GROUP, [("t", {0: 7, 5: 1}), ("none", {0: 0})]))
-    assert altered.unknown == {"t": [5], "none": [0]}
+    assert altered.unknown == {"t": {5}, "none": {0}}
     assert (altered.initialization.state_epoch, altered.initialization.start_offsets) == (1, {T: {0: 7}})
     assert world.group.states == StatePartitions(initializing={T: TopicPartitions("t", frozenset({0}))})
     world.take(altered.initialization)

@@ -48,13 +48,13 @@ def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], t
     check_empty(group)
     asked: dict[bytes, TopicPartitions] = {}
     start_offsets: dict[bytes, dict[int, int]] = {}
-    unknown: dict[str, list[int]] = {}
+    unknown: dict[str, frozenset[int]] = {}
     for name, by_partition in offsets:
         topic_id, count = topics.topic_id(name), topics.partition_count(name)
         if topic_id is None:
-            unknown[name] = list(by_partition)
+            unknown[name] = frozenset(by_partition)
             continue
-        unknown[name] = [partition for partition in by_partition if not 0 <= partition < count]
+        unknown[name] = frozenset(partition for partition in by_partition if not 0 <= partition < count)
         there = {partition: offset for partition, offset in by_partition.items() if 0 <= partition < count}
         asked[topic_id] = TopicPartitions(name, frozenset(there))
         if there:
