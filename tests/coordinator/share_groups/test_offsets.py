@@ -41,7 +41,7 @@ def test_an_unknown_group_comes_into_being(world: World) -> None:
 
 
 def test_nothing_to_alter_makes_no_group(world: World) -> None:
-    assert world.run(world.shard.alter_offsets(GROUP, [("none", {0: 0})])).initialization is None
+    assert world.run(world.shard.alter_offsets(GROUP, [("none", {0: 0}), ("t", {5: 1})])).initialization is None
     assert not world.shard.groups
 
 

@@ -56,14 +56,13 @@ def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], t
             continue
         unknown[name] = frozenset(partition for partition in by_partition if not 0 <= partition < count)
         there = {partition: offset for partition, offset in by_partition.items() if 0 <= partition < count}
-        asked[topic_id] = TopicPartitions(name, frozenset(there))
         if there:
+            asked[topic_id] = TopicPartitions(name, frozenset(there))
             start_offsets[topic_id] = there
     if not asked:
         return Result(Altered(None, unknown))
     records = [states_record(group.group_id, initializing(group.states or StatePartitions(), asked))]
-    begun = Initialization(group.group_id, group.group_epoch, start_offsets) if start_offsets else None
-    return Result(Altered(begun, unknown), records=records)
+    return Result(Altered(Initialization(group.group_id, group.group_epoch, start_offsets), unknown), records=records)
 
 
 def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[Deletion]:
