@@ -164,7 +164,7 @@ def share_groups(setting: Setting, version: int) -> Questions:
     ask.initialized(3)
     yield "the other topic", ask.beat("b", 5)
     yield "the first has all of its topic", ask.beat("a", 4)
-    yield "offsets", ask.offsets()
+    yield "offsets of the other topic", ask.offsets(0, topic=setting.name("one"))
     yield "offsets of partitions", ask.offsets(0, 1)
     yield "offsets of no topic", ask.offsets(0, 3, topic=setting.name("none"))
     yield "alter offsets with members", ask.alter({0: 1})

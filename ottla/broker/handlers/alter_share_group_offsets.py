@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
@@ -56,25 +57,25 @@ def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterS
     if altered.initialization is not None:
         refusals = yield from ports.share_groups.initialize(altered.initialization)
 
+    identities = {name: topic_id(ports.cluster, name) for name, _ in asked}
+
     def answer() -> AlterShareGroupOffsetsResponse:
         # Topics that are not there come first, as in Kafka.
-        names = [name for name, _ in asked]
-        ordered = sorted(range(len(asked)), key=lambda at: names[at] in altered.unknown)
+        ordered = sorted(asked, key=lambda topic: topic[0] in altered.unknown)
         return AlterShareGroupOffsetsResponse(
-            responses=[_topic(ports, *asked[at], altered.unknown.get(names[at]), refusals) for at in ordered]
+            responses=[_topic(name, identities[name], offsets, altered.unknown.get(name), refusals) for name, offsets in ordered]
         )
 
     return (yield from made(answer, count))
 
 
 def _topic(
-    ports: Ports, name: str, offsets: dict[int, int], unknown: object, refusals: Refusals
+    name: str, identity: bytes, offsets: dict[int, int], unknown: Collection[int] | None, refusals: Refusals
 ) -> AlterShareGroupOffsetsResponseTopic:
     """``unknown`` are the partitions that the topic does not have; None where it does not exist."""
-    identity = topic_id(ports.cluster, name)
     partitions = []
     for partition in offsets:
-        is_unknown = not isinstance(unknown, list) or partition in unknown
+        is_unknown = unknown is None or partition in unknown
         error = _UNKNOWN if is_unknown else refusals.get((identity, partition))
         code, message = (Code.NONE, None) if error is None else (error.code, error.message)
         partitions.append(

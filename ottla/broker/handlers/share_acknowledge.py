@@ -11,7 +11,7 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
-from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.share_acknowledgements import Outcomes, acknowledge_all, by_topic, code_and_message
 from ottla.broker.share_partitions import SharePartitions
 from ottla.coordinator.group.share.requests import check_member_id
@@ -55,7 +55,8 @@ def _handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestCont
     )
     if request.share_session_epoch == FINAL_EPOCH:
         share_partitions.end_session(session)
-    return _answer(outcomes, share_partitions.config(group_id).lock_duration_ms)
+    lock_duration_ms = share_partitions.config(group_id).lock_duration_ms
+    return (yield from made(lambda: _answer(outcomes, lock_duration_ms), len(outcomes)))
 
 
 def _answer(outcomes: Outcomes, lock_duration_ms: int) -> ShareAcknowledgeResponse:

@@ -18,6 +18,11 @@ RENEWAL_FROM = 2
 ACKNOWLEDGE_WORK = 200
 """What acknowledging a partition takes beside its batches, in the units of `storage.steps`."""
 
+ITEM_WORK = 4
+"""What a partition takes that nothing is done for."""
+MOST_TYPES = 10_000
+"""In what a request says of one partition: no more records are in flight (``group.share.max.partition.max.record.locks``)."""
+
 Outcomes = dict[tuple[bytes, int], KafkaError | None]
 """By topic id and partition; None where all went well."""
 
@@ -67,6 +72,8 @@ def acknowledge_all(
     untouched: list[tuple[bytes, int]] = []
     is_any = False
     for where, batches in asked.items():
+        if pace.is_over(ITEM_WORK):
+            yield None
         topic_id, partition = where
         topic = ports.cluster.state.topics_by_id.get(topic_id)
         is_there = topic is not None and 0 <= partition < topic.partition_count
@@ -95,6 +102,8 @@ def acknowledge_all(
 
 def _are_sound(batches: Sequence[Batch], version: int, *, is_renewal: bool) -> bool:
     """Whether they are in order, and each has one type, or one for each offset (KafkaApis.validateAcknowledgementBatches)."""
+    if sum(len(batch.acknowledge_types) for batch in batches) > MOST_TYPES:
+        return False
     last_type = AcknowledgeType.RENEW if version >= RENEWAL_FROM else AcknowledgeType.REJECT
     end_offset = -1
     for batch in batches:

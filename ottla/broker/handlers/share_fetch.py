@@ -43,6 +43,8 @@ PARTITIONS_AT_ONCE = 100
 """A fetch of more share partitions is woken in steps."""
 PARTITION_WORK = 20
 """What reading a share partition in which nothing is new takes, in the units of `storage.steps`."""
+ANSWER_WORK = 3
+"""What one share partition of the answer takes."""
 BYTES_PER_WORK = 5_000
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 """How records are acquired: in whole batches, or never more than asked for."""
@@ -88,7 +90,7 @@ def _handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -
         )
     fetch = ShareFetch(ports, request, session_key, session, outcomes)
     if session is None or is_renewal:
-        answer = fetch.answer()
+        answer = yield from fetch.answer()
         if session is None:
             ports.share_partitions.end_session(session_key)
         return answer
@@ -161,8 +163,9 @@ class ShareFetch:
         may_find = self._max_bytes > 0 and self._request.max_records > 0
         is_over = not may_find or not self._shared or (yield from self._attempt(is_last=self._request.max_wait_ms <= 0))
         if is_over or self._request.max_wait_ms <= 0:
-            return self.answer()
+            return (yield from self.answer())
         self._later = Later(on_abandoned=self._stop_waiting)
+        self._later.is_large = len(self._shared) > PARTITIONS_AT_ONCE
         self._timer = self._ports.timers.call_later(min(self._request.max_wait_ms, MAX_WAIT_MS), self._timed_out)
         self._wait()
         return self._later
@@ -290,7 +293,7 @@ class ShareFetch:
     def _work(self, *, is_last: bool) -> None:
         """Go on outside of dispatch: at once where there is little to read, else in steps."""
         self._is_reading = True
-        steps = self._attempt(is_last=is_last)
+        steps = self._go_on(is_last=is_last)
         if len(self._shared) > PARTITIONS_AT_ONCE:
             self._ports.stepping.run(steps, self._worked, self._failed)
             return
@@ -299,12 +302,18 @@ class ShareFetch:
         except Exception as error:
             self._failed(error)
 
-    def _worked(self, is_over: bool) -> None:
+    def _go_on(self, *, is_last: bool) -> Steps[ShareFetchResponse | None]:
+        """The answer, or None where it is not to go out yet."""
+        if not (yield from self._attempt(is_last=is_last)):
+            return None
+        return (yield from self.answer())
+
+    def _worked(self, answer: ShareFetchResponse | None) -> None:
         self._is_reading = False
         if not self._is_waiting():
             return
-        if is_over:
-            self._finish(self.answer())
+        if answer is not None:
+            self._finish(answer)
             return
         self._wait()
         if self._timer is None:
@@ -337,14 +346,17 @@ class ShareFetch:
 
     # the answer
 
-    def answer(self) -> ShareFetchResponse:
+    def answer(self) -> Steps[ShareFetchResponse]:
         """What is new of the session's partitions, with what has become of the acknowledgements."""
         session = self._session
         if session is not None and session.epoch != self._epoch:
             # Another request of the session has come while this one waited.
             return ShareFetchResponse(error_code=Code.INVALID_SHARE_SESSION_EPOCH)
         topics: dict[bytes, dict[int, PartitionData]] = {}
+        pace = Pace(begun=True)
         for where in [*self._taken, *(where for where in self._errors if where not in self._taken)]:
+            if pace.is_over(ANSWER_WORK):
+                yield None
             data = self._partition(where)
             is_told = self._request.share_session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (
                 session is not None
@@ -355,6 +367,8 @@ class ShareFetch:
         for topic_id, partitions in by_topic(self._outcomes).items():
             answers = topics.setdefault(topic_id, {})
             for partition, outcome in partitions.items():
+                if pace.is_over(ANSWER_WORK):
+                    yield None
                 data = answers.get(partition) or PartitionData(partition_index=partition, records=b"")
                 data.acknowledge_error_code, data.acknowledge_error_message = code_and_message(outcome)
                 answers[partition] = data

@@ -170,12 +170,16 @@ class SharePartition:
         draft = _Draft(self)
         deadline_ms = now_ms + self.config.lock_duration_ms
         for acknowledgement in acknowledgements:
-            for first, last, acknowledge_type in _segments(acknowledgement):
-                if acknowledgement.last_offset < self.start_offset:
-                    continue
+            segments = _segments(acknowledgement)
+            if acknowledgement.last_offset < self.start_offset:
+                continue
+            for at, (first, last, acknowledge_type) in enumerate(segments):
                 if acknowledge_type is AcknowledgeType.RENEW and not self.config.is_renewal_enabled:
                     raise KafkaError(Code.INVALID_RECORD_STATE, _NO_RENEWAL)
-                for batch in self._acknowledged_batches(acknowledgement):
+                if at == 0:
+                    self._check_in_flight(acknowledgement)
+                # Only those of the segment: there may be as many segments as batches.
+                for batch in self._in_flight.overlapping(max(first, self.start_offset), last):
                     for run_first, run_last, status in draft.runs(batch, max(first, self.start_offset), last):
                         _check_owner(status, member_id)
                         if acknowledge_type is AcknowledgeType.RENEW:
@@ -185,7 +189,8 @@ class SharePartition:
                             draft.assign(batch, run_first, run_last, ended)
         return draft.change()
 
-    def _acknowledged_batches(self, acknowledgement: Acknowledgement) -> list[InFlightBatch]:
+    def _check_in_flight(self, acknowledgement: Acknowledgement) -> None:
+        """Raises INVALID_RECORD_STATE or INVALID_REQUEST."""
         first, last = acknowledgement.first_offset, acknowledgement.last_offset
         floor = self._in_flight.floor(first)
         if floor is None and first < self.start_offset <= last:
@@ -197,7 +202,6 @@ class SharePartition:
             raise KafkaError(Code.INVALID_REQUEST, _FIRST_BEYOND)
         if batches[-1].last_offset < last:
             raise KafkaError(Code.INVALID_REQUEST, _LAST_BEYOND)
-        return batches
 
     def release(self, member_id: str) -> Change:
         """A member has closed its session: what it holds is for others."""

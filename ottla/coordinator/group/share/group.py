@@ -56,6 +56,8 @@ class ShareGroup:
     """When the shard looks at the deadlines: never after the earliest of them."""
     due_ms: int | None = None
     """The earliest deadline that was set since the shard has fixed ``wake_ms``."""
+    has_all_states: bool = False
+    """Whether the share coordinator is known to have a state of each partition that is subscribed to: no heartbeat need look."""
     _has_unassigned: bool | None = None
     """What `has_unassigned` has found; None where a record has come since."""
 
@@ -148,13 +150,15 @@ class ShareGroup:
 
     def changed(self) -> None:
         """A record has come."""
-        self._has_unassigned = None
+        self._has_unassigned, self.has_all_states = None, False
 
     def put(self, member: Member) -> None:
         """A member is new, or has changed."""
-        self._count(self.members.get(member.member_id), -1)
+        old = self.members.get(member.member_id)
         self.members[member.member_id] = member
-        self._count(member, 1)
+        if old is None or old.topic_names != member.topic_names:
+            self._count(old, -1)
+            self._count(member, 1)
 
     def remove(self, member_id: str) -> None:
         self._count(self.members.pop(member_id, None), -1)

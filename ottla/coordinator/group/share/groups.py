@@ -96,7 +96,7 @@ class ShareGroups:
         """A topic was made, has grown or is gone: groups that subscribe to it look at it with the next heartbeat."""
         for group in self.groups.values():
             if topic in group.subscribers:
-                group.is_stale = True
+                group.is_stale, group.has_all_states = True, False
 
     def forget_topics(self, max_batch_bytes: int) -> Iterator[Result[None]]:
         """Records of the groups that have states of topics that exist no longer, in batches of this size."""

@@ -43,6 +43,8 @@ def missing_states(
     Partitions that a topic has got since it was first asked for begin at 0: the group misses nothing of them
     (GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest).
     """
+    if group.has_all_states and not records:
+        return None
     states = group.states or StatePartitions()
     asked_for = states.initializing if now_ms - group.states_noted_ms < retry_ms else {}
     missing: dict[bytes, TopicPartitions] = {}
@@ -55,6 +57,8 @@ def missing_states(
             there = frozenset() if known is None else known.partitions
             missing[topic_id] = TopicPartitions(name, frozenset(range(count)) - there)
     if not missing:
+        # What this heartbeat changes is not replayed yet, and what is initializing is asked for again.
+        group.has_all_states = not records and not states.initializing
         return None
     records.append(states_record(group.group_id, initializing(states, missing)))
     begun = states.initialized.keys() | states.initializing.keys()

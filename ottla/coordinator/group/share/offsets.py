@@ -48,22 +48,21 @@ def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], t
     check_empty(group)
     asked: dict[bytes, TopicPartitions] = {}
     start_offsets: dict[bytes, dict[int, int]] = {}
-    unknown: dict[str, list[int]] = {}
+    unknown: dict[str, frozenset[int]] = {}
     for name, by_partition in offsets:
         topic_id, count = topics.topic_id(name), topics.partition_count(name)
         if topic_id is None:
-            unknown[name] = list(by_partition)
+            unknown[name] = frozenset(by_partition)
             continue
-        unknown[name] = [partition for partition in by_partition if not 0 <= partition < count]
+        unknown[name] = frozenset(partition for partition in by_partition if not 0 <= partition < count)
         there = {partition: offset for partition, offset in by_partition.items() if 0 <= partition < count}
-        asked[topic_id] = TopicPartitions(name, frozenset(there))
         if there:
+            asked[topic_id] = TopicPartitions(name, frozenset(there))
             start_offsets[topic_id] = there
     if not asked:
         return Result(Altered(None, unknown))
     records = [states_record(group.group_id, initializing(group.states or StatePartitions(), asked))]
-    begun = Initialization(group.group_id, group.group_epoch, start_offsets) if start_offsets else None
-    return Result(Altered(begun, unknown), records=records)
+    return Result(Altered(Initialization(group.group_id, group.group_epoch, start_offsets), unknown), records=records)
 
 
 def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[Deletion]:

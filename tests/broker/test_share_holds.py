@@ -1,0 +1,157 @@
+"""How long requests of share groups hold the event loop, as large as they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.broker.handlers.share_acknowledgements import MOST_TYPES
+from ottla.coordinator.cluster import OFFSETS_TOPIC
+from ottla.coordinator.group.share.requests import MOST_TOPICS
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from ottla.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsRequestTopic
+from ottla.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
+from ottla.protocol.messages.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from ottla.protocol.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
+from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
+from tests.broker.share_world import ACCEPT, RELEASE, Sharer, produce, set_group
+from tests.broker.test_consumer_groups import make_topic
+from tests.measuring import best, measured
+
+pytestmark = [pytest.mark.heavy, measured]
+
+ATTEMPTS = 3
+MANY = 10_000
+PARTITIONS = 200
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedBroker]:
+    time_receiving(monkeypatch)
+    broker = TimedBroker()
+    broker.start()
+    broker.broker.cluster.ensure_internal(OFFSETS_TOPIC)
+    with broker.connect() as client:
+        make_topic(client, "t", PARTITIONS)
+        set_group(client, auto_offset_reset="earliest")
+    yield broker
+    broker.close()
+    assert broker.bugs == 0
+
+
+def held(broker: TimedBroker, ask: Callable[[int], Any]) -> float:
+    """The longest stretch of the best of a few such requests."""
+
+    def once(attempt: int) -> float:
+        request = ask(attempt)
+        with broker.connect() as client:
+            broker.forget()
+            client.call(request)
+            return broker.longest_s
+
+    return best(once, ATTEMPTS, LOOP_HELD_S)
+
+
+REQUESTS: dict[str, Callable[[int], Any]] = {
+    "a heartbeat of many topics": lambda n: ShareGroupHeartbeatRequest(
+        group_id=f"g{n}", member_id="m", member_epoch=0, subscribed_topic_names=[f"t{i}" for i in range(MOST_TOPICS)]
+    ),
+    "a heartbeat of many partitions": lambda n: ShareGroupHeartbeatRequest(
+        group_id=f"g{n}", member_id="m", member_epoch=0, subscribed_topic_names=["t"]
+    ),
+    "describe many groups": lambda n: ShareGroupDescribeRequest(group_ids=[f"g{i}" for i in range(MANY)]),
+    "offsets of many partitions": lambda n: DescribeShareGroupOffsetsRequest(
+        groups=[
+            DescribeShareGroupOffsetsRequestGroup(
+                group_id="g", topics=[DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=list(range(MANY)))]
+            )
+        ]
+    ),
+    "alter many partitions": lambda n: AlterShareGroupOffsetsRequest(
+        group_id=f"g{n}",
+        topics=[
+            AlterShareGroupOffsetsRequestTopic(
+                topic_name="t",
+                partitions=[AlterShareGroupOffsetsRequestPartition(partition_index=i, start_offset=0) for i in range(MANY)],
+            )
+        ],
+    ),
+    "delete many topics": lambda n: DeleteShareGroupOffsetsRequest(
+        group_id="g", topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=f"t{i}") for i in range(MANY)]
+    ),
+    "fetch many partitions that are not there": lambda n: ShareFetchRequest(
+        group_id="g",
+        member_id=f"m{n}",
+        max_bytes=1 << 20,
+        max_records=500,
+        topics=[FetchTopic(topic_id=b"\1" * 16, partitions=[FetchPartition(partition_index=i) for i in range(MANY)])],
+    ),
+    "acknowledge in no session": lambda n: ShareAcknowledgeRequest(
+        group_id="g",
+        member_id="m",
+        share_session_epoch=1,
+        topics=[AcknowledgeTopic(topic_id=b"\1" * 16, partitions=[AcknowledgePartition(partition_index=i) for i in range(MANY)])],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_requests_that_name_many_things(broker: TimedBroker, name: str) -> None:
+    assert held(broker, REQUESTS[name]) < LOOP_HELD_S
+
+
+def test_a_fetch_of_many_partitions(broker: TimedBroker) -> None:
+    Sharer(broker, "m").joined()
+
+    def fetch(n: int) -> ShareFetchRequest:
+        sharer = Sharer(broker, f"m{n}", partitions=range(PARTITIONS))
+        return sharer.fetch_request(max_wait_ms=1_000)
+
+    assert held(broker, fetch) < LOOP_HELD_S
+
+
+def test_records_acknowledged_one_by_one(broker: TimedBroker) -> None:
+    """Each in a batch of its own, and each with another type than the one before."""
+    a, count = Sharer(broker, "a").joined(), 2_000
+    with broker.connect() as client:
+        for _ in range(count):
+            produce(client, 1)
+
+    def acknowledged(_: int) -> float:
+        a.acquire(max_records=count, batch_size=1)
+        types = [ACCEPT if offset % 2 else RELEASE for offset in range(count)]
+        said = AcknowledgementBatch(first_offset=0, last_offset=count - 1, acknowledge_types=types)
+        topic = AcknowledgeTopic(topic_id=a.topic_id, partitions=[AcknowledgePartition(acknowledgement_batches=[said])])
+        broker.forget()
+        a.acknowledge(topics=[topic])
+        return broker.longest_s
+
+    assert acknowledged(0) < 5 * LOOP_HELD_S
+
+
+def test_more_types_than_records_in_flight(broker: TimedBroker) -> None:
+    a = Sharer(broker, "a").joined()
+    a.fetch()
+    said = AcknowledgementBatch(first_offset=0, last_offset=MOST_TYPES, acknowledge_types=[ACCEPT] * (MOST_TYPES + 1))
+    topic = AcknowledgeTopic(topic_id=a.topic_id, partitions=[AcknowledgePartition(acknowledgement_batches=[said])])
+    broker.forget()
+    assert a.acknowledge(topics=[topic]).responses[0].partitions[0].error_code == Code.INVALID_REQUEST
+    assert broker.longest_s < LOOP_HELD_S
