@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.handlers.share_acknowledgements import MOST_TYPES
 from ottla.coordinator.cluster import OFFSETS_TOPIC
-from ottla.coordinator.group.share.requests import MOST_TOPICS
+from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -72,7 +72,7 @@ def held(broker: TimedBroker, ask: Callable[[int], Any]) -> float:
 
 REQUESTS: dict[str, Callable[[int], Any]] = {
     "a heartbeat of many topics": lambda n: ShareGroupHeartbeatRequest(
-        group_id=f"g{n}", member_id="m", member_epoch=0, subscribed_topic_names=[f"t{i}" for i in range(MOST_TOPICS)]
+        group_id=f"g{n}", member_id="m", member_epoch=0, subscribed_topic_names=[f"t{i}" for i in range(MAX_MEMBER_TOPICS)]
     ),
     "a heartbeat of many partitions": lambda n: ShareGroupHeartbeatRequest(
         group_id=f"g{n}", member_id="m", member_epoch=0, subscribed_topic_names=["t"]

@@ -44,7 +44,7 @@ def test_a_member_names_so_many_topics_and_no_more() -> None:
     check_consumer(beat, 1, ["uniform"])
     beat = msgspec.structs.replace(beat, topic_names=names(MAX_MEMBER_TOPICS + 1))
     with pytest.raises(
-        KafkaError, match=r"A member subscribes to 5001 topics by name, and may subscribe to 5000 at most."
+        KafkaError, match=r"A member subscribes to 3001 topics by name, and may subscribe to 3000 at most."
     ) as error:
         check_consumer(beat, 1, ["uniform"])
     assert error.value.code is Code.INVALID_REQUEST

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sized
 
 from ottla.protocol.errors import Code, KafkaError
 
-MAX_MEMBER_TOPICS = 5_000
-"""Of one member, at about 2 us each in one stretch. An expression stands for any number."""
+MAX_MEMBER_TOPICS = 3_000
+"""Of one member, at 2 to 4 us each in one stretch. An expression stands for any number."""
 MAX_GROUP_TOPICS = 10_000
 """Of all members of a group together."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ottla.coordinator.group.share.requests import MOST_TOPICS, NO_OFFSET, Heartbeat, check_heartbeat
+from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
+from ottla.coordinator.group.share.requests import NO_OFFSET, Heartbeat, check_heartbeat
 from ottla.protocol.errors import Code
 from tests.coordinator.consumer_world import topic_id
 from tests.coordinator.share_groups.world import GROUP, Sharer, World
@@ -171,7 +172,10 @@ def test_a_deleted_topic_leaves_nothing(world: World) -> None:
         ({"member_id": " "}, "MemberId can't be empty."),
         ({"group_id": " "}, "GroupId can't be empty."),
         ({"rack_id": ""}, "RackId can't be empty."),
-        ({"topic_names": ["t"] * (MOST_TOPICS + 1)}, "5001 topics; 5000 are allowed."),
+        (
+            {"topic_names": ["t"] * (MAX_MEMBER_TOPICS + 1)},
+            "A member subscribes to 3001 topics by name, and may subscribe to 3000 at most.",
+        ),
         ({"topic_names": []}, "SubscribedTopicNames must be set in first request."),
         ({"topic_names": None}, "SubscribedTopicNames must be set in first request."),
         ({"member_epoch": -2}, "MemberEpoch is invalid."),

@@ -14,8 +14,6 @@ from ottla.protocol.errors import Code, KafkaError
 ASSIGNOR_NAME = "simple"
 MAX_MEMBER_ID_CHARACTERS = 36
 """A member makes its own id up, which is to be a UUID (KafkaApis.isMemberIdValid)."""
-MOST_TOPICS = 5_000
-"""That a member may subscribe to, so that no heartbeat holds up the others."""
 NO_OFFSET = -1
 """The start offset of a state whose first fetch is to find one (``share.auto.offset.reset``)."""
 
@@ -86,8 +84,6 @@ def check_heartbeat(beat: Heartbeat) -> None:
     for text, name in ((beat.member_id, "MemberId"), (beat.group_id, "GroupId"), (beat.rack_id, "RackId")):
         if text is not None and not text.strip():
             raise KafkaError(Code.INVALID_REQUEST, f"{name} can't be empty.")
-    if beat.topic_names is not None and len(beat.topic_names) > MOST_TOPICS:
-        raise KafkaError(Code.INVALID_REQUEST, f"{len(beat.topic_names)} topics; {MOST_TOPICS} are allowed.")
     if beat.member_epoch == JOIN_EPOCH:
         if not beat.topic_names:
             raise KafkaError(Code.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
