@@ -1,7 +1,8 @@
-"""Kafka Streams itself: a word count of two instances, exactly once, in a streams group (KIP-1071) and in a classic one."""
+"""Kafka Streams itself: a word count of several instances, exactly once, in a streams group (KIP-1071) and in a classic one."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,8 +26,9 @@ PROGRAM = Path(__file__).parent / "streams" / "WordCount.java"
 PARTITIONS = 4
 WORDS = ["once", "exactly", "and", "never", "twice", "lost", "again"]
 LINES = 200
-"""Of one stretch: before the second instance comes, while there are two, and after one was killed."""
+"""Of one stretch: before an instance comes, before one is killed, and after."""
 TIMEOUT_S = 90
+MOVING_S = 4
 SETTINGS = {"group.streams.session.timeout.ms": "3000", "group.streams.min.session.timeout.ms": "1000"}
 
 
@@ -35,6 +37,13 @@ def broker() -> Iterator[Broker]:
     with Broker(settings=SETTINGS) as broker:
         yield broker
         assert not [line for line in broker.logs if '"level": "error"' in line]
+
+
+class Counting(Instance):
+    """A process that counts words."""
+
+    def has_tasks(self) -> bool:
+        return self.says("tasks ") and re.search("tasks [1-9]", self.output.read_text()) is not None
 
 
 class Counts:
@@ -73,8 +82,16 @@ class Feed:
         assert self._producer.flush(30) == 0
 
 
+def feed_for_a_while(feed: Feed, counts: Counts) -> None:
+    """While tasks move."""
+    until = time.monotonic() + MOVING_S
+    while time.monotonic() < until:
+        feed.send(20)
+        counts.are(feed.expected)
+
+
 @pytest.mark.parametrize("protocol", ["streams", "classic"])
-def test_a_word_count_of_two_instances_one_of_which_is_killed(
+def test_a_word_count_of_instances_that_come_leave_and_are_killed(
     broker: Broker, unique: Callable[[str], str], closing: Callable[[Any], Any], tmp_path: Path, protocol: str
 ) -> None:
     try:
@@ -87,9 +104,9 @@ def test_a_word_count_of_two_instances_one_of_which_is_killed(
     for made in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (source, output)]).values():
         made.result()
 
-    def started(name: str) -> Instance:
+    def started(name: str) -> Counting:
         arguments = [broker.bootstrap, application, protocol, str(tmp_path / name), source, output]
-        instance: Instance = closing(Instance([*java, *arguments], tmp_path / f"{name}.txt"))
+        instance: Counting = closing(Counting([*java, *arguments], tmp_path / f"{name}.txt"))
         return instance
 
     feed, counts = Feed(broker.bootstrap, source), closing(Counts(broker.bootstrap, output))
@@ -97,21 +114,24 @@ def test_a_word_count_of_two_instances_one_of_which_is_killed(
     first = started("first")
     wait_until(lambda: counts.are(feed.expected), TIMEOUT_S)
     second = started("second")
-    wait_until(lambda: second.says("state RUNNING"), TIMEOUT_S)
+    wait_until(second.has_tasks, TIMEOUT_S)
     with RawClient(broker.bootstrap) as client:
         types = {group.group_id: group.group_type for group in client.call(ListGroupsRequest()).groups}
     assert types[application] == protocol
-    until = time.monotonic() + 5
-    while time.monotonic() < until:
-        # Tasks move meanwhile.
-        feed.send(20)
-        counts.are(feed.expected)
+    feed_for_a_while(feed, counts)
     wait_until(lambda: counts.are(feed.expected), TIMEOUT_S)
     feed.send()
     first.kill()
     feed.send()
     wait_until(lambda: counts.are(feed.expected), TIMEOUT_S)
+    third = started("third")
+    wait_until(third.has_tasks, TIMEOUT_S)
+    feed.send()
     second.close()
     assert second.says("closed")
+    feed_for_a_while(feed, counts)
+    wait_until(lambda: counts.are(feed.expected), TIMEOUT_S)
+    third.close()
+    assert third.says("closed")
     for word, seen in counts.by_word.items():
         assert seen == sorted(set(seen)), f"{word} was counted twice, or a count was lost"

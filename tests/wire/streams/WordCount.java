@@ -11,7 +11,10 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
-/** Counts words, each line exactly once: BOOTSTRAP APPLICATION_ID GROUP_PROTOCOL STATE_DIR INPUT OUTPUT. It tells its states, and ends with its input. */
+/**
+ * Counts words, each line exactly once: BOOTSTRAP APPLICATION_ID GROUP_PROTOCOL STATE_DIR INPUT OUTPUT. It tells its
+ * states and how many tasks it has, and ends with its input.
+ */
 public class WordCount {
     public static void main(String[] arguments) throws Exception {
         Properties settings = new Properties();
@@ -46,9 +49,29 @@ public class WordCount {
             System.out.flush();
         });
         streams.start();
+        Thread watch = new Thread(() -> tellTasks(streams));
+        watch.setDaemon(true);
+        watch.start();
         while (System.in.read() != -1) {
         }
         streams.close(Duration.ofSeconds(30));
         System.out.println("closed");
+    }
+
+    static void tellTasks(KafkaStreams streams) {
+        int told = 0;
+        while (true) {
+            int count = streams.metadataForLocalThreads().stream().mapToInt(thread -> thread.activeTasks().size()).sum();
+            if (count != told) {
+                System.out.println("tasks " + count);
+                System.out.flush();
+                told = count;
+            }
+            try {
+                Thread.sleep(50);
+            } catch (InterruptedException ended) {
+                return;
+            }
+        }
     }
 }
