@@ -26,14 +26,14 @@ def beat(world: World, words: Words) -> Ask:
     A heartbeat of the member M; its first one joins. ``owned`` is none, all that it was told last, or partitions.
     """
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
-    group = _text(world, words.plain[0])
+    group = text(world, words.plain[0])
     if group:
         coordinated(world, group)
-    epoch = _epoch(words.options.get("epoch", "e"), actor.generation)
+    epoch = epoch_of(words.options.get("epoch", "e"), actor.generation)
     topics, regex, is_full = words.options.get("topics"), words.options.get("regex"), epoch == 0 or words.has("full")
     names = [] if topics is None else [world.real(topic) for topic in topics.split(",") if topic != "none"]
     if names and group:
-        _wait_for_topics(world, group, names)
+        wait_for_topics(world, group, names)
     owned = words.options.get("owned", "none" if epoch == 0 else "all" if is_full else None)
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,
@@ -61,7 +61,7 @@ def beat(world: World, words: Words) -> Ask:
     return Ask(request, words.version(1), show)
 
 
-def _wait_for_topics(world: World, group: str, names: list[str]) -> None:
+def wait_for_topics(world: World, group: str, names: list[str]) -> None:
     """Have the group's coordinator know the topics that there are; Apache Kafka's hears of one a while after it was made.
 
     A group of its own on the same partition of the offsets topic is asked.
@@ -69,13 +69,15 @@ def _wait_for_topics(world: World, group: str, names: list[str]) -> None:
     answer = world.call(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in (OFFSETS_TOPIC, *names)]), 9)
     counts = {t.name: len(t.partitions) for t in answer.topics if not t.error_code}
     offset_partitions = counts.pop(OFFSETS_TOPIC)
+    if not counts:
+        return
     at = partition_for(group, offset_partitions)
     probe = next(name for n in count() if partition_for(name := f"{group}-probe-{n}", offset_partitions) == at)
     request = ConsumerGroupHeartbeatRequest(group_id=probe, member_id="probe", member_epoch=-1)
 
     def joined() -> int:
         request.member_epoch, request.rebalance_timeout_ms = 0, 300_000
-        request.subscribed_topic_names, request.topic_partitions = names, []
+        request.subscribed_topic_names, request.topic_partitions = list(counts), []
         partitions = world.call(request, 1).assignment.topic_partitions
         request.member_epoch = -1
         world.call(request, 1)
@@ -84,7 +86,7 @@ def _wait_for_topics(world: World, group: str, names: list[str]) -> None:
     world.until(joined, lambda partitions: partitions == sum(counts.values()))
 
 
-def _text(world: World, name: str) -> str:
+def text(world: World, name: str) -> str:
     return "" if name == EMPTY else world.real(name)
 
 
@@ -93,9 +95,9 @@ def _regex(world: World, regex: str) -> str:
     return "" if regex == EMPTY else regex.replace("~", world.real("p").removesuffix("p"))
 
 
-def _epoch(text: str, known: int) -> int:
+def epoch_of(written: str, known: int) -> int:
     """``e`` is the epoch that the member knows of, ``e-1`` the one before."""
-    return known + int(text[1:] or 0) if text.startswith("e") else int(text)
+    return known + int(written[1:] or 0) if written.startswith("e") else int(written)
 
 
 def _owned(world: World, actor: Actor, owned: str) -> list[TopicPartitions]:
