@@ -34,6 +34,12 @@ _SHORT_IDS = {
 _SHORT_PRODUCERS = {"producer.id.expiration.ms": "1500", "producer.id.expiration.check.interval.ms": "200"}
 _TARGETS_AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.assignor.offload.enable": "false"}
 """A group's target assignment is computed by the heartbeat that calls for it."""
+_QUICK_CONSUMERS = {
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+"""A case may set its group to time-outs that it need not wait for long."""
 _QUICK_STREAMS = {
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.assignment.interval.ms": "0",
@@ -42,7 +48,7 @@ _QUICK_STREAMS = {
     "group.streams.heartbeat.interval.ms": "500",
     "group.streams.min.heartbeat.interval.ms": "500",
 }
-"""Likewise of a streams group, whose configs a case may set to what it need not wait for long."""
+"""Of a streams group the targets, and what a case may set it to."""
 _CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2097152"}
 """Apache Kafka wipes the whole buffer for each pass, 128 MB of it by default."""
 
@@ -64,7 +70,7 @@ SET_UPS = {
     "short": SetUp(_SHORT_IDS | _SHORT_PRODUCERS | _TWO_PHASE | _CLEANER),
     "ids": SetUp(_SHORT_IDS),
     "cleaner": SetUp(_CLEANER),
-    "consumers": SetUp(_TARGETS_AT_ONCE),
+    "consumers": SetUp(_TARGETS_AT_ONCE | _QUICK_CONSUMERS),
     "streams": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS),
 }
 

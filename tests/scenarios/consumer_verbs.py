@@ -21,7 +21,7 @@ EMPTY = "empty"
 
 @verb
 def beat(world: World, words: Words) -> Ask:
-    """M = beat g [epoch=e-1] [topics=t,u] [regex=t.*] [owned=all] [instance=i] [assignor=range] [rebalance=-1] [member=x] [full]
+    """M = beat g [epoch=e-1] [topics=t,u] [regex=t.*] [owned=all] [instance=i] [rack=r] [assignor=range] [rebalance=-1] [full] ...
 
     A heartbeat of the member M; its first one joins. ``owned`` is none, all that it was told last, or partitions.
     """
@@ -40,6 +40,7 @@ def beat(world: World, words: Words) -> Ask:
         member_id=words.options.get("member", actor.member).replace(EMPTY, ""),
         member_epoch=epoch,
         instance_id=None if "instance" not in words.options else words.options["instance"].replace(EMPTY, ""),
+        rack_id=words.options["rack"].replace(EMPTY, "") if "rack" in words.options else None,
         rebalance_timeout_ms=words.number("rebalance", 300_000 if is_full else -1),
         subscribed_topic_names=None if topics is None else names,
         subscribed_topic_regex=None if regex is None else _regex(world, regex),
@@ -56,7 +57,7 @@ def beat(world: World, words: Words) -> Ask:
         if answer.assignment is None:
             return told
         actor.owned = {t.topic_id: list(t.partitions) for t in answer.assignment.topic_partitions}
-        return f"{told} {_partitions(world, _named(world, actor.owned))}"
+        return f"{told} {partitions_of(world, actor.owned)}"
 
     return Ask(request, words.version(1), show)
 
@@ -78,10 +79,11 @@ def wait_for_topics(world: World, group: str, names: list[str]) -> None:
     def joined() -> int:
         request.member_epoch, request.rebalance_timeout_ms = 0, 300_000
         request.subscribed_topic_names, request.topic_partitions = list(counts), []
-        partitions = world.call(request, 1).assignment.topic_partitions
+        assignment = world.call(request, 1).assignment
         request.member_epoch = -1
         world.call(request, 1)
-        return sum(len(t.partitions) for t in partitions)
+        # Without one the coordinator was not there yet.
+        return 0 if assignment is None else sum(len(t.partitions) for t in assignment.topic_partitions)
 
     world.until(joined, lambda partitions: partitions == sum(counts.values()))
 
@@ -107,6 +109,11 @@ def _owned(world: World, actor: Actor, owned: str) -> list[TopicPartitions]:
         return [TopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in actor.owned.items()]
     named = map(world.partition, owned.split(","))
     return [TopicPartitions(topic_id=world.topic_id(topic), partitions=[index]) for topic, index in named]
+
+
+def partitions_of(world: World, by_id: dict[bytes, list[int]]) -> str:
+    """As an answer shows them."""
+    return _partitions(world, _named(world, by_id))
 
 
 def _named(world: World, by_id: dict[bytes, list[int]]) -> list[tuple[str, list[int]]]:
@@ -150,6 +157,8 @@ def targets(world: World, words: Words) -> Ask:
     assert isinstance(ask, Ask)
 
     def show(answer: Any) -> str:
+        if answer.groups[0].error_code:
+            return name_of(answer.groups[0].error_code)
         return " | ".join(
             f"{m.member_id} {_partitions(world, [(t.topic_name, t.partitions) for t in m.target_assignment.topic_partitions])}"
             for m in sorted(answer.groups[0].members, key=lambda m: m.member_id)
