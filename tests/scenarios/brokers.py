@@ -49,6 +49,8 @@ _QUICK_STREAMS = {
     "group.streams.min.heartbeat.interval.ms": "500",
 }
 """Of a streams group the targets, and what a case may set it to."""
+_LONG_SESSIONS = {f"group.streams.{key}session.timeout.ms": "7200000" for key in ("max.", "")}
+"""A member that is not heard of for two hours is still one."""
 _CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2097152"}
 """Apache Kafka wipes the whole buffer for each pass, 128 MB of it by default."""
 
@@ -65,7 +67,7 @@ SET_UPS = {
     "tv1": SetUp(features={"transaction.version": 1}),
     # Levels change here, and unstable versions are offered.
     "versions": SetUp({"unstable.api.versions.enable": "true"}),
-    "model": SetUp(),
+    "model": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS | _LONG_SESSIONS),
     # Ids and producers are soon forgotten; two-phase commit is allowed.
     "short": SetUp(_SHORT_IDS | _SHORT_PRODUCERS | _TWO_PHASE | _CLEANER),
     "ids": SetUp(_SHORT_IDS),
