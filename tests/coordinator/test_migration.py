@@ -55,7 +55,7 @@ def mixed(world: MixedWorld, **given: Any) -> tuple[ClassicClient, ConsumerClien
 # from classic to consumer
 
 
-@pytest.mark.entry("GRP-43")
+@pytest.mark.entry("GRP-69")
 def test_a_heartbeat_makes_a_consumer_group_of_a_classic_one(world: MixedWorld) -> None:
     classic = ClassicClient()
     classic_group(world, classic)
@@ -86,7 +86,7 @@ def test_the_members_of_both_protocols_share_the_partitions(world: MixedWorld, a
     world.settle([consumer, *clients])
 
 
-@pytest.mark.entry("GRP-44")
+@pytest.mark.entry("GRP-70")
 def test_members_that_wait_in_a_rebalance_are_to_join_again(world: MixedWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first)
@@ -97,7 +97,7 @@ def test_members_that_wait_in_a_rebalance_are_to_join_again(world: MixedWorld) -
     assert (second.joined.code, second.joined.member_id) == (Code.REBALANCE_IN_PROGRESS, second.member_id)
 
 
-@pytest.mark.entry("GRP-44")
+@pytest.mark.entry("GRP-70")
 def test_members_that_wait_for_their_assignment_are_to_join_again(world: MixedWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first)
@@ -130,7 +130,7 @@ def assigned(world: MixedWorld, assignment: bytes) -> None:
     world.sync(client, assignments={client.member_id: assignment})
 
 
-@pytest.mark.entry("GRP-45")
+@pytest.mark.entry("GRP-71")
 def test_what_is_not_upgraded(world: MixedWorld) -> None:
     new = ConsumerClient("new")
     message = ConsumerProtocolAssignment([TopicPartition(topic="t", partitions=[0])], user_data=b"own")
@@ -170,7 +170,7 @@ def test_a_partition_that_two_members_have_keeps_the_group_classic(world: MixedW
 # members of the classic protocol in a consumer group
 
 
-@pytest.mark.entry("GRP-46")
+@pytest.mark.entry("GRP-72")
 def test_a_classic_member_joins_a_consumer_group(world: MixedWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
@@ -268,7 +268,7 @@ def test_an_assignment_has_the_version_of_the_members_subscription(world: MixedW
         world.leave_classic(client)
 
 
-@pytest.mark.entry("GRP-47")
+@pytest.mark.entry("GRP-73")
 def test_an_older_assignment_is_fetched_only_by_who_has_joined_again(world: MixedWorld) -> None:
     classic, _ = mixed(world)
     world.beat(ConsumerClient("another"))
@@ -284,7 +284,7 @@ def test_an_older_assignment_is_fetched_only_by_who_has_joined_again(world: Mixe
     assert world.shard.consumers.groups[GROUP].joins_ms == {}
 
 
-@pytest.mark.entry("GRP-47")
+@pytest.mark.entry("GRP-73")
 def test_a_member_that_waits_for_others_is_left_alone_until_they_have_given_up(world: MixedWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
@@ -298,7 +298,7 @@ def test_a_member_that_waits_for_others_is_left_alone_until_they_have_given_up(w
     assert world.classic_beat(classic) is Code.REBALANCE_IN_PROGRESS
 
 
-@pytest.mark.entry("GRP-49")
+@pytest.mark.entry("GRP-75")
 @pytest.mark.parametrize("why", ["session", "join", "sync"])
 def test_a_classic_member_that_is_late_is_gone(world: MixedWorld, why: str) -> None:
     classic, consumer = mixed(world)
@@ -337,7 +337,7 @@ def commit(world: MixedWorld, epoch: int, member_id: str, *, newest: bool = Fals
     return code
 
 
-@pytest.mark.entry("GRP-50")
+@pytest.mark.entry("GRP-76")
 @pytest.mark.parametrize("newest", [False, True])
 def test_classic_members_commit_by_generations_in_any_version(world: MixedWorld, newest: bool) -> None:
     classic, _ = mixed(world)
@@ -355,7 +355,7 @@ def test_classic_members_commit_by_generations_in_any_version(world: MixedWorld,
         commit(world, 99, "new", newest=newest)
 
 
-@pytest.mark.entry("GRP-48")
+@pytest.mark.entry("GRP-74")
 def test_a_cooperative_member_joins_until_it_has_given_up(world: MixedWorld) -> None:
     classic = ClassicClient(assignors=(COOPERATIVE,))
     classic_group(world, classic)
@@ -381,7 +381,7 @@ def test_a_cooperative_member_joins_until_it_has_given_up(world: MixedWorld) -> 
 # from consumer to classic
 
 
-@pytest.mark.entry("GRP-51")
+@pytest.mark.entry("GRP-77")
 def test_when_the_last_consumer_leaves_the_group_is_classic_again(world: MixedWorld) -> None:
     classic, consumer = mixed(world, assignors=(COOPERATIVE, EAGER))
     assert commit(world, classic.generation, classic.member_id) is Code.NONE
@@ -420,7 +420,7 @@ def test_however_the_last_consumer_goes(world: MixedWorld, how: str) -> None:
     assert world.shard.groups[GROUP].state is GroupState.EMPTY, "sessions go on as those of a classic group"
 
 
-@pytest.mark.entry("GRP-53")
+@pytest.mark.entry("GRP-79")
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
 def test_where_it_may_not_become_classic_it_stays_a_consumer_group(world: MixedWorld, policy: MigrationPolicy) -> None:
     classic, consumer = mixed(world)
@@ -460,7 +460,7 @@ def test_the_last_members_of_both_protocols_leave_an_empty_consumer_group(world:
 # static members
 
 
-@pytest.mark.entry("GRP-52")
+@pytest.mark.entry("GRP-78")
 def test_a_static_member_goes_over_in_its_place(world: MixedWorld) -> None:
     static, other = ClassicClient(instance_id="i"), ClassicClient()
     classic_group(world, static, other)
@@ -476,7 +476,7 @@ def test_a_static_member_goes_over_in_its_place(world: MixedWorld) -> None:
     world.reload()
 
 
-@pytest.mark.entry("GRP-52")
+@pytest.mark.entry("GRP-78")
 def test_and_back(world: MixedWorld) -> None:
     static, other = ConsumerClient("c", instance_id="i"), ClassicClient()
     world.beat(static)

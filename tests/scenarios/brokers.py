@@ -34,6 +34,23 @@ _SHORT_IDS = {
 _SHORT_PRODUCERS = {"producer.id.expiration.ms": "1500", "producer.id.expiration.check.interval.ms": "200"}
 _TARGETS_AT_ONCE = {"group.consumer.assignment.interval.ms": "0", "group.consumer.assignor.offload.enable": "false"}
 """A group's target assignment is computed by the heartbeat that calls for it."""
+_QUICK_CONSUMERS = {
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+"""A case may set its group to time-outs that it need not wait for long."""
+_QUICK_STREAMS = {
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.assignor.offload.enable": "false",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.min.heartbeat.interval.ms": "500",
+}
+"""Of a streams group the targets, and what a case may set it to."""
+_LONG_SESSIONS = {f"group.streams.{key}session.timeout.ms": "7200000" for key in ("max.", "")}
+"""A member that is not heard of for two hours is still one."""
 _CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2097152"}
 """Apache Kafka wipes the whole buffer for each pass, 128 MB of it by default."""
 
@@ -50,12 +67,13 @@ SET_UPS = {
     "tv1": SetUp(features={"transaction.version": 1}),
     # Levels change here, and unstable versions are offered.
     "versions": SetUp({"unstable.api.versions.enable": "true"}),
-    "model": SetUp(),
+    "model": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS | _LONG_SESSIONS),
     # Ids and producers are soon forgotten; two-phase commit is allowed.
     "short": SetUp(_SHORT_IDS | _SHORT_PRODUCERS | _TWO_PHASE | _CLEANER),
     "ids": SetUp(_SHORT_IDS),
     "cleaner": SetUp(_CLEANER),
-    "consumers": SetUp(_TARGETS_AT_ONCE),
+    "consumers": SetUp(_TARGETS_AT_ONCE | _QUICK_CONSUMERS),
+    "streams": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS),
 }
 
 

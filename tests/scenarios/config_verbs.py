@@ -16,8 +16,8 @@ FEATURE_SETTLES_MS = 600
 """How long Apache Kafka may take from answering that it has a feature's level to living by it, on a busy machine."""
 CONFIG_SETTLES_MS = 200
 """And from showing a config."""
-_DYNAMIC = {1, 3}
-"""The sources of configs that are set of a topic, or of all brokers."""
+_DYNAMIC = {1, 3, 8}
+"""The sources of configs that are set of a topic, of all brokers, or of a group."""
 
 
 def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -> str:
@@ -42,6 +42,13 @@ def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -
 def config(world: World, words: Words) -> str:
     """config t some.config=value"""
     return _alter(world, 2, world.real(words.plain[0]), dict(words.options))
+
+
+@verb
+def group_config(world: World, words: Words) -> str:
+    """group_config g streams.num.standby.replicas=1 (``=default`` takes it back)"""
+    changes = {k: None if v == "default" else v for k, v in words.options.items()}
+    return _alter(world, 32, world.real(words.plain[0]), changes)
 
 
 @verb

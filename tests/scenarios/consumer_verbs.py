@@ -21,25 +21,26 @@ EMPTY = "empty"
 
 @verb
 def beat(world: World, words: Words) -> Ask:
-    """M = beat g [epoch=e-1] [topics=t,u] [regex=t.*] [owned=all] [instance=i] [assignor=range] [rebalance=-1] [member=x] [full]
+    """M = beat g [epoch=e-1] [topics=t,u] [regex=t.*] [owned=all] [instance=i] [rack=r] [assignor=range] [rebalance=-1] [full] ...
 
     A heartbeat of the member M; its first one joins. ``owned`` is none, all that it was told last, or partitions.
     """
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
-    group = _text(world, words.plain[0])
+    group = text(world, words.plain[0])
     if group:
         coordinated(world, group)
-    epoch = _epoch(words.options.get("epoch", "e"), actor.generation)
+    epoch = epoch_of(words.options.get("epoch", "e"), actor.generation)
     topics, regex, is_full = words.options.get("topics"), words.options.get("regex"), epoch == 0 or words.has("full")
     names = [] if topics is None else [world.real(topic) for topic in topics.split(",") if topic != "none"]
     if names and group:
-        _wait_for_topics(world, group, names)
+        wait_for_topics(world, group, names)
     owned = words.options.get("owned", "none" if epoch == 0 else "all" if is_full else None)
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id=words.options.get("member", actor.member).replace(EMPTY, ""),
         member_epoch=epoch,
         instance_id=None if "instance" not in words.options else words.options["instance"].replace(EMPTY, ""),
+        rack_id=words.options["rack"].replace(EMPTY, "") if "rack" in words.options else None,
         rebalance_timeout_ms=words.number("rebalance", 300_000 if is_full else -1),
         subscribed_topic_names=None if topics is None else names,
         subscribed_topic_regex=None if regex is None else _regex(world, regex),
@@ -56,12 +57,12 @@ def beat(world: World, words: Words) -> Ask:
         if answer.assignment is None:
             return told
         actor.owned = {t.topic_id: list(t.partitions) for t in answer.assignment.topic_partitions}
-        return f"{told} {_partitions(world, _named(world, actor.owned))}"
+        return f"{told} {partitions_of(world, actor.owned)}"
 
     return Ask(request, words.version(1), show)
 
 
-def _wait_for_topics(world: World, group: str, names: list[str]) -> None:
+def wait_for_topics(world: World, group: str, names: list[str]) -> None:
     """Have the group's coordinator know the topics that there are; Apache Kafka's hears of one a while after it was made.
 
     A group of its own on the same partition of the offsets topic is asked.
@@ -69,22 +70,25 @@ def _wait_for_topics(world: World, group: str, names: list[str]) -> None:
     answer = world.call(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in (OFFSETS_TOPIC, *names)]), 9)
     counts = {t.name: len(t.partitions) for t in answer.topics if not t.error_code}
     offset_partitions = counts.pop(OFFSETS_TOPIC)
+    if not counts:
+        return
     at = partition_for(group, offset_partitions)
     probe = next(name for n in count() if partition_for(name := f"{group}-probe-{n}", offset_partitions) == at)
     request = ConsumerGroupHeartbeatRequest(group_id=probe, member_id="probe", member_epoch=-1)
 
     def joined() -> int:
         request.member_epoch, request.rebalance_timeout_ms = 0, 300_000
-        request.subscribed_topic_names, request.topic_partitions = names, []
-        partitions = world.call(request, 1).assignment.topic_partitions
+        request.subscribed_topic_names, request.topic_partitions = list(counts), []
+        assignment = world.call(request, 1).assignment
         request.member_epoch = -1
         world.call(request, 1)
-        return sum(len(t.partitions) for t in partitions)
+        # Without one the coordinator was not there yet.
+        return 0 if assignment is None else sum(len(t.partitions) for t in assignment.topic_partitions)
 
     world.until(joined, lambda partitions: partitions == sum(counts.values()))
 
 
-def _text(world: World, name: str) -> str:
+def text(world: World, name: str) -> str:
     return "" if name == EMPTY else world.real(name)
 
 
@@ -93,9 +97,9 @@ def _regex(world: World, regex: str) -> str:
     return "" if regex == EMPTY else regex.replace("~", world.real("p").removesuffix("p"))
 
 
-def _epoch(text: str, known: int) -> int:
+def epoch_of(written: str, known: int) -> int:
     """``e`` is the epoch that the member knows of, ``e-1`` the one before."""
-    return known + int(text[1:] or 0) if text.startswith("e") else int(text)
+    return known + int(written[1:] or 0) if written.startswith("e") else int(written)
 
 
 def _owned(world: World, actor: Actor, owned: str) -> list[TopicPartitions]:
@@ -105,6 +109,11 @@ def _owned(world: World, actor: Actor, owned: str) -> list[TopicPartitions]:
         return [TopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in actor.owned.items()]
     named = map(world.partition, owned.split(","))
     return [TopicPartitions(topic_id=world.topic_id(topic), partitions=[index]) for topic, index in named]
+
+
+def partitions_of(world: World, by_id: dict[bytes, list[int]]) -> str:
+    """As an answer shows them."""
+    return _partitions(world, _named(world, by_id))
 
 
 def _named(world: World, by_id: dict[bytes, list[int]]) -> list[tuple[str, list[int]]]:
@@ -148,6 +157,8 @@ def targets(world: World, words: Words) -> Ask:
     assert isinstance(ask, Ask)
 
     def show(answer: Any) -> str:
+        if answer.groups[0].error_code:
+            return name_of(answer.groups[0].error_code)
         return " | ".join(
             f"{m.member_id} {_partitions(world, [(t.topic_name, t.partitions) for t in m.target_assignment.topic_partitions])}"
             for m in sorted(answer.groups[0].members, key=lambda m: m.member_id)

@@ -6,9 +6,12 @@ from typing import Any
 
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -200,3 +203,41 @@ def delete_offsets(world: World, words: Words) -> Ask:
 def delete_group(world: World, words: Words) -> Ask:
     request = DeleteGroupsRequest([world.real(words.plain[0])])
     return Ask(request, None, lambda a: name_of(a.results[0].error_code))
+
+
+@verb
+def listed(world: World, words: Words) -> Ask:
+    """listed g [types=streams,consumer] [states=Stable]: the group's type and state, where ListGroups has it"""
+    group = world.real(words.plain[0])
+    coordinated(world, group)
+    types, states = ([one for one in words.options.get(option, "").split(",") if one] for option in ("types", "states"))
+    request = ListGroupsRequest(states_filter=states, types_filter=types)
+
+    def show(answer: Any) -> str:
+        if answer.error_code:
+            return name_of(answer.error_code)
+        its = [one for one in answer.groups if one.group_id == group]
+        return f"{its[0].group_type} {its[0].group_state} of {its[0].protocol_type or 'no protocol'}" if its else "not listed"
+
+    return Ask(request, 5, show)
+
+
+@verb
+def classic(world: World, words: Words) -> Ask:
+    """classic g: DescribeGroups, for groups of the classic protocol"""
+    group = world.real(words.plain[0])
+    coordinated(world, group)
+
+    def show(answer: Any) -> str:
+        described = answer.groups[0]
+        return name_of(described.error_code) if described.error_code else f"NONE {described.group_state}"
+
+    return Ask(DescribeGroupsRequest(groups=[group]), 6, show)
+
+
+@verb
+def classic_beat(world: World, words: Words) -> Ask:
+    """classic_beat M g: a Heartbeat of the classic protocol"""
+    actor = world.actors[words.plain[0]]
+    request = HeartbeatRequest(group_id=world.real(words.plain[1]), generation_id=actor.generation, member_id=actor.member)
+    return Ask(request, 4, lambda a: name_of(a.error_code))

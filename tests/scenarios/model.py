@@ -1,8 +1,8 @@
 """The transaction protocol in small: what each request must answer, and what readers must see after it.
 
 Written from the rules, not from the broker: states of transactional ids, epochs, what partitions know of producers, the
-last stable offset, committed and pending offsets. Epochs stay far from their end. Decisions are carried out before the
-next request, so no Prepare state is ever met.
+last stable offset, committed and pending offsets, and the epochs at which a member of their group may commit any. Epochs of
+producers stay far from their end. Decisions are carried out before the next request, so no Prepare state is ever met.
 """
 
 from __future__ import annotations
@@ -107,17 +107,33 @@ class Partition:
 
 
 class Offsets:
-    """One group's offset of one partition, and what the transactions on its offsets partition may make of it."""
+    """One streams group's offset of one partition, and what the transactions on its offsets partition may make of it.
+
+    An offset goes with its place among all that were written: of a plain one and those of transactions the last written holds. The
+    group has one member, which has had the partition's task since it joined.
+    """
+
+    JOINED = 2
 
     def __init__(self) -> None:
-        self.committed = -1
-        self.pending: dict[int, int] = {}
+        self.committed = (0, -1)
+        self.pending: dict[int, tuple[int, int]] = {}
         self.producers: dict[int, Producer] = {}
+        self.member_epoch = self.JOINED
+        self._written = 0
+
+    def write(self, offset: int) -> tuple[int, int]:
+        self._written += 1
+        return self._written, offset
+
+    def is_stale(self, member_epoch: int) -> bool:
+        """An epoch from before stands for what the member has had since then (KIP-1251)."""
+        return not self.JOINED <= member_epoch <= self.member_epoch
 
     def mark(self, pid: int, epoch: int, outcome: str) -> None:
-        value = self.pending.pop(pid, None)
-        if value is not None and outcome == COMMITTED:
-            self.committed = value
+        written = self.pending.pop(pid, None)
+        if written is not None and outcome == COMMITTED:
+            self.committed = max(self.committed, written)
         self.producers[pid] = Producer(epoch)
 
 
@@ -233,7 +249,10 @@ class Model:
                 return "INVALID_PRODUCER_EPOCH" if joined == "PRODUCER_FENCED" else joined
         return partition.append(pid, epoch, sequence, value, newer=newer)
 
-    def commit_offset(self, name: str, pid: int, epoch: int, offset: int, now_ms: int, *, newer: bool) -> str:
+    def commit_offset(
+        self, name: str, pid: int, epoch: int, offset: int, now_ms: int, *, newer: bool, member_epoch: int | None = None
+    ) -> str:
+        """Of nobody, or of the group's member at this epoch."""
         known = self.offsets.producers.get(pid)
         if known is not None and epoch < known.epoch:
             return "INVALID_PRODUCER_EPOCH"
@@ -243,12 +262,25 @@ class Model:
                 return "INVALID_TXN_STATE"
             if joined != "NONE":
                 return "INVALID_PRODUCER_EPOCH" if joined == "PRODUCER_FENCED" else joined
+        if member_epoch is not None and self.offsets.is_stale(member_epoch):
+            return "ILLEGAL_GENERATION"
         self.offsets.producers[pid] = Producer(epoch, opened_at=0)
-        self.offsets.pending[pid] = offset
+        self.offsets.pending[pid] = self.offsets.write(offset)
         return "NONE"
 
+    def commit_plainly(self, offset: int, member_epoch: int) -> str:
+        if self.offsets.is_stale(member_epoch):
+            return "STALE_MEMBER_EPOCH"
+        self.offsets.committed = self.offsets.write(offset)
+        return "NONE"
+
+    def change_member(self) -> str:
+        """What the member is told when it has said something new of itself."""
+        self.offsets.member_epoch += 1
+        return f"NONE e{self.offsets.member_epoch}"
+
     def offset(self, *, stable: bool) -> str:
-        return "UNSTABLE_OFFSET_COMMIT" if stable and self.offsets.pending else str(self.offsets.committed)
+        return "UNSTABLE_OFFSET_COMMIT" if stable and self.offsets.pending else str(self.offsets.committed[1])
 
     def admin_marker(self, pid: int, epoch: int, where: str, outcome: str) -> str:
         return self.partitions[where].mark(pid, epoch, outcome)

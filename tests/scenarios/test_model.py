@@ -18,7 +18,7 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.recovery import open_log
 from tests.scenarios import play as player
-from tests.scenarios.brokers import Target
+from tests.scenarios.brokers import SET_UPS, Target
 from tests.scenarios.model import ABORTED, COMMITTED, Identity, Model
 from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC, visible
 from tests.scenarios.world import Actor, World
@@ -30,6 +30,8 @@ NAMES = st.sampled_from(["x", "y"])
 WHERE = st.sampled_from(["t", "u"])
 AGE = st.integers(0, 3)
 """How stale the identity is that a request names: 0 is the newest that was given out."""
+BEHIND = st.sampled_from([-1, 0, 0, 1, 3])
+"""How far the epoch that a member of the group names is behind its own."""
 
 
 class Protocol(RuleBasedStateMachine):
@@ -55,6 +57,7 @@ class Protocol(RuleBasedStateMachine):
         for coordinator in ("x", "y", "g group"):
             self.ask(f"coordinator {coordinator}")
         self.ask("committed g t")
+        assert self.ask("M = stream g reads=t") == "NONE e2 0_0"
 
     def teardown(self) -> None:
         self.world.close()
@@ -131,12 +134,27 @@ class Protocol(RuleBasedStateMachine):
         pid, epoch = self.who(name, age)
         assert self.ask("add_offsets A g") == self.model.add(name, pid, epoch, Model.OFFSETS, self.broker.now_ms())
 
-    @rule(name=NAMES, age=AGE, offset=st.integers(0, 99), newer=st.booleans())
-    def commit_offset(self, name: str, age: int, offset: int, newer: bool) -> None:
+    @rule(name=NAMES, age=AGE, offset=st.integers(0, 99), newer=st.booleans(), behind=st.one_of(st.none(), BEHIND))
+    def commit_offset(self, name: str, age: int, offset: int, newer: bool, behind: int | None) -> None:
         pid, epoch = self.who(name, age)
         now_ms = self.broker.now_ms()
-        answer = self.ask(f"offsets A g t={offset} v={5 if newer else 3}")
-        assert answer == self.model.commit_offset(name, pid, epoch, offset, now_ms, newer=newer)
+        member_epoch = None if behind is None else self.member_epoch(behind)
+        member = "" if member_epoch is None else f" member=M gen={member_epoch}"
+        answer = self.ask(f"offsets A g t={offset} v={5 if newer else 3}{member}")
+        assert answer == self.model.commit_offset(name, pid, epoch, offset, now_ms, newer=newer, member_epoch=member_epoch)
+
+    def member_epoch(self, behind: int) -> int:
+        return max(self.model.offsets.member_epoch - behind, 0)
+
+    @rule(offset=st.integers(0, 99), behind=BEHIND)
+    def commit_plainly(self, offset: int, behind: int) -> None:
+        member_epoch = self.member_epoch(behind)
+        answer = self.ask(f"commit_offsets g t={offset} v=9 member=M gen={member_epoch}")
+        assert answer == self.model.commit_plainly(offset, member_epoch)
+
+    @rule()
+    def change_member(self) -> None:
+        assert self.ask(f"M = stream g rack=r{self.model.offsets.member_epoch}") == self.model.change_member()
 
     @precondition(lambda self: any(self.given.values()))
     @rule(name=NAMES, age=AGE, where=WHERE, commit=st.booleans())
@@ -231,7 +249,8 @@ def run(target: str, find_broker: Callable[[], Target], examples: int, steps: in
 
 
 def simulated() -> SimulatedBroker:
-    return SimulatedBroker({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}).start()
+    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200", **SET_UPS["model"].settings}
+    return SimulatedBroker(settings).start()
 
 
 def test_model_and_ottla_agree() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.streams_group_heartbeat import Subtopology
 from ottla.protocol.primitives import NO_UUID
 from ottla.simulation.client import Closed, api_key, newest
 from tests.raw import TIMEOUT_S
@@ -43,6 +44,8 @@ class Actor:
     generation: int = -1
     owned: dict[bytes, list[int]] = field(default_factory=dict)
     """What a member of a consumer group was told to consume, by topic id."""
+    tasks: list[dict[str, list[int]]] = field(default_factory=lambda: [{}, {}, {}])
+    """What a member of a streams group was told to run: active, standby and warm-up tasks, by subtopology."""
 
     def restore(self, before: Actor) -> None:
         self.pid, self.epoch, self.sequences = before.pid, before.epoch, before.sequences
@@ -91,6 +94,8 @@ class World:
         self.later: dict[str, Ask] = {}
         self.parked: dict[str, tuple[Client, Ask, Any]] = {}
         self.held: set[str] = set()
+        self.topologies: dict[str, list[Subtopology]] = {}
+        self.topic_ids: dict[str, bytes] = {}
         self._pids: dict[int, str] = {-1: "-"}
         self._client: Client | None = None
         self.not_offered = ""
