@@ -196,7 +196,10 @@ def test_a_group_that_goes_over_member_by_member_and_comes_back(
             sent.append(b"%d" % len(sent))
             producer.send(topic, sent[-1], partition=at)
         producer.flush()
-        read.extend(until(lambda: set(read) >= set(sent), *members, timeout_s=60))
+        deadline = time.monotonic() + 60
+        while not set(read) >= set(sent):
+            assert time.monotonic() < deadline, f"{set(sent) - set(read)} are lost"
+            read.extend(m.value for member in members for m in member.poll(0.1))
         for member in members:
             member.commit()
         assert admin.describe_consumer_groups([group])[group].result().type is kind
