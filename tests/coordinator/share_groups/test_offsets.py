@@ -77,6 +77,12 @@ def test_all_of_a_group(world: World) -> None:
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
 
 
+def test_all_of_a_group_without_the_topics_that_are_gone(world: World) -> None:
+    used(world)
+    del world.topics.counts["t"]
+    assert world.run(world.shard.delete_all_offsets(GROUP)) == {}
+
+
 def test_what_is_deleted_begins_anew_with_the_next_member(world: World) -> None:
     used(world)
     world.run(world.shard.delete_offsets(GROUP, ["t"]))
