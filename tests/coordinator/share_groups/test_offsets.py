@@ -65,6 +65,7 @@ def test_deletion_in_two_steps(world: World) -> None:
     assert again.partitions == {T: frozenset({0, 1})}, "the first request may have got lost"
     world.run(world.shard.offsets_deleted(GROUP, [T]))
     assert world.group.states == StatePartitions()
+    assert not world.shard.delete_offsets(GROUP, ["t", "none"]).records, "a refusal changes nothing"
     deletion = world.run(world.shard.delete_offsets(GROUP, ["t"]))
     assert deletion.refusals["t"].message == "There is no offset information to delete."
 

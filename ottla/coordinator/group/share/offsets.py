@@ -85,6 +85,8 @@ def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[De
             partitions[topic_id] = frozenset(range(topics.partition_count(name)))
         else:
             refusals[name] = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE)
+    if not partitions:
+        return Result(Deletion({}, refusals))
     changed = msgspec.structs.replace(states, initialized=kept, deleting=deleting)
     return Result(Deletion(partitions, refusals), records=[states_record(group.group_id, changed)])
 
