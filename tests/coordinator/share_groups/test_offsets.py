@@ -65,6 +65,7 @@ def test_deletion_in_two_steps(world: World) -> None:
     assert again.partitions == {T: frozenset({0, 1})}, "the first request may have got lost"
     world.run(world.shard.offsets_deleted(GROUP, [T]))
     assert world.group.states == StatePartitions()
+    assert not world.shard.delete_offsets(GROUP, ["t", "none"]).records, "a refusal changes nothing"
     deletion = world.run(world.shard.delete_offsets(GROUP, ["t"]))
     assert deletion.refusals["t"].message == "There is no offset information to delete."
 
@@ -75,6 +76,12 @@ def test_all_of_a_group(world: World) -> None:
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
     assert world.group.states == StatePartitions(deleting={T: "t"})
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
+
+
+def test_all_of_a_group_without_the_topics_that_are_gone(world: World) -> None:
+    used(world)
+    del world.topics.counts["t"]
+    assert world.run(world.shard.delete_all_offsets(GROUP)) == {}
 
 
 def test_what_is_deleted_begins_anew_with_the_next_member(world: World) -> None:

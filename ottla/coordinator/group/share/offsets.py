@@ -85,22 +85,25 @@ def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[De
             partitions[topic_id] = frozenset(range(topics.partition_count(name)))
         else:
             refusals[name] = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE)
+    if not partitions:
+        return Result(Deletion({}, refusals))
     changed = msgspec.structs.replace(states, initialized=kept, deleting=deleting)
     return Result(Deletion(partitions, refusals), records=[states_record(group.group_id, changed)])
 
 
 def delete_all(group: ShareGroup, topics: Topics) -> Result[Partitions]:
-    """Everything of the group, before it is deleted itself. Raises NON_EMPTY_GROUP (shareGroupBuildPartitionDeleteRequest)."""
+    """Everything of the group, before it is deleted itself (GroupMetadataManager.shareGroupBuildPartitionDeleteRequest).
+
+    States of topics that are gone are left out: the share coordinator deletes them by itself, and knows of no such topic. Raises
+    NON_EMPTY_GROUP.
+    """
     check_empty(group)
     states = group.states
     if states is None:
         return Result({})
-    again = {
-        topic_id: TopicPartitions(name, frozenset(range(topics.partition_count(name))))
-        for topic_id, name in states.deleting.items()
-        if topics.topic_name(topic_id) is not None
-    }
-    gone = combined(combined(states.initialized, states.initializing), again)
+    again = {t: TopicPartitions(name, frozenset(range(topics.partition_count(name)))) for t, name in states.deleting.items()}
+    everything = combined(combined(states.initialized, states.initializing), again)
+    gone = {topic_id: topic for topic_id, topic in everything.items() if topics.topic_name(topic_id) is not None}
     changed = StatePartitions(deleting={topic_id: topic.name for topic_id, topic in gone.items()})
     partitions = {topic_id: topic.partitions for topic_id, topic in gone.items()}
     return Result(partitions, records=[states_record(group.group_id, changed)])
