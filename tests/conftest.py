@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from ottla.invariants import CHECKED
 
@@ -15,8 +15,10 @@ from ottla.invariants import CHECKED
 CHECKED.whole_states = True
 
 # One run is as good as the next: a change is refused for what it did. `make search` draws other examples.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("searching", print_blob=True)
+# What hypothesis times is the machine, too: how long an example takes says nothing where others are at work.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", UNTIMED, derandomize=True)
+settings.register_profile("searching", UNTIMED, print_blob=True)
 settings.load_profile("repeatable")
 
 RESULTS: list[dict[str, Any]] = []

@@ -135,14 +135,14 @@ def of_groups(log: Log, *, everything: bool) -> object:
 
 
 @pytest.mark.heavy
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(logs(transactions()))
 def test_transactions_are_those_of_a_whole_replay(log: Log) -> None:
     assert of_transactions(log, everything=False) == of_transactions(log, everything=True)
 
 
 @pytest.mark.heavy
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(logs(offsets()))
 def test_offsets_are_those_of_a_whole_replay(log: Log) -> None:
     assert of_groups(log, everything=False) == of_groups(log, everything=True)

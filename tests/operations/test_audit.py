@@ -65,7 +65,7 @@ def named_at_a_start(fs: MemoryFilesystem, options: dict[str, str]) -> set[tuple
 
 
 histories = given(st.sampled_from(sorted(SET_UPS)), st.lists(steps, min_size=10, max_size=50), st.data())
-searching = settings(deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
+searching = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.heavy

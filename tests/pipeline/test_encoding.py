@@ -32,7 +32,7 @@ def decoded(batches: list[Encoded]) -> list[Any]:
 
 
 @pytest.mark.heavy
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(row, min_size=1, max_size=60), st.integers(0, 4), st.integers(100, 2_000), st.data())
 def test_what_is_written_is_read(rows: list[Any], codec: int, batch_bytes: int, data: Any) -> None:
     whole = columns(rows)

@@ -28,7 +28,7 @@ def stored(*parts: bytes | bytearray) -> MemoryFile:
     return MemoryFilesystem({PATH: b"".join(parts)}).open(PATH)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 400), max_size=12), st.integers(0, 80), st.integers(1, 600))
 def test_every_whole_batch_comes_once_whatever_the_pieces_are(sizes: list[int], cut: int, piece_bytes: int) -> None:
     made = sized(*sizes)

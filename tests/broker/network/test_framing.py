@@ -25,7 +25,7 @@ def put(frames: Frames, data: bytes) -> int:
     return len(piece)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     payloads=st.lists(st.integers(1, 3 * OWN_START_BYTES).map(lambda n: bytes([n % 251]) * n), max_size=12),
     pieces=st.lists(st.integers(1, 2 * OWN_START_BYTES), min_size=2),

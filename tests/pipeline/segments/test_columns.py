@@ -64,7 +64,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(batch, min_size=1, max_size=5), st.randoms(use_true_random=False))
 def test_columns_hold_what_the_records_hold(batches: list[Any], rng: Any) -> None:
     built_batches, at = [], 7
@@ -155,7 +155,7 @@ def test_a_batch_inflates_to_so_much_and_no_further(monkeypatch: pytest.MonkeyPa
         Records([(read_header(raw), memoryview(bytes(raw)))])
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_change_of_a_byte_does_more_than_be_refused(data: Any) -> None:
     """Whatever a careless producer has given a right CRC: rows, or `Malformed`."""
