@@ -661,7 +661,10 @@ def test_state_of_a_share_partition_that_is_written_all_over(broker: TimedBroker
     states = broker.broker.share_states
 
     def written(every: int, first: int, repeated: int = 1) -> tuple[Any, int]:
-        batches = [StateBatch(at, at, 2 * (at // every % 2), 1 + first) for at in range(first, 8_000, every)]
+        batches = [
+            StateBatch(first_offset=at, last_offset=at, delivery_state=2 * (at // every % 2), delivery_count=1 + first)
+            for at in range(first, 8_000, every)
+        ]
         asked = WritePartition(partition=0, state_epoch=1, leader_epoch=0, start_offset=0, state_batches=batches)
         return WriteShareGroupStateRequest(
             group_id="g", topics=[WriteStateData(topic_id=key.topic_id, partitions=[asked] * repeated)]
