@@ -61,10 +61,14 @@ def read_identity(fs: Filesystem, path: str) -> Identity | None:
 
 def check_not_kafkas(fs: Filesystem, path: str) -> None:
     """Raises `DirectoryError` for a directory that Apache Kafka has run on, or that was handed over to it."""
-    names = fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
+    try:
+        names, beside = fs.list_dir(f"{path}/{METADATA_DIRECTORY}"), fs.list_dir(path)
+    except OSError:
+        # Whoever opens it next says what is wrong with it.
+        return
     if KRAFT_FILE in names:
         reason = "is Apache Kafka's, which has run on it"
-    elif not names and BOOTSTRAP_FILE in fs.list_dir(path):
+    elif not names and BOOTSTRAP_FILE in beside:
         reason = "was handed over to Apache Kafka (ottla graduate --in-place)"
     else:
         return
