@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
@@ -42,6 +42,7 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
+NOT_READY = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 def command(client: str) -> list[str]:
@@ -112,7 +113,12 @@ class Group:
 
     def has(self, members: int) -> bool:
         """As many members, who have all partitions and no rebalance before them."""
-        described = self._admin.describe_consumer_groups([self._name])[self._name].result()
+        try:
+            described = self._admin.describe_consumer_groups([self._name])[self._name].result()
+        except KafkaException as error:
+            # Apache Kafka's coordinator is named before it has loaded.
+            assert error.args[0].code() in NOT_READY, error
+            return False
         owned = [len(member.assignment.topic_partitions) for member in described.members]
         return (
             described.state == ConsumerGroupState.STABLE and len(owned) == members and min(owned) > 0 and sum(owned) == PARTITIONS
