@@ -49,6 +49,15 @@ _QUICK_STREAMS = {
     "group.streams.min.heartbeat.interval.ms": "500",
 }
 """Of a streams group the targets, and what a case may set it to."""
+_QUICK_SHARES = {
+    "group.share.assignment.interval.ms": "0",
+    "group.share.assignor.offload.enable": "false",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.min.record.lock.duration.ms": "1000",
+}
+"""And of a share group, where a lock on records may be as short as a session."""
 _LONG_SESSIONS = {f"group.streams.{key}session.timeout.ms": "7200000" for key in ("max.", "")}
 """A member that is not heard of for two hours is still one."""
 _CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2097152"}
@@ -74,6 +83,7 @@ SET_UPS = {
     "cleaner": SetUp(_CLEANER),
     "consumers": SetUp(_TARGETS_AT_ONCE | _QUICK_CONSUMERS),
     "streams": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS),
+    "shares": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES),
 }
 
 

@@ -6,12 +6,22 @@ import re
 from dataclasses import dataclass
 
 from ottla.simulation.client import newest
-from tests.scenarios import config_verbs, consumer_verbs, forge, group_verbs, share_verbs, streams_verbs, verbs, views
+from tests.scenarios import (
+    config_verbs,
+    consumer_verbs,
+    forge,
+    group_verbs,
+    share_group_verbs,
+    share_verbs,
+    streams_verbs,
+    verbs,
+    views,
+)
 from tests.scenarios.brokers import Target
 from tests.scenarios.script import Scenario, Step, choose
 from tests.scenarios.world import PATIENCE_MS, PAUSE_MS, Ask, Words, World
 
-_LOADED = (verbs, views, group_verbs, consumer_verbs, streams_verbs, share_verbs, config_verbs, forge)
+_LOADED = (verbs, views, group_verbs, consumer_verbs, streams_verbs, share_verbs, share_group_verbs, config_verbs, forge)
 MODES = {"once", "cut", "twice"}
 _NAMED = re.compile(r"^(\w+) = (.+)$")
 

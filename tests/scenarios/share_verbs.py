@@ -24,7 +24,7 @@ SHARE = 2
 _NAMES = {state.value: state.name.lower() for state in RecordState}
 
 
-def _topic_id(world: World, topic: str) -> bytes:
+def topic_id_of(world: World, topic: str) -> bytes:
     """``none`` is a topic without an id, ``unknown`` an id that no topic has. A topic that was deleted goes on under its id."""
     name = topic.partition("/")[0]
     if name in ("none", "unknown"):
@@ -38,7 +38,7 @@ def _asked(world: World, words: Words) -> tuple[str, list[tuple[bytes, int]]]:
     """Group and partitions that a command names, once their coordinator has loaded and knows those that there are."""
     group = text(world, words.plain[0])
     named = [one for one in (words.plain[1] if len(words.plain) > 1 else "").split(",") if one]
-    asked = [(_topic_id(world, one), world.partition(one)[1]) for one in named]
+    asked = [(topic_id_of(world, one), world.partition(one)[1]) for one in named]
     there = _there(world)
     for topic_id, partition in asked:
         _have_coordinator(world, group or "any", topic_id, partition, is_there=(topic_id, partition) in there)

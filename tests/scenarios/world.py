@@ -46,6 +46,8 @@ class Actor:
     """What a member of a consumer group was told to consume, by topic id."""
     tasks: list[dict[str, list[int]]] = field(default_factory=lambda: [{}, {}, {}])
     """What a member of a streams group was told to run: active, standby and warm-up tasks, by subtopology."""
+    share_session: int = 0
+    """The epoch that the member's next request on its share session has."""
 
     def restore(self, before: Actor) -> None:
         self.pid, self.epoch, self.sequences = before.pid, before.epoch, before.sequences
@@ -116,6 +118,10 @@ class World:
 
     def pid(self, pid: int) -> str:
         return self._pids.setdefault(pid, f"p{len(self._pids)}")
+
+    def spelled(self, topic_id: bytes) -> str:
+        """A topic by its id, as the case has named it."""
+        return next((name for name, known in self.topic_ids.items() if known == topic_id), "another")
 
     def partition(self, text: str) -> tuple[str, int]:
         topic, _, index = text.partition("/")
