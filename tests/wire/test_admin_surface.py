@@ -34,25 +34,20 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "group.consumer.heartbeat.interval.ms": "5000",
     "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
     # The member is heard of once.
     "group.streams.max.session.timeout.ms": "600000",
     "group.streams.session.timeout.ms": "600000",
 }
-SHARE = "share groups are not served yet"
 NOT_ASKED = {
-    "alterShareGroupOffsets": SHARE,
-    "deleteShareGroupOffsets": SHARE,
-    "deleteShareGroups": SHARE,
-    "describeShareGroups": SHARE,
-    "listShareGroupOffsets": SHARE,
     "create": "it makes the client, and asks nothing",
     "registerMetricForSubscription": "it tells the client what to push, and neither broker takes clients' metrics",
     "unregisterMetricFromSubscription": "it tells the client what to push, and neither broker takes clients' metrics",
 }
 """Admin's methods without a question, and why."""
-DIFFERENCES = {"describeFeatures, share.version": SHARE}
+DIFFERENCES = {"describeFeatures, share.version": "level 2 has dead-letter topics (KIP-1191), which are not served"}
 """Questions that ottla answers otherwise, and why."""
 
 OWN = [

@@ -19,6 +19,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -378,6 +379,37 @@ public class AdminQuestions {
         ask("deleteStreamsGroups", "a new group", () -> admin.deleteStreamsGroups(List.of("streams-altered")));
     }
 
+    void shareGroups() throws Exception {
+        String group = "of-share";
+        Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "group.id", group);
+        try (var member = new KafkaShareConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
+            member.subscribe(List.of(TOPIC));
+            for (boolean hasAll = false; !hasAll; ) {
+                member.poll(Duration.ofMillis(100));
+                hasAll = admin.describeShareGroups(List.of(group)).all().get().get(group).members().stream()
+                    .anyMatch(one -> one.assignment().topicPartitions().size() == 2);
+            }
+            ask("describeShareGroups", "with a member", () -> admin.describeShareGroups(List.of(group, NOBODYS)));
+            ask("listGroups", "share groups'", () -> admin.listGroups(ListGroupsOptions.forShareGroups()).all());
+            ask("describeConsumerGroups", "that is for sharing", () -> admin.describeConsumerGroups(List.of(group)));
+            ask("alterShareGroupOffsets", "with a member", () -> admin.alterShareGroupOffsets(group, Map.of(at(TOPIC, 0), 1L)));
+            ask("deleteShareGroupOffsets", "with a member", () -> admin.deleteShareGroupOffsets(group, Set.of(TOPIC)));
+            ask("deleteShareGroups", "with a member", () -> admin.deleteShareGroups(List.of(group, NOBODYS)));
+        }
+        ask("describeShareGroups", "without members", () -> admin.describeShareGroups(List.of(group)));
+        ask("alterShareGroupOffsets", "without members", () ->
+            admin.alterShareGroupOffsets(group, Map.of(at(TOPIC, 0), 1L, at(NOBODYS, 0), 1L)));
+        ask("listShareGroupOffsets", "altered, and of nobody", () ->
+            admin.listShareGroupOffsets(Map.of(group, offsetsOf(at(TOPIC, 0)), NOBODYS, offsetsOf(at(TOPIC, 0)))));
+        ask("deleteShareGroupOffsets", "one, and a topic that is none", () -> admin.deleteShareGroupOffsets(group, Set.of(TOPIC, NOBODYS)));
+        ask("listShareGroupOffsets", "deleted", () -> admin.listShareGroupOffsets(Map.of(group, offsetsOf(at(TOPIC, 0)))));
+        ask("deleteShareGroups", "without members", () -> admin.deleteShareGroups(List.of(group)));
+    }
+
+    static ListShareGroupOffsetsSpec offsetsOf(TopicPartition partition) {
+        return new ListShareGroupOffsetsSpec().topicPartitions(List.of(partition));
+    }
+
     void transactions() throws Exception {
         KafkaProducer<String, String> producer = producer("open");
         producer.initTransactions();
@@ -457,6 +489,7 @@ public class AdminQuestions {
         questions.configs();
         questions.access();
         questions.groups();
+        questions.shareGroups();
         questions.logs();
         questions.transactions();
         ask("close", "at once", () -> {
