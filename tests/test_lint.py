@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,14 @@ def sources(*rooms: str) -> list[Path]:
     return [p for room in rooms for p in sorted((ROOT / room).rglob("*.py")) if "messages" not in p.parts]
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported(path: Path) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -49,10 +55,10 @@ LOOKS = {"all", "any", "isinstance", "len", "list", "set", "sorted", "is_owing",
 """What an assert may call: it only looks. With ``python -O`` asserts are not there, and nothing may depend on that."""
 
 
-def acts(text: str) -> list[str]:
+def acts(module: ast.Module) -> list[str]:
     """What asserts call, assign or wait for besides."""
     acting: list[str] = []
-    for statement in ast.walk(ast.parse(text)):
+    for statement in ast.walk(module):
         if not isinstance(statement, ast.Assert):
             continue
         for node in ast.walk(statement.test):
@@ -65,12 +71,13 @@ def acts(text: str) -> list[str]:
 
 
 def test_an_assert_changes_nothing() -> None:
-    acting = {path: acts(path.read_text()) for path in sources("ottla")}
+    acting = {path: acts(parsed(path)) for path in sources("ottla")}
     assert not {path: names for path, names in acting.items() if names}
 
 
 def test_an_assert_that_acts_is_seen() -> None:
-    assert acts("assert waiters.pop(1), 'gone'\nassert (n := 1)\nassert isinstance(n, int)") == ["pop", "(n := 1)"]
+    text = "assert waiters.pop(1), 'gone'\nassert (n := 1)\nassert isinstance(n, int)"
+    assert acts(ast.parse(text)) == ["pop", "(n := 1)"]
 
 
 def generated_structs() -> dict[str, set[str]]:
@@ -116,7 +123,7 @@ def built_by_position(tree: ast.AST) -> list[str]:
 
 def test_generated_structs_are_built_by_keyword() -> None:
     """The order of a generated struct's fields is that of Kafka's schema, and Kafka inserts fields in the middle."""
-    built = {path: built_by_position(ast.parse(path.read_text())) for path in sources("ottla", "tests", "tools", "benchmarks")}
+    built = {path: built_by_position(parsed(path)) for path in sources("ottla", "tests", "tools", "benchmarks")}
     assert not {path: calls for path, calls in built.items() if calls}
 
 

@@ -100,6 +100,7 @@ def is_needed(path: str) -> bool:
     return not path.endswith(NOT_READ) and (path == newest or not path.endswith(".snapshot"))
 
 
+@pytest.mark.heavy
 @pytest.mark.entry("STO-06", "STO-07", "STO-11", "STO-13")
 @pytest.mark.parametrize("harm", [empty, cut, flip, huge, garbage])
 def test_no_answer_is_another_than_before(harm: Callable[[bytes, random.Random], bytes]) -> None:
