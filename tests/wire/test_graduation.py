@@ -8,7 +8,7 @@ import pytest
 
 from ottla import Broker
 from ottla.directories import adopt, audit, graduate
-from tests.scenarios.brokers import Wire
+from tests.scenarios.brokers import SET_UPS, Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable, jars
@@ -147,6 +147,51 @@ def come_back(world: World, kafka_dir: Path, directory: Path, answers: dict[str,
         assert world.actors["Y"].pid not in given
         assert not [line for line in broker.logs if '"level": "error"' in line]
         world.forget_connection()
+
+
+LIVING = (
+    "topic lt partitions=2",
+    "M = beat modern topics=lt",
+    "M = beat modern owned=all",
+    "P = init piped",
+    "S = stream streaming reads=lt",
+    "S = stream streaming owned=all",
+    "group_config sharing share.auto.offset.reset=earliest",
+    "H = share sharing topics=lt",
+    "H = share sharing",
+    "N = init",
+    "produce N lt n=4",
+    "acquire H sharing lt",
+    "acknowledge H sharing lt 0-1:accept 2:release",
+)
+"""A consumer group, a streams group and a share group, each with a member; of a share partition some records are done with."""
+SETTINGS = {name: value for set_up in ("consumers", "streams", "shares") for name, value in SET_UPS[set_up].settings.items()}
+MEMBERS = ("consumers modern", "streams streaming", "shares sharing")
+
+
+@pytest.mark.slow
+def test_members_of_living_groups_go_on(tmp_path: Path) -> None:
+    """Apache Kafka reads what ottla has logged of groups (KIP-848, KIP-1071, KIP-932): members are at the epochs that they know."""
+    directory = tmp_path / "ottla"
+    broker = Broker(data_dir=directory, settings=SETTINGS).start()
+    world = World(Wire(broker), "ottla", "")
+    for command in LIVING:
+        answer = perform(world, command)
+        assert answer == "" or answer.startswith("NONE"), f"{command}: {answer}"
+    before = {command: perform(world, command) for command in MEMBERS}
+    world.forget_connection()
+    broker.stop()
+    assert graduate(str(directory), None, dry_run=False, in_place=True, features={}, say=lambda line: None) == 0
+    kafka = ApacheKafka(tmp_path / "home", jvm=QUICK_JVM, log_dir=directory, settings=SETTINGS).start()
+    try:
+        world.broker, world.target = Wire(kafka), "kafka"
+        assert {command: perform(world, command) for command in MEMBERS} == before
+        for command in ("M = beat modern", "S = stream streaming", "H = share sharing"):
+            assert perform(world, command).startswith("NONE e"), command
+        world.until(lambda: perform(world, "acquire H sharing lt session=0"), lambda said: said == "NONE lt/0 2:2 3:1")
+    finally:
+        world.close()
+        kafka.stop()
 
 
 def test_one_partition_without_any_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
