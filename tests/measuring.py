@@ -1,19 +1,44 @@
 """Tests of processor time, on machines that others share.
 
 A neighbour on the same core makes everything take twice as long for seconds. So a measurement that is over its limit is made
-again, a while later, on a fresh set-up; code that is too slow is too slow each time.
+again, a while later, on a fresh set-up; code that is too slow is too slow each time. A machine may also be slow altogether:
+a limit is that of a usual machine, and it grows with the time that a fixed piece of work takes here.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
 from ottla.storage.steps import Steps
 
 measured = pytest.mark.flaky(reruns=3, reruns_delay=2, only_rerun=["AssertionError"])
+
+
+USUAL_S = 0.030
+"""What `_work` takes on a machine that is as fast as the limits of tests assume."""
+MAX_SLOWNESS = 3.0
+"""Beyond that nothing can be said."""
+
+
+def _work() -> float:
+    began, total = time.thread_time(), 0
+    for number in range(300_000):
+        total += number * number
+    return time.thread_time() - began
+
+
+@cache
+def _slowness() -> float:
+    return min(MAX_SLOWNESS, max(1.0, min(_work() for _ in range(5)) / USUAL_S))
+
+
+def on_this_machine(limit_s: float) -> float:
+    """A limit on processor time for a machine that may be slower than a usual one; it is never less than ``limit_s``."""
+    return limit_s * _slowness()
 
 
 def best(measure: Callable[[int], float], attempts: int, limit_s: float) -> float:

@@ -21,9 +21,10 @@ from ottla.simulation.client import SimulatedClient
 from tests.fuzz import parts, refusals, settings, state, stored
 from tests.fuzz.exchange import Conversation, Exchange, Failure, Held, is_unknown_error
 from tests.fuzz.settings import Given
+from tests.measuring import on_this_machine
 from tests.raw import create
 
-HOLD_MS = 20.0
+HOLD_MS = on_this_machine(0.020) * 1_000
 """Thread CPU time that one request, timer or step may hold the loop for."""
 CLIENTS = 4
 EXPECTED_LINES = frozenset({"marker_refused"})

@@ -187,7 +187,7 @@ def test_a_group_that_goes_over_member_by_member_and_comes_back(
     read: list[bytes | None] = []
 
     def made_with(protocol: str) -> Any:
-        return client.consumer(broker.bootstrap, [topic], group=group, protocol=protocol)
+        return stock_client(client.name, protocol).consumer(broker.bootstrap, [topic], group=group)
 
     def round_of(members: list[Any], kind: ConsumerGroupType) -> None:
         """Everybody has two partitions, and what is written now is read by one of them."""
