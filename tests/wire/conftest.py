@@ -21,8 +21,11 @@ ORACLE_SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
 }
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka", "java")
-GROUP_CLIENTS = (*((name, "classic") for name in CLIENTS), ("confluent-kafka", "consumer"), ("java", "consumer"))
-"""Each client with each kind of group that it can be a member of."""
+GROUP_CLIENTS = (
+    *((name, "classic") for name in CLIENTS),
+    *(pytest.param((name, "consumer"), marks=pytest.mark.slow) for name in ("confluent-kafka", "java")),
+)
+"""Each client with each kind of group that it can be a member of; `test_consumer_groups` has the newer kind under make test."""
 
 
 def stock_client(name: str, protocol: str = "classic") -> Client:

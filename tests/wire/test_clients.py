@@ -173,7 +173,7 @@ def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool], timeou
     return False
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.slow), True], ids=["SIGTERM", "SIGKILL"])
 def test_restart_in_mid_transaction(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
     topic = unique("restart")
     with Broker() as broker:

@@ -79,15 +79,16 @@ def kafka_on(directory: Path, home: Path, version: str) -> ApacheKafka:
     return kafka.start()
 
 
+@pytest.mark.slow
 @pytest.mark.entry("STO-17")
 @pytest.mark.parametrize(
     ("version", "stop", "in_place"),
     [
-        pytest.param("4.4.0", "stopped", False, marks=pytest.mark.slow),
+        ("4.4.0", "stopped", False),
         ("4.4.0", "killed", False),
-        pytest.param("4.4.0", "stopped", True, marks=pytest.mark.slow),
-        pytest.param("4.3.1", "stopped", False, marks=pytest.mark.slow),
-        pytest.param("4.3.1", "killed", True, marks=pytest.mark.slow),
+        ("4.4.0", "stopped", True),
+        ("4.3.1", "stopped", False),
+        ("4.3.1", "killed", True),
     ],
 )
 def test_everything_goes_on(tmp_path: Path, version: str, stop: str, in_place: bool) -> None:

@@ -48,7 +48,7 @@ def work(
             return
 
 
-@pytest.mark.parametrize("step", ["between invoice and shipment", "before the end"])
+@pytest.mark.parametrize("step", ["between invoice and shipment", pytest.param("before the end", marks=pytest.mark.slow)])
 def test_each_purchase_has_one_invoice_and_one_shipment(
     group_client: Client, bootstrap: str, unique: Callable[[str], str], closing: Callable[[Any], Any], step: str
 ) -> None:
