@@ -15,7 +15,7 @@ from ottla.coordinator.cluster import (
     as_allotted,
 )
 from ottla.coordinator.result import LogRecord
-from ottla.operations.copying import COPIED, Progress, copy
+from ottla.operations.copying import COPIED, Progress, copy, sync_names
 from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import StoredMetadata, read_metadata
 from ottla.operations.kept import NAMED_IN_A_NOTE, Kept, keep_own, kept_by, notes_of_source
@@ -26,7 +26,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import RECOVERY_POINTS, LeaderEpochs, parse_offsets, read_partition_metadata, write_offsets
-from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
+from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity, check_not_kafkas, read_identity, write_identity
 from ottla.storage.last_stop import FIRST_DIRTY, LOG_STARTS, remove_clean_file
 from ottla.storage.log import Log
@@ -276,17 +276,11 @@ def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], prog
                 if name.endswith(LOG_SUFFIX):
                     done += size
                     progress(done, total)
-        _sync_names(fs, directory)
+        sync_names(fs, directory)
     for directory, final in growing:
         made.append(final)
         fs.rename(directory, final)
-    _sync_names(fs, target)
-
-
-def _sync_names(fs: Filesystem, directory: str) -> None:
-    # Some file systems sync no directories, and some parents may not be read.
-    with suppress(SyncFailed):
-        sync_dir(fs, directory)
+    sync_names(fs, target)
 
 
 def _records(state: ClusterState, plan: AdoptionPlan) -> Iterable[list[LogRecord]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-from ottla.storage.filesystem import Filesystem
+from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
 COPIED = (
@@ -35,3 +36,10 @@ def copy(fs: Filesystem, source: str, target: str) -> Iterator[int]:
     reading.close()
     writing.sync()
     writing.close()
+
+
+def sync_names(fs: Filesystem, directory: str) -> None:
+    """Bring to the disk which files and directories there are in one, and its own name."""
+    # Some file systems sync no directories, and some parents may not be read.
+    with suppress(SyncFailed):
+        sync_dir(fs, directory)

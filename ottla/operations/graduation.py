@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
 from ottla.coordinator.result import LogRecord
-from ottla.operations.copying import COPIED, Progress, copy
+from ottla.operations.copying import COPIED, Progress, copy, sync_names
 from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from ottla.operations.metadata_log import RECORDS_PER_BATCH, replay_batch
@@ -160,6 +160,7 @@ def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, pr
         if not fs.list_dir(target):
             fs.remove_empty_dir(target)
         fs.rename(growing, target)
+        sync_names(fs, target)
     except BaseException:
         # Also where somebody has pressed Ctrl-C. The copy may hold the last free bytes of the disk.
         with suppress(OSError):
@@ -176,6 +177,7 @@ def _copy(fs: Filesystem, source: str, growing: str, plan: GraduationPlan, progr
             for size in copy(fs, f"{source}/{name}/{file}", f"{growing}/{name}/{file}"):
                 done += size
                 progress(done, total)
+        sync_names(fs, f"{growing}/{name}")
 
 
 def _write_bootstrap(fs: Filesystem, directory: str, plan: GraduationPlan) -> None:
@@ -201,6 +203,7 @@ def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
         except OSError as error:
             reason = f"({error.strerror}); nothing was changed, mend that or graduate with --to"
             raise DirectoryError(f"{metadata} cannot be moved to {aside} {reason}") from error
+        sync_names(fs, directory)
     except BaseException:
         # Also where somebody has pressed Ctrl-C, which may come after the move.
         with suppress(OSError):

@@ -15,6 +15,7 @@ from ottla.protocol.records import batches
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets, write_offsets
 from ottla.storage.identity import BOOTSTRAP_FILE, METADATA_DIRECTORY, DirectoryError
 from ottla.storage.names import parse_directory_name
@@ -192,6 +193,21 @@ def test_a_full_disk_leaves_the_directory_as_it_was(kind: str, stale: bool) -> N
     with pytest.raises(OSError, match="No space left"):
         hand_over(disk, DATA_DIR, plan_graduation(disk, DATA_DIR, {}))
     assert disk.content() == before
+
+
+def test_what_was_handed_over_survives_a_power_cut() -> None:
+    """Every name that was made or moved reaches the disk before the end is told."""
+    disk = TracingFilesystem(MemoryFilesystem(written(kill=False)))
+    carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda done, total: None)
+    assert {op.path for op in disk.trace if op.kind == "sync_dir"} == {
+        "/kafka",
+        *(f"/kafka.partial/{name}" for name in disk.list_dir("/kafka") if disk.is_dir(f"/kafka/{name}")),
+    }
+    hand_over(disk, DATA_DIR, plan_graduation(disk, DATA_DIR, {}))
+    assert [(op.kind, op.path) for op in disk.trace[-2:]] == [
+        ("rename", f"{DATA_DIR}/{METADATA_DIRECTORY}"),
+        ("sync_dir", DATA_DIR),
+    ]
 
 
 def test_a_copy_that_fails_leaves_nothing() -> None:
