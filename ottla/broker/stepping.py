@@ -59,8 +59,10 @@ class Stepping:
         """Carry ``steps`` to their end; the first step is taken in the next turn.
 
         ``done`` gets what the generator returns. ``failed`` gets what it raises, and is called in the ``except`` block.
-        An error that one of them raises is a bug of its own; other work goes on.
+        An error that one of them raises is a bug of its own; other work goes on. After `stop` nothing begins.
         """
+        if self._is_stopped:
+            return
         self._ready.append(_Work(steps, done, failed))  # type: ignore[arg-type]
         self._schedule()
 

@@ -89,7 +89,9 @@ class SimulatedClient:
         self._broker = broker
         self._client_id = client_id
         self._connection = connection = Connection(broker.broker, "PLAINTEXT")
-        self._transport = _Transport(lambda: broker.env.call_soon(lambda: connection.connection_lost(None)))
+        # Of the broker as it is now: one that was killed does nothing any more, whatever its clients do.
+        env = broker.env
+        self._transport = _Transport(lambda: env.call_soon(lambda: connection.connection_lost(None)))
         self._connection.connection_made(cast(Any, self._transport))
         self._correlation_id = 0
 

@@ -74,6 +74,19 @@ def test_a_turn_ends_when_its_time_is_used_up(env: Env) -> None:
     assert stepping.longest_step_ms == pytest.approx(TURN_MS * 0.6)
 
 
+def test_nothing_begins_after_a_stop(env: Env) -> None:
+    stepping, trace = Stepping(env, pytest.fail), list[str]()
+
+    def work() -> Steps[None]:
+        trace.append("begun")
+        yield None
+
+    stepping.stop()
+    stepping.run(work(), pytest.fail, pytest.fail)
+    env.settle()
+    assert trace == []
+
+
 def test_errors_reach_the_work_and_then_its_owner(env: Env) -> None:
     stepping, failures = Stepping(env, pytest.fail), []
 
