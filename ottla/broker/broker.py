@@ -239,7 +239,9 @@ class BrokerServer:
         self.share_states = ShareStates(
             self.env, self.stepping, self.settings, self.partitions, self.cluster.state, self.housekeeping.delete_records
         )
-        self.share_partitions = SharePartitions(self.env, self.live_config, self.partitions, self.cluster.state, self.share_states)
+        self.share_partitions = SharePartitions(
+            self.env, self.stepping, self.live_config, self.partitions, self.cluster.state, self.share_states
+        )
         self.share_groups = ShareGroupStates(
             self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.forget
         )

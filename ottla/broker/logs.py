@@ -24,7 +24,6 @@ LOGGERS = (
     "markers",
     "network",
     "partition",
-    "share_fetch",
     "share_groups",
     "share_partitions",
     "share_states",

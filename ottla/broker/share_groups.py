@@ -71,6 +71,9 @@ class ShareGroupStates:
                     yield None
                 key = ShareKey(asked.group_id, topic_id, partition)
                 try:
+                    if not self._groups.shard(asked.group_id)[0].shares.is_initializing(key.group_id, topic_id, partition):
+                        # The group was deleted, or what it has of the topic, since the last step.
+                        continue
                     self._share_states.initialize(key, asked.state_epoch, start_offset)
                     self._forget(key)
                 except KafkaError as error:

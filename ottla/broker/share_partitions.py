@@ -26,6 +26,7 @@ from ottla.broker.env import Env
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.share_states import ShareStates
+from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest
 from ottla.coordinator.share.batches import NO_OFFSET
@@ -35,10 +36,12 @@ from ottla.coordinator.share.requests import StateRead
 from ottla.coordinator.share.sessions import SessionKey, ShareSession, ShareSessions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.reading import offset_for_timestamp
-from ottla.storage.steps import Steps
+from ottla.storage.steps import Pace, Steps
 
 LOCK_TICK_MS = 50
 """How often locks are looked at that have ended."""
+RELEASE_WORK, FORGET_WORK = 60, 2
+"""What it takes to release a member's records of a share partition, and to forget one, in the units of `storage.steps`."""
 
 _FENCED = {Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_STATE_EPOCH, Code.GROUP_ID_NOT_FOUND, Code.UNKNOWN_TOPIC_OR_PARTITION}
 """A share partition that is refused with one of these is not what the share coordinator has: it is loaded anew."""
@@ -79,9 +82,16 @@ class SharePartitions:
     """All that are in memory, and the sessions of members. Each change is one synchronous stretch: decided, written, applied."""
 
     def __init__(
-        self, env: Env, live_config: LiveConfig, partitions: Partitions, cluster_state: ClusterState, share_states: ShareStates
+        self,
+        env: Env,
+        stepping: Stepping,
+        live_config: LiveConfig,
+        partitions: Partitions,
+        cluster_state: ClusterState,
+        share_states: ShareStates,
     ) -> None:
         self._env = env
+        self._stepping = stepping
         self._live_config = live_config
         self._partitions = partitions
         self._cluster_state = cluster_state
@@ -197,29 +207,39 @@ class SharePartitions:
 
     # sessions that end
 
-    def end_session(self, key: SessionKey) -> None:
+    def end_session(self, key: SessionKey) -> Steps[None]:
         """A member ends its session: what it has acquired is for others."""
-        self._released(self.sessions.end(key))
+        session = self.sessions.end(key)
+        if session is not None:
+            yield from self._release(session)
 
     def disconnected(self, connection_id: int) -> None:
-        """The connection is gone on which a session began."""
-        self._released(self.sessions.disconnected(connection_id))
+        """The connection is gone on which sessions began."""
+        for session in self.sessions.disconnected(connection_id):
+            self._stepping.run(self._release(session), lambda _: None, self._step_failed)
 
-    def _released(self, session: ShareSession | None) -> None:
-        if session is None:
-            return
+    @staticmethod
+    def _step_failed(error: Exception) -> None:
+        raise error
+
+    def _release(self, session: ShareSession) -> Steps[None]:
+        """A member that has begun another session meanwhile keeps what it holds of partitions that are in it."""
         group_id, member_id = session.key
-        for topic_id, partition in session.partitions:
-            shared = self._shared.get(ShareKey(group_id, topic_id, partition))
-            if shared is None:
+        pace = Pace(begun=True)
+        for where in session.partitions:
+            if pace.is_over(RELEASE_WORK):
+                yield None
+            shared = self._shared.get(ShareKey(group_id, *where))
+            if shared is None or self.sessions.names(session.key, where):
                 continue
             try:
                 self._carry_out(shared, shared.partition.release(member_id))
             except KafkaError as error:
                 log.warning("share_records_not_released", group=group_id, partition=repr(shared.source.log), error=str(error))
-        if not self.sessions.has_any_of(group_id):
-            for share_key in list(self._of_groups.get(group_id, ())):
-                self.forget(share_key)
+        while not self.sessions.has_any_of(group_id) and group_id in self._of_groups:
+            self.forget(next(iter(self._of_groups[group_id])))
+            if pace.is_over(FORGET_WORK):
+                yield None
 
     # what goes on by itself
 

@@ -55,6 +55,7 @@ class ShareStates:
         self._config = ShareStateConfig(
             updates_per_snapshot=settings.share_coordinator_snapshot_update_records_per_snapshot,
             cold_snapshot_interval_ms=settings.share_coordinator_cold_partition_snapshot_interval_ms,
+            max_state_batches=settings.group_share_max_partition_max_record_locks,
         )
 
     def load(self) -> None:

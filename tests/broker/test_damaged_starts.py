@@ -107,6 +107,7 @@ def test_no_start_on_damaged_metadata(broker: SimulatedBroker, number: int, fiel
     assert broker.broker.producer_ids.new() == 1_000, "the first block is used up"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("number", "field"), PLACES)
 @pytest.mark.parametrize("topic", [TRANSACTION_TOPIC, OFFSETS_TOPIC])
 @pytest.mark.entry("STO-29")

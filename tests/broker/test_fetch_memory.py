@@ -49,7 +49,7 @@ def parked(broker: SimulatedBroker) -> list[Fetch]:
     waiters: dict[Any, None] = {}
     for partition in broker.broker.partitions:
         waiters |= dict.fromkeys(partition.waiters)
-    return [waiter.__self__ for waiter in waiters]
+    return [waiter.__self__._fetching for waiter in waiters]
 
 
 def budget(broker: SimulatedBroker) -> ResponseBudget:

@@ -17,12 +17,12 @@ from ottla.protocol.records import LZ4, ZSTD, build_batch, compress, read_header
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.steps import run
-from tests.measuring import measured, on_this_machine
+from tests.measuring import Limit, measured
 from tests.raw import create
 from tests.scenarios.batches import batch, record
 
 MIB = 1 << 20
-STEP_S = on_this_machine(0.020)
+STEP_S = Limit(0.020)
 
 
 @pytest.fixture

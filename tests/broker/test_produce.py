@@ -22,13 +22,13 @@ from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, re
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.steps import Pause, Steps, run
-from tests.measuring import measured, on_this_machine
+from tests.measuring import Limit, measured
 from tests.raw import create
 from tests.scenarios.batches import batch, record
 
 ZSTD = 4
 MIB = 1 << 20
-STEP_S = on_this_machine(0.020)
+STEP_S = Limit(0.020)
 
 
 @pytest.fixture

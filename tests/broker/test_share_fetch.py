@@ -12,6 +12,7 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTop
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from tests.broker.share_world import (
     ACCEPT,
     REJECT,
@@ -197,6 +198,49 @@ def test_who_waits_is_given_what_another_releases(broker: SimulatedBroker, clien
     assert acquired(b.took(b.client.receive(sent))) == [(1, 1, 2)]
 
 
+def test_nothing_is_acquired_for_a_session_that_has_ended(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    """By a request on another connection, while a fetch waits: nobody would ever acknowledge it."""
+    a, elsewhere = Sharer(broker, "a").joined(), Sharer(broker, "a")
+    a.acquire()
+    sent = a.client.send(a.fetch_request(max_wait_ms=5_000), 2)
+    assert elsewhere.end().error_code == 0
+    produce(client, 1)
+    assert a.client.receive(sent).error_code == Code.SHARE_SESSION_NOT_FOUND
+    assert Sharer(broker, "b").joined().acquire() == [(0, 0, 1)]
+
+
+def test_what_a_waiting_fetch_reads_counts_among_all_answers(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    budget = broker.broker.response_budget
+    a = Sharer(broker, "a").joined()
+    a.acquire()
+    sent = a.client.send(a.fetch_request(max_wait_ms=5_000), 2)
+    budget.read(budget.limit_bytes)
+    produce(client, 1)
+    broker.sleep(500)
+    assert a.client._transport.next_frame() is None
+    budget.read(-budget.limit_bytes)
+    assert acquired(a.took(a.client.receive(sent))) == [(0, 0, 1)]
+    assert budget._read_bytes == 0
+
+
+def test_who_is_refused_a_session_and_leaves_is_forgotten() -> None:
+    broker = SimulatedBroker({"group.share.max.share.sessions": "1"}).start().with_coordinators()
+    with broker.connect() as client:
+        make_topic(client, "t", 1)
+    a, b = Sharer(broker, "a").joined(), Sharer(broker, "b").joined()
+    a.fetch()
+    far_ms = broker.now_ms() + 1_000_000_000
+
+    def waiting() -> int:
+        return sum(at_ms > far_ms and call.callback is not None for at_ms, _, call in broker.env.scheduler._timers)
+
+    b.client.send(b.fetch_request(max_wait_ms=0x7FFFFFFF), 2)
+    assert waiting() == 1
+    b.client.close()
+    assert waiting() == 0
+    broker.close()
+
+
 def test_nothing_of_an_aborted_transaction(broker: SimulatedBroker, client: SimulatedClient) -> None:
     set_group(client, isolation_level="read_committed")
     a, producer = Sharer(broker, "a").joined(), Producer(client, "tx")
@@ -227,6 +271,35 @@ def test_a_restart_begins_with_what_was_said(broker: SimulatedBroker, client: Si
     b = Sharer(broker, "b").joined()
     # The lock on 5 is forgotten after a kill, and a stop releases nothing either: its delivery is not counted.
     assert b.acquire() == [(2, 2, 2), (5, 5, 1)]
+
+
+def test_nothing_is_written_after_a_stop(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    """A stop closes connections, whose ends are heard of when the directory is closed already."""
+    a = Sharer(broker, "a").joined()
+    produce(client, 2)
+    a.acquire()
+    env, fs = broker.env, broker.fs
+    assert isinstance(fs, MemoryFilesystem)
+    broker.stop()
+    before = {path: bytes(raw) for path, raw in fs.files.items()}
+    env.settle()
+    env.advance(1_000)
+    assert {path: bytes(raw) for path, raw in fs.files.items()} == before
+    broker.start()
+    assert Sharer(broker, "b").joined().acquire() == [(0, 1, 1)], "no release was written, so none counts as a delivery"
+
+
+def test_a_client_of_a_killed_broker_changes_nothing(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    a = Sharer(broker, "a").joined()
+    produce(client, 2)
+    a.acquire()
+    broker.restart(kill=True)
+    a.client.close()
+    b = Sharer(broker, "b").joined()
+    assert b.acquire() == [(0, 1, 1)]
+    b.acknowledge((0, 1, ACCEPT))
+    broker.restart()
+    assert not any(partition.log.is_offline for partition in broker.broker.partitions)
 
 
 def test_deleted_records_are_not_waited_for(broker: SimulatedBroker, client: SimulatedClient) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.cluster import SHARE_STATE_TOPIC
+from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -28,6 +29,7 @@ from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
+from ottla.storage.steps import run
 from tests.broker.share_world import ACCEPT, Sharer, produce, set_group
 from tests.broker.test_consumer_groups import make_topic
 from tests.broker.test_group_answers import join
@@ -69,6 +71,10 @@ def alter(client: SimulatedClient, topic: str = "t", group: str = "g", **starts:
     partitions = [AlterShareGroupOffsetsRequestPartition(partition_index=int(p[1:]), start_offset=o) for p, o in starts.items()]
     asked = AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=partitions)
     return client.call(AlterShareGroupOffsetsRequest(group_id=group, topics=[asked]))
+
+
+def all_states(broker: SimulatedBroker) -> list[ShareKey]:
+    return [key for shard in broker.broker.share_states.shards() for key in shard.persisted]
 
 
 def delete_offsets(client: SimulatedClient, *topics: str, group: str = "g") -> Any:
@@ -168,10 +174,24 @@ def test_a_group_is_deleted_with_its_states(broker: SimulatedBroker, client: Sim
     a.beat(member_epoch=-1)
     assert client.call(DeleteGroupsRequest(["g"])).results[0].error_code == 0
     assert client.call(ListGroupsRequest()).groups == []
-    assert not [key for shard in broker.broker.share_states.shards() for key in shard.persisted]
+    assert all_states(broker) == []
     broker.restart(kill=True)
     with broker.connect() as again:
         assert again.call(ListGroupsRequest()).groups == []
+
+
+def test_a_group_that_is_deleted_while_its_states_are_begun_leaves_none(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    """They are begun in steps, between which others have their turn."""
+    make_topic(client, "large", 500)
+    shard, runtime = broker.broker.groups.shard("g")
+    altered = runtime.execute(shard.shares.alter_offsets("g", [("large", dict.fromkeys(range(500), 0))]))
+    assert altered.initialization is not None
+    steps = broker.broker.share_groups.initialize(altered.initialization)
+    next(steps)
+    assert 0 < len(all_states(broker)) < 500
+    assert client.call(DeleteGroupsRequest(["g"])).results[0].error_code == 0
+    run(steps)
+    assert all_states(broker) == []
 
 
 @pytest.mark.parametrize("kill", [False, True])

@@ -141,10 +141,29 @@ def test_records_acknowledged_one_by_one(broker: TimedBroker) -> None:
         said = AcknowledgementBatch(first_offset=0, last_offset=count - 1, acknowledge_types=types)
         topic = AcknowledgeTopic(topic_id=a.topic_id, partitions=[AcknowledgePartition(acknowledgement_batches=[said])])
         broker.forget()
-        a.acknowledge(topics=[topic])
+        (answer,) = a.acknowledge(topics=[topic]).responses
+        assert answer.partitions[0].error_code == Code.NONE
         return broker.longest_s
 
     assert acknowledged(0) < 5 * LOOP_HELD_S
+
+
+def test_a_member_that_holds_records_of_many_partitions_is_gone(broker: TimedBroker) -> None:
+    Sharer(broker, "m").joined()
+    with broker.connect() as client:
+        for partition in range(PARTITIONS):
+            produce(client, 1, partition=partition)
+
+    def gone(attempt: int) -> float:
+        sharer = Sharer(broker, f"m{attempt}", partitions=range(PARTITIONS))
+        answer = sharer.fetch()
+        assert sum(len(data.acquired_records) for topic in answer.responses for data in topic.partitions) == PARTITIONS
+        broker.forget()
+        sharer.client.close()
+        broker.sleep(100)
+        return broker.longest_s
+
+    assert best(gone, ATTEMPTS, LOOP_HELD_S) < LOOP_HELD_S
 
 
 def test_more_types_than_records_in_flight(broker: TimedBroker) -> None:

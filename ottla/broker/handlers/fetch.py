@@ -14,18 +14,16 @@ CLUSTER_ACTION on the cluster where a replica asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
-
-import structlog
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
-from ottla.broker.env import Clock, Timer, Timers
+from ottla.broker.env import Clock, Timers
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, FetchSessions, PartitionKey, Session
 from ottla.broker.handlers.fetch_answers import divergence, refusal, response
+from ottla.broker.handlers.parked import ParkedFetch, Waiter
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
@@ -44,7 +42,6 @@ from ottla.storage.steps import Pace, Steps, run
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 IDS_FROM = 13
-MAX_WAIT_MS = 0x7FFFFFFF
 PARTITIONS_AT_ONCE = 200
 """A fetch of more partitions is read in steps, now and whenever it is woken."""
 PARTITION_WORK = 5
@@ -54,8 +51,6 @@ SLICE_BYTES = 8 << 20
 fetch could never be answered before its time-out otherwise."""
 BYTES_PER_WORK = 10_000
 """Bytes of records that are read in the time of one unit of work."""
-
-log = structlog.get_logger("fetch")
 
 
 class Ports(Protocol):
@@ -92,13 +87,11 @@ class Fetch:
         self._ports = ports
         self._request = request
         self._version = version
-        self._later: Later | None = None
         self._asked: list[Asked] = []
         self._partitions: list[Partition] = []
         # What the partitions had counted when they were read.
         self._seen_bytes = 0
         self._seen_markers = 0
-        self._timer: Timer | None = None
         self._session: Session | None = None
         self._full = True
         self._answers: list[tuple[Asked, PartitionData]] = []
@@ -106,7 +99,6 @@ class Fetch:
         self._responses = ports.response_budget
         # What the budget of all answers counts for this fetch while it is read.
         self._counted_bytes = 0
-        self._is_reading = False
 
     def known_session(self) -> Session | None:
         """The session that the request goes on with, if there is one."""
@@ -127,11 +119,14 @@ class Fetch:
         wait_ms = self._request.max_wait_ms
         if enough or wait_ms <= 0 or not self._partitions:
             return (yield from response(self._session, self._answers, is_whole=self._full))
-        self._later = Later(on_abandoned=self._abandoned)
-        self._later.is_large = len(self._asked) > PARTITIONS_AT_ONCE
-        self._wait()
-        self._timer = self._ports.timers.call_later(min(wait_ms, MAX_WAIT_MS), self._timed_out)
-        return self._later
+        # They are read anew before they are answered.
+        self._answers = []
+        parked = ParkedFetch(self._ports, self)
+        later = parked.park(wait_ms, is_large=len(self._asked) > PARTITIONS_AT_ONCE)
+        if self._has_changed():
+            # Something came, or went, while others of the partitions were read.
+            parked.wake()
+        return later
 
     def _resolve(self) -> Steps[None]:
         """Which partitions are asked for, by the request and by its session. Raises what refuses the session."""
@@ -169,18 +164,17 @@ class Fetch:
 
     # waiting
 
-    def _wait(self) -> None:
-        # They are read anew before they are answered.
-        self._answers = []
+    def listen(self, waiter: Waiter) -> None:
         for partition in self._partitions:
-            partition.waiters[self._woken] = None
-        if (
-            self._appended_bytes() > 0
-            or self._has_new_marker()
-            or any(p.log.is_deleted or p.log.is_offline for p in self._partitions)
-        ):
-            # Something came, or went, while others of the partitions were read.
-            self._ports.timers.call_soon(self._woken)
+            partition.waiters[waiter] = None
+
+    def ignore(self, waiter: Waiter) -> None:
+        for partition in self._partitions:
+            partition.waiters.pop(waiter, None)
+
+    def _has_changed(self) -> bool:
+        """Whether there is data, or less of it, that was not there when the partitions were read."""
+        return self._appended_bytes() > 0 or self._has_new_marker() or self._is_any_gone()
 
     def _appended_bytes(self) -> int:
         """Bytes of data that the partitions have taken since they were read for this fetch."""
@@ -190,93 +184,28 @@ class Fetch:
         """It may make any amount of data visible that was there before."""
         return sum(p.appended_markers for p in self._partitions) > self._seen_markers
 
-    def _may_have_enough(self) -> bool:
-        return self._has_new_marker() or self._answers_bytes + self._appended_bytes() >= self._request.min_bytes
+    def _is_any_gone(self) -> bool:
+        return any(p.log.is_deleted or p.log.is_failed or p.log.is_offline for p in self._partitions)
 
-    def _is_waiting(self) -> bool:
-        return self._later is not None and not self._later.is_done
+    def may_have_enough(self) -> bool:
+        return (
+            self._has_new_marker() or self._answers_bytes + self._appended_bytes() >= self._request.min_bytes or self._is_any_gone()
+        )
 
-    def _woken(self) -> None:
-        """A partition has grown. While this fetch is being read already, that reading sees it, or the next."""
-        if not self._is_waiting() or self._is_reading or self._must_wait(self._woken):
-            return
-        if not self._may_have_enough() and not any(p.log.is_failed or p.log.is_offline for p in self._partitions):
-            for partition in self._partitions:
-                partition.waiters[self._woken] = None
-        else:
-            self._work(self._read_again())
-
-    def _must_wait(self, go_on: Callable[[], None]) -> bool:
-        """Whether there is no room for an answer now; then ``go_on`` is called when there is."""
-        if self._responses.is_used_up:
-            self._responses.wait(go_on)
-            return True
-        return False
-
-    def _read_again(self) -> Steps[None]:
-        if (yield from self._read_all()) or not self._is_waiting():
-            yield from self._finish()
-        else:
-            self._wait()
-
-    def _timed_out(self) -> None:
-        self._timer = None
-        if self._is_waiting() and not self._is_reading and not self._must_wait(self._timed_out):
-            self._work(self._read_and_finish())
-
-    def _read_and_finish(self) -> Steps[None]:
-        yield from self._read_all()
-        yield from self._finish()
-
-    def _work(self, steps: Steps[None]) -> None:
-        """Go on outside of dispatch: at once where there is little to read, else in steps.
-
-        A bug must be answered here too, or the connection would wait for ever.
-        """
-        self._is_reading = True
-        if len(self._asked) > PARTITIONS_AT_ONCE:
-            self._ports.stepping.run(steps, self._worked, self._failed)
-            return
+    def read(self, *, is_last: bool) -> Steps[FetchResponse | None]:
         try:
-            self._worked(run(steps))
-        except Exception as error:
-            self._failed(error)
+            if not (yield from self._read_all()) and not is_last:
+                self._answers = []
+                return None
+            return (yield from response(self._session, self._answers, is_whole=self._full))
+        finally:
+            self._count_read(0)
 
-    def _worked(self, _: None) -> None:
-        self._is_reading = False
-        self._count_read(0)
-        if self._timer is None and self._is_waiting():
-            # Its time was up while it was read.
-            self._timed_out()
+    def refused(self) -> FetchResponse:
+        return failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR)
 
-    def _failed(self, error: Exception) -> None:
-        self._is_reading = False
-        self._count_read(0)
-        log.exception("parked_fetch_failed")
-        self._ports.lifecycle.unexpected_errors += 1
-        self._stop_waiting()
-        if self._later is not None:
-            self._later.resolve(failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR))
-
-    def _finish(self) -> Steps[None]:
-        self._stop_waiting()
-        answer = yield from response(self._session, self._answers, is_whole=self._full)
-        if self._later is not None:
-            self._later.resolve(answer)
-
-    def _abandoned(self) -> None:
-        """The client is gone: nothing may hold what this fetch has read, or wake it."""
-        self._stop_waiting()
+    def abandoned(self) -> None:
         self._answers, self._asked, self._partitions = [], [], []
-
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for partition in self._partitions:
-            partition.waiters.pop(self._woken, None)
-        self._responses.forget(self._woken)
-        self._responses.forget(self._timed_out)
 
     # reading
 

@@ -54,7 +54,7 @@ def _handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestCont
         ports, group_id, member_id, request.topics, context.version, is_renewal=request.is_renew_ack
     )
     if request.share_session_epoch == FINAL_EPOCH:
-        share_partitions.end_session(session)
+        yield from share_partitions.end_session(session)
     lock_duration_ms = share_partitions.config(group_id).lock_duration_ms
     return (yield from made(lambda: _answer(outcomes, lock_duration_ms), len(outcomes)))
 

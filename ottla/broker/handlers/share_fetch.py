@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import structlog
-
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
-from ottla.broker.env import Timer, Timers
+from ottla.broker.env import Timers
 from ottla.broker.groups import Groups
+from ottla.broker.handlers.parked import MAX_WAIT_MS, ParkedFetch, Waiter
 from ottla.broker.handlers.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
 from ottla.broker.handlers.share_reads import SLICE_BYTES, AcquireOptions, Taken, read, take
 from ottla.broker.later import Later
@@ -36,11 +35,10 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from ottla.storage.steps import Pace, Steps, begun, run
+from ottla.storage.steps import Pace, Steps, begun
 
-MAX_WAIT_MS = 0x7FFFFFFF
 PARTITIONS_AT_ONCE = 100
-"""A fetch of more share partitions is woken in steps."""
+"""The answer of a fetch of more share partitions is encoded beside the event loop."""
 PARTITION_WORK = 20
 """What reading a share partition in which nothing is new takes, in the units of `storage.steps`."""
 ANSWER_WORK = 3
@@ -48,8 +46,6 @@ ANSWER_WORK = 3
 BYTES_PER_WORK = 5_000
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 """How records are acquired: in whole batches, or never more than asked for."""
-
-log = structlog.get_logger("share_fetch")
 
 
 class Ports(Protocol):
@@ -79,10 +75,7 @@ def _handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -
         refusal = failed(request, context.version, error.code)
         if error.code is not Code.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
             return refusal
-        # So that who finds no room does not come again at once.
-        later = Later()
-        ports.timers.call_later(min(request.max_wait_ms, MAX_WAIT_MS), lambda: later.resolve(refusal))
-        return later
+        return _refused_later(ports, refusal, request.max_wait_ms)
     outcomes: Outcomes = {}
     if _has_acknowledgements(request):
         outcomes = yield from acknowledge_all(
@@ -92,9 +85,17 @@ def _handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -
     if session is None or is_renewal:
         answer = yield from fetch.answer()
         if session is None:
-            ports.share_partitions.end_session(session_key)
+            yield from ports.share_partitions.end_session(session_key)
         return answer
     return (yield from fetch.start())
+
+
+def _refused_later(ports: Ports, refusal: ShareFetchResponse, wait_ms: int) -> Later:
+    """So that who finds no room does not come again at once."""
+    later = Later()
+    timer = ports.timers.call_later(min(wait_ms, MAX_WAIT_MS), lambda: later.resolve(refusal))
+    later.on_abandoned = timer.cancel
+    return later
 
 
 def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> SessionKey:
@@ -153,22 +154,24 @@ class ShareFetch:
         self._errors: dict[SessionPartition, Code] = {}
         self._shared: dict[SessionPartition, Shared] = {}
         self._taken: dict[SessionPartition, Taken] = {}
-        self._later: Later | None = None
-        self._timer: Timer | None = None
-        self._is_reading = False
-        self._is_woken = False
+        # Who is called when there may be more, once it has said so.
+        self._waiter: Waiter | None = None
+        # What the budget of all answers counts for this fetch while it is read.
+        self._counted_bytes = 0
 
     def start(self) -> Handling:
         yield from self._open_all()
-        may_find = self._max_bytes > 0 and self._request.max_records > 0
-        is_over = not may_find or not self._shared or (yield from self._attempt(is_last=self._request.max_wait_ms <= 0))
-        if is_over or self._request.max_wait_ms <= 0:
+        wait_ms = self._request.max_wait_ms
+        if not self._shared or self._max_bytes <= 0 or self._request.max_records <= 0:
             return (yield from self.answer())
-        self._later = Later(on_abandoned=self._stop_waiting)
-        self._later.is_large = len(self._shared) > PARTITIONS_AT_ONCE
-        self._timer = self._ports.timers.call_later(min(self._request.max_wait_ms, MAX_WAIT_MS), self._timed_out)
-        self._wait()
-        return self._later
+        parked = ParkedFetch(self._ports, self)
+        if wait_ms > 0:
+            parked.listen()
+        answer = yield from self.read(is_last=wait_ms <= 0)
+        if answer is None:
+            return parked.park(wait_ms, is_large=len(self._shared) > PARTITIONS_AT_ONCE)
+        parked.stop()
+        return answer
 
     def _open_all(self) -> Steps[None]:
         """The share partitions of the session, in the order in which this request reads them (PartitionRotateStrategy)."""
@@ -192,11 +195,32 @@ class ShareFetch:
             return
         key = ShareKey(self._key.group_id, where.topic_id, where.partition)
         try:
-            self._shared[where] = yield from self._ports.share_partitions.open(key, topic.name)
+            shared = self._shared[where] = yield from self._ports.share_partitions.open(key, topic.name)
         except KafkaError as error:
             self._errors[where] = error.code
+        else:
+            self._listen_to(shared)
 
     # reading
+
+    def read(self, *, is_last: bool) -> Steps[ShareFetchResponse | None]:
+        """What can be acquired, if the answer is to go out with it."""
+        try:
+            if self._is_current() and not (yield from self._attempt(is_last=is_last)):
+                return None
+            return (yield from self.answer())
+        finally:
+            self._count_read(0)
+
+    def _is_current(self) -> bool:
+        """Whether the session is there, and waits for this request: what is acquired after its end would be nobody's."""
+        session = self._session
+        return session is not None and session.epoch == self._epoch and self._ports.share_partitions.sessions.has(session)
+
+    def _count_read(self, size_bytes: int) -> None:
+        if size_bytes != self._counted_bytes:
+            self._ports.response_budget.read(size_bytes - self._counted_bytes)
+            self._counted_bytes = size_bytes
 
     def _attempt(self, *, is_last: bool) -> Steps[bool]:
         """Whether the answer is to go out: there are enough bytes, something is wrong, or this was the last attempt."""
@@ -240,6 +264,8 @@ class ShareFetch:
         read_bytes, room, pace = 0, self._request.max_records, Pace()
         for where in able:
             shared = self._shared[where]
+            if not self._is_current():
+                break
             if shared.is_gone or not shared.partition.can_acquire():
                 continue
             try:
@@ -258,97 +284,44 @@ class ShareFetch:
             read_bytes += taken.read_bytes
             room -= sum(run.last_offset - run.first_offset + 1 for run in taken.acquired)
             if pace.is_over(PARTITION_WORK + taken.read_bytes // BYTES_PER_WORK):
+                self._count_read(read_bytes)
                 yield None
         return read_bytes
 
     # waiting
 
-    def _is_waiting(self) -> bool:
-        return self._later is not None and not self._later.is_done
-
-    def _wait(self) -> None:
+    def listen(self, waiter: Waiter) -> None:
+        self._waiter = waiter
         for shared in self._shared.values():
-            shared.waiters[self._woken] = None
-            shared.source.waiters[self._woken] = None
+            self._listen_to(shared)
 
-    def _woken(self) -> None:
-        """A log has grown, or records were released."""
-        if not self._is_waiting():
-            return
-        if self._is_reading:
-            self._is_woken = True
-        elif self._ports.response_budget.is_used_up:
-            self._ports.response_budget.wait(self._woken)
-        else:
-            self._work(is_last=False)
+    def _listen_to(self, shared: Shared) -> None:
+        if self._waiter is not None:
+            shared.waiters[self._waiter] = None
+            shared.source.waiters[self._waiter] = None
 
-    def _timed_out(self) -> None:
-        self._timer = None
-        if self._is_waiting() and not self._is_reading:
-            if self._ports.response_budget.is_used_up:
-                self._ports.response_budget.wait(self._timed_out)
-            else:
-                self._work(is_last=True)
-
-    def _work(self, *, is_last: bool) -> None:
-        """Go on outside of dispatch: at once where there is little to read, else in steps."""
-        self._is_reading = True
-        steps = self._go_on(is_last=is_last)
-        if len(self._shared) > PARTITIONS_AT_ONCE:
-            self._ports.stepping.run(steps, self._worked, self._failed)
-            return
-        try:
-            self._worked(run(steps))
-        except Exception as error:
-            self._failed(error)
-
-    def _go_on(self, *, is_last: bool) -> Steps[ShareFetchResponse | None]:
-        """The answer, or None where it is not to go out yet."""
-        if not (yield from self._attempt(is_last=is_last)):
-            return None
-        return (yield from self.answer())
-
-    def _worked(self, answer: ShareFetchResponse | None) -> None:
-        self._is_reading = False
-        if not self._is_waiting():
-            return
-        if answer is not None:
-            self._finish(answer)
-            return
-        self._wait()
-        if self._timer is None:
-            # Its time was up while it was read.
-            self._timed_out()
-        elif self._is_woken:
-            self._is_woken = False
-            self._ports.timers.call_soon(self._woken)
-
-    def _failed(self, error: Exception) -> None:
-        self._is_reading = False
-        log.exception("parked_share_fetch_failed")
-        self._ports.lifecycle.unexpected_errors += 1
-        self._finish(ShareFetchResponse(error_code=Code.UNKNOWN_SERVER_ERROR))
-
-    def _finish(self, answer: ShareFetchResponse) -> None:
-        self._stop_waiting()
-        if self._later is not None:
-            self._later.resolve(answer)
-
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def ignore(self, waiter: Waiter) -> None:
+        self._waiter = None
         for shared in self._shared.values():
-            shared.waiters.pop(self._woken, None)
-            shared.source.waiters.pop(self._woken, None)
-        self._ports.response_budget.forget(self._woken)
-        self._ports.response_budget.forget(self._timed_out)
+            shared.waiters.pop(waiter, None)
+            shared.source.waiters.pop(waiter, None)
+
+    def may_have_enough(self) -> bool:
+        return True
+
+    def refused(self) -> ShareFetchResponse:
+        return ShareFetchResponse(error_code=Code.UNKNOWN_SERVER_ERROR)
+
+    def abandoned(self) -> None:
+        self._taken, self._shared = {}, {}
 
     # the answer
 
     def answer(self) -> Steps[ShareFetchResponse]:
         """What is new of the session's partitions, with what has become of the acknowledgements."""
         session = self._session
+        if session is not None and not self._ports.share_partitions.sessions.has(session):
+            return ShareFetchResponse(error_code=Code.SHARE_SESSION_NOT_FOUND)
         if session is not None and session.epoch != self._epoch:
             # Another request of the session has come while this one waited.
             return ShareFetchResponse(error_code=Code.INVALID_SHARE_SESSION_EPOCH)

@@ -24,6 +24,9 @@ from ottla.protocol.messages.write_share_group_state import (
     WriteStateResult,
 )
 
+MAX_WRITTEN_BATCHES = 1_000
+"""Of one share partition in a request: nobody has put them in order, and they are combined in one stretch."""
+
 
 class Ports(Protocol):
     share_states: ShareStates
@@ -44,6 +47,9 @@ def _work(ports: Ports, key: ShareKey, asked: PartitionData) -> int:
 
 
 def _one(ports: Ports, key: ShareKey, asked: PartitionData) -> PartitionResult:
+    if len(asked.state_batches) > MAX_WRITTEN_BATCHES:
+        message = f"{len(asked.state_batches)} state batches; {MAX_WRITTEN_BATCHES} are allowed in one write"
+        return _refused(asked, Code.INVALID_REQUEST, message)
     try:
         batches = tuple(StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in asked.state_batches)
         write = StateWrite(asked.state_epoch, asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)

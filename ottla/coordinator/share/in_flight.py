@@ -1,7 +1,7 @@
 """The records of a share partition that are on their way: which are with whom, how often they were delivered, what became of them.
 
-Records are kept in batches, in which they were acquired first (InFlightBatch of Kafka). As long as all records of a batch have one
-status, that status is kept once. Offsets that hold no record for a consumer, as compaction leaves them, count like records.
+Records are kept in batches, in which they were acquired first (InFlightBatch of Kafka), and of each batch the runs of neighbours
+that have one status. Offsets that hold no record for a consumer, as compaction leaves them, count like records.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -54,20 +55,24 @@ Run = tuple[int, int, RecordStatus]
 
 
 class InFlightBatch:
-    """Offsets from ``first_offset`` to ``last_offset``, both included."""
+    """Offsets from ``first_offset`` to ``last_offset``, both included.
 
-    __slots__ = ("_status", "_statuses", "first_offset", "last_offset")
+    It is kept as runs: what was persisted may name any range of offsets, also one that no memory would hold one by one.
+    """
+
+    __slots__ = ("_begins", "_statuses", "first_offset", "last_offset")
 
     def __init__(self, first_offset: int, last_offset: int, status: RecordStatus) -> None:
         assert first_offset <= last_offset, f"a batch from {first_offset} to {last_offset}"
         self.first_offset = first_offset
         self.last_offset = last_offset
-        self._status: RecordStatus | None = status
-        self._statuses: list[RecordStatus] = []
+        # Where each run begins, and its status; neighbours differ.
+        self._begins = [first_offset]
+        self._statuses = [status]
 
     def copy(self) -> InFlightBatch:
         batch = InFlightBatch(self.first_offset, self.last_offset, UNSEEN)
-        batch._status, batch._statuses = self._status, self._statuses.copy()
+        batch._begins, batch._statuses = self._begins.copy(), self._statuses.copy()
         return batch
 
     @property
@@ -77,33 +82,37 @@ class InFlightBatch:
     @property
     def common_status(self) -> RecordStatus | None:
         """The status of all records, where they have one."""
-        return self._status
+        return self._statuses[0] if len(self._statuses) == 1 else None
 
     def assign(self, first_offset: int, last_offset: int, status: RecordStatus) -> None:
         assert self.first_offset <= first_offset <= last_offset <= self.last_offset
-        if first_offset == self.first_offset and last_offset == self.last_offset:
-            self._status, self._statuses = status, []
-            return
-        if self._status is not None:
-            self._statuses = [self._status] * self.count
-            self._status = None
-        start = first_offset - self.first_offset
-        stop = last_offset - self.first_offset + 1
-        self._statuses[start:stop] = [status] * (stop - start)
+        first_at, last_at = bisect_right(self._begins, first_offset) - 1, bisect_right(self._begins, last_offset) - 1
+        # With the neighbours, of which either may say the same as the new run.
+        start, stop = max(first_at - 1, 0), min(last_at + 2, len(self._begins))
+        pieces = [(self._begins[at], self._statuses[at]) for at in range(start, first_at)]
+        if self._begins[first_at] < first_offset:
+            pieces.append((self._begins[first_at], self._statuses[first_at]))
+        pieces.append((first_offset, status))
+        if last_offset < self._last_of(last_at):
+            pieces.append((last_offset + 1, self._statuses[last_at]))
+        pieces += [(self._begins[at], self._statuses[at]) for at in range(last_at + 1, stop)]
+        runs = [next(same) for _, same in groupby(pieces, key=itemgetter(1))]
+        self._begins[start:stop] = [begin for begin, _ in runs]
+        self._statuses[start:stop] = [run_status for _, run_status in runs]
+
+    def _last_of(self, at: int) -> int:
+        return self._begins[at + 1] - 1 if at + 1 < len(self._begins) else self.last_offset
 
     def runs(self, first_offset: int, last_offset: int) -> Iterator[Run]:
         """Statuses between two offsets, which may lie beyond the batch's own. The batch may be changed meanwhile."""
         first_offset, last_offset = max(first_offset, self.first_offset), min(last_offset, self.last_offset)
         if first_offset > last_offset:
             return
-        if self._status is not None:
-            yield first_offset, last_offset, self._status
-            return
-        statuses = self._statuses[first_offset - self.first_offset : last_offset - self.first_offset + 1]
-        for status, same in groupby(statuses):
-            length = sum(1 for _ in same)
-            yield first_offset, first_offset + length - 1, status
-            first_offset += length
+        start, stop = bisect_right(self._begins, first_offset) - 1, bisect_right(self._begins, last_offset)
+        begins, statuses = self._begins[start + 1 : stop], self._statuses[start:stop]
+        for following, status in zip([*begins, last_offset + 1], statuses, strict=True):
+            yield first_offset, following - 1, status
+            first_offset = following
 
     def all_runs(self) -> Iterator[Run]:
         return self.runs(self.first_offset, self.last_offset)

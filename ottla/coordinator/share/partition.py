@@ -286,7 +286,13 @@ class _Draft:
         if copy is None:
             copy = self._copies[batch.first_offset] = batch.copy()
         copy.assign(first, last, status)
-        if is_persisted:
+        if not is_persisted:
+            return
+        before = self._written[-1] if self._written else None
+        if before is not None and (before.last_offset + 1, *before[2:]) == (first, status.state, status.delivery_count):
+            # Also over the bounds of batches: what is persisted has a limit in number.
+            self._written[-1] = before._replace(last_offset=last)
+        else:
             self._written.append(StateBatch(first, last, status.state, status.delivery_count))
 
     def change(self) -> Change:

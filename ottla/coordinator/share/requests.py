@@ -8,10 +8,15 @@ from ottla.coordinator.share.batches import StateBatch
 
 
 class ShareStateConfig(msgspec.Struct, frozen=True):
-    """``updates_per_snapshot`` is ``share.coordinator.snapshot.update.records.per.snapshot``."""
+    """``updates_per_snapshot`` is ``share.coordinator.snapshot.update.records.per.snapshot``.
+
+    ``max_state_batches`` bounds the runs of records in one state that a share partition may have, all of which a snapshot writes
+    and reads in one stretch: as many as records may be in flight (``group.share.max.partition.max.record.locks``).
+    """
 
     updates_per_snapshot: int = 500
     cold_snapshot_interval_ms: int = 300_000
+    max_state_batches: int = 4_000
 
 
 class StateWrite(msgspec.Struct, frozen=True):

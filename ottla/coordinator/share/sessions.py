@@ -61,11 +61,20 @@ class ShareSessions:
         self._sessions: dict[SessionKey, ShareSession] = {}
         # How many sessions each group has.
         self._of_groups: Counter[str] = Counter()
-        # The session that each connection began last.
-        self._by_connection: dict[int, SessionKey] = {}
+        # The sessions that each connection has begun.
+        self._by_connection: dict[int, dict[SessionKey, None]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def has(self, session: ShareSession) -> bool:
+        """Whether it has neither ended nor been replaced."""
+        return self._sessions.get(session.key) is session
+
+    def names(self, key: SessionKey, partition: SessionPartition) -> bool:
+        """Whether a member has a session with this partition in it."""
+        session = self._sessions.get(key)
+        return session is not None and partition in session.partitions
 
     def has_any_of(self, group_id: str) -> bool:
         return self._of_groups[group_id] > 0
@@ -114,19 +123,22 @@ class ShareSessions:
     def end(self, key: SessionKey) -> ShareSession | None:
         """The session that is no more, None where there was none."""
         session = self._sessions.pop(key, None)
-        if session is not None:
-            self.partition_count -= len(session.partitions)
-            self._of_groups[key.group_id] -= 1
-            if not self._of_groups[key.group_id]:
-                del self._of_groups[key.group_id]
-        if session is not None and self._by_connection.get(session.connection_id) == key:
+        if session is None:
+            return None
+        self.partition_count -= len(session.partitions)
+        self._of_groups[key.group_id] -= 1
+        if not self._of_groups[key.group_id]:
+            del self._of_groups[key.group_id]
+        begun = self._by_connection[session.connection_id]
+        del begun[key]
+        if not begun:
             del self._by_connection[session.connection_id]
         return session
 
-    def disconnected(self, connection_id: int) -> ShareSession | None:
-        """The session that ends with a connection."""
-        key = self._by_connection.get(connection_id)
-        return None if key is None else self.end(key)
+    def disconnected(self, connection_id: int) -> list[ShareSession]:
+        """The sessions that end with a connection."""
+        ended = [self.end(key) for key in list(self._by_connection.get(connection_id, ()))]
+        return [session for session in ended if session is not None]
 
     def clear(self) -> None:
         """Share groups are not served any longer."""
@@ -148,7 +160,7 @@ class ShareSessions:
         session = self._sessions[key] = ShareSession(key, partitions, connection_id)
         self.partition_count += len(session.partitions)
         self._of_groups[key.group_id] += 1
-        self._by_connection[connection_id] = key
+        self._by_connection.setdefault(connection_id, {})[key] = None
         return session
 
     def _continued(self, key: SessionKey, epoch: int) -> ShareSession:

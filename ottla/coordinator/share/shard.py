@@ -28,11 +28,6 @@ from ottla.protocol.errors import Code, KafkaError
 HasPartition = Callable[[bytes, int], bool]
 """Whether a topic, by its id, has a partition of this number."""
 
-MOST_STATE_BATCHES = 4_000
-"""Of a share partition, all of which a snapshot writes and reads in one stretch: runs of records in one state. So many records may
-be in flight unless ``group.share.max.partition.max.record.locks`` is raised."""
-MOST_WRITTEN_BATCHES = 1_000
-"""In one write, which is one stretch: runs of records in one state, of the 2,000 records in flight that are the default."""
 _NEGATIVE_PARTITION = "The partition id cannot be a negative number."
 _NEGATIVE_LEADER_EPOCH = "The leader epoch cannot be a negative number."
 _NEGATIVE_STATE_EPOCH = "The state epoch cannot be a negative number."
@@ -110,9 +105,6 @@ class ShareShard:
         if current.state_epoch > write.state_epoch:
             raise KafkaError(Code.FENCED_STATE_EPOCH, _FENCED_STATE)
         self._check_hosted(key)
-        if len(write.state_batches) > MOST_WRITTEN_BATCHES:
-            message = f"{len(write.state_batches)} state batches; {MOST_WRITTEN_BATCHES} are allowed in one write"
-            raise KafkaError(Code.INVALID_REQUEST, message)
         for batch in write.state_batches:
             if batch.last_offset < batch.first_offset:
                 raise KafkaError(
@@ -122,15 +114,15 @@ class ShareShard:
         # A write names the leader's epoch and does not set it: that is what a read is for.
         return Result(None, records=[self._written(key, current, write, current.state.leader_epoch, now_ms)])
 
-    @staticmethod
-    def _check_combined(state: ShareState, write: StateWrite) -> None:
+    def _check_combined(self, state: ShareState, write: StateWrite) -> None:
         """Raises INVALID_REQUEST where a share partition would have more batches than records that may be in flight."""
-        if most_combined(len(state.state_batches), len(write.state_batches)) <= MOST_STATE_BATCHES:
+        most = self.config.max_state_batches
+        if most_combined(len(state.state_batches), len(write.state_batches)) <= most:
             return
         start_offset = max(write.start_offset, state.start_offset)
         count = len(combine(state.state_batches, write.state_batches, start_offset))
-        if count > MOST_STATE_BATCHES:
-            message = f"{count} state batches together with those of before; {MOST_STATE_BATCHES} are allowed"
+        if count > most:
+            message = f"{count} state batches together with those of before; {most} are allowed"
             raise KafkaError(Code.INVALID_REQUEST, message)
 
     def read_summary(self, key: ShareKey) -> StateSummary:

@@ -77,10 +77,19 @@ def test_a_member_that_begins_again_takes_the_place_of_its_session() -> None:
     assert refusal(lambda: fetch(sessions, 0, P1, key=OTHER)) is Code.SHARE_SESSION_LIMIT_REACHED
     assert list(fetch(sessions, 0, P1, connection=2).partitions) == [P1]
     assert len(sessions) == 1
-    assert sessions.disconnected(1) is None, "the session that this connection began is not there any more"
-    ended = sessions.disconnected(2)
-    assert ended is not None
-    assert (ended.key, len(sessions)) == (KEY, 0)
+    assert sessions.disconnected(1) == [], "the session that this connection began is not there any more"
+    assert [ended.key for ended in sessions.disconnected(2)] == [KEY]
+    assert len(sessions) == 0
+
+
+def test_all_sessions_that_a_connection_began_end_with_it() -> None:
+    sessions = ShareSessions(9, 100)
+    fetch(sessions, 0, P0)
+    fetch(sessions, 0, P1, key=OTHER)
+    fetch(sessions, 0, P2, key=SessionKey("h", "a"), connection=2)
+    assert [ended.key for ended in sessions.disconnected(1)] == [KEY, OTHER]
+    assert (len(sessions), sessions.partition_count) == (1, 1)
+    assert sessions.disconnected(1) == []
 
 
 def test_an_answer_names_what_has_changed() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.result import LogRecord, Result
-from ottla.coordinator.share import shard as shard_module
 from ottla.coordinator.share.batches import StateBatch
 from ottla.coordinator.share.records import ShareKey, ShareState, ShareUpdate, from_record, snapshot_record
 from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
@@ -22,21 +21,21 @@ TOPIC_ID = bytes(15) + b"\x07"
 OTHER_ID = bytes(15) + b"\x08"
 PARTITIONS = 3
 KEY = ShareKey("g", TOPIC_ID, 0)
-CONFIG = ShareStateConfig(updates_per_snapshot=3)
 BATCH_BYTES = 1_000
 
 
 class World:
     """A shard with its log and a clock. Every append is refused once before it is taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_state_batches: int = 4_000) -> None:
+        self.config = ShareStateConfig(updates_per_snapshot=3, max_state_batches=max_state_batches)
         self.now_ms = 1_000
         self.topic_ids = {TOPIC_ID, OTHER_ID}
         self.log: list[LogRecord] = []
         self.shard = self._new()
 
     def _new(self) -> ShareShard:
-        return ShareShard(0, CONFIG, lambda topic_id, partition: topic_id in self.topic_ids and partition < PARTITIONS)
+        return ShareShard(0, self.config, lambda topic_id, partition: topic_id in self.topic_ids and partition < PARTITIONS)
 
     def run(self, command: Callable[[], Result[Any]]) -> Any:
         before = copy.deepcopy(self.shard.persisted)
@@ -179,16 +178,14 @@ def test_what_is_refused() -> None:
     )
     world.initialize()
     assert refused(lambda: world.write(a_write((5, 4, 2, 1))))[0] is Code.INVALID_REQUEST
-    assert refused(lambda: world.write(a_write(*[(at, at, 2, 1) for at in range(1_001)])))[0] is Code.INVALID_REQUEST
     world.topic_ids.remove(TOPIC_ID)
     assert refused(lambda: world.read(0))[0] is Code.UNKNOWN_TOPIC_OR_PARTITION
     assert refused(lambda: world.write(a_write()))[0] is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_batches_of_all_writes_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_batches_of_all_writes_together_are_bounded() -> None:
     """Updates and snapshots alike: without that each write would cost more than the one before, and no snapshot would fit."""
-    monkeypatch.setattr(shard_module, "MOST_STATE_BATCHES", 10)
-    world = World()
+    world = World(max_state_batches=10)
     world.initialize()
     world.write(a_write(*[(at, at, 2, 1) for at in range(0, 20, 2)]))
     code, message = refused(lambda: world.write(a_write((30, 30, 2, 1))))
@@ -223,7 +220,7 @@ def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() 
     cold, warm = KEY, ShareKey("h", TOPIC_ID, 1)
     assert world.shard.first_needed_offset() is None
     world.initialize(cold)
-    world.now_ms += CONFIG.cold_snapshot_interval_ms
+    world.now_ms += world.config.cold_snapshot_interval_ms
     world.initialize(warm)
     assert world.shard.first_needed_offset() == 0
     (step,) = world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)

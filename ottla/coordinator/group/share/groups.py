@@ -51,6 +51,11 @@ class ShareGroups:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Share group {beat.group_id} not found.")
         return heartbeat(group or ShareGroup(beat.group_id), beat, self._config_of(beat.group_id), self._topics, now_ms)
 
+    def is_initializing(self, group_id: str, topic_id: bytes, partition: int) -> bool:
+        """Whether the group waits for the share coordinator to begin with this state."""
+        group = self.groups.get(group_id)
+        return group is not None and initialization.is_initializing(group, topic_id, partition)
+
     def initialized(self, group_id: str, partitions: Partitions) -> Result[None]:
         """The share coordinator has begun states that it was asked for; nothing where the group is gone meanwhile."""
         group = self.groups.get(group_id)

@@ -40,8 +40,8 @@ def missing_states(
 ) -> Initialization | None:
     """What is to be asked of the share coordinator for these topics, with the record that says so.
 
-    Partitions that a topic has got since it was first asked for begin at 0: the group misses nothing of them
-    (GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest).
+    Partitions that a topic has got since it was first asked for begin at 0: the group misses nothing of them. So do those that are
+    asked for again, for Kafka goes by topics (GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest).
     """
     if group.has_all_states and not records:
         return None
@@ -82,10 +82,18 @@ def initializing(states: StatePartitions, asked: TopicStates) -> StatePartitions
     return msgspec.structs.replace(states, initializing=combined(states.initializing, asked), deleting=deleting)
 
 
+def is_initializing(group: ShareGroup, topic_id: bytes, partition: int) -> bool:
+    topic = None if group.states is None else group.states.initializing.get(topic_id)
+    return topic is not None and partition in topic.partitions
+
+
 def initialized(group: ShareGroup, partitions: Partitions, topics: Topics) -> list[LogRecord]:
-    """The share coordinator has begun with them."""
+    """The share coordinator has begun with them, those of them that were not deleted meanwhile."""
     states = group.states or StatePartitions()
-    named = {t: TopicPartitions(topics.topic_name(t) or UNKNOWN_TOPIC, p) for t, p in partitions.items()}
+    awaited = {t: frozenset(n for n in numbers if is_initializing(group, t, n)) for t, numbers in partitions.items()}
+    named = {t: TopicPartitions(topics.topic_name(t) or UNKNOWN_TOPIC, p) for t, p in awaited.items() if p}
+    if not named:
+        return []
     changed = msgspec.structs.replace(
         states, initializing=without(states.initializing, partitions), initialized=combined(states.initialized, named)
     )

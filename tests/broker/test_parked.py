@@ -1,0 +1,132 @@
+"""A fetch that waits: what comes while it is read is not missed, and a bug is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ottla.broker.handlers.parked import ParkedFetch
+from ottla.simulation.broker import SimulatedBroker
+from ottla.storage.steps import Steps
+
+WAIT_MS = 1_000
+
+
+class Source:
+    """Counts what there is to read; one reading takes three steps and sees what there was in the first."""
+
+    def __init__(self) -> None:
+        self.there = 0
+        self.wanted = 1
+        self.readings = 0
+        self.waiters: dict[Callable[[], None], None] = {}
+        self.between: Callable[[], None] = lambda: None
+        self.is_abandoned = False
+
+    def grow(self) -> None:
+        self.there += 1
+        waiters, self.waiters = self.waiters, {}
+        for waiter in waiters:
+            waiter()
+
+    def listen(self, waiter: Callable[[], None]) -> None:
+        self.waiters[waiter] = None
+
+    def ignore(self, waiter: Callable[[], None]) -> None:
+        self.waiters.pop(waiter, None)
+
+    def may_have_enough(self) -> bool:
+        return True
+
+    def read(self, *, is_last: bool) -> Steps[str | None]:
+        self.readings += 1
+        seen = self.there
+        yield None
+        self.between()
+        yield None
+        return f"{seen} at last" if is_last else f"{seen}" if seen >= self.wanted else None
+
+    def refused(self) -> str:
+        return "refused"
+
+    def abandoned(self) -> None:
+        self.is_abandoned = True
+
+
+@pytest.fixture
+def broker() -> Iterator[SimulatedBroker]:
+    broker = SimulatedBroker().start()
+    yield broker
+    broker.close()
+
+
+def parked(broker: SimulatedBroker, source: Source) -> list[str]:
+    """The answers, of which there is to be one."""
+    answers: list[str] = []
+    later = ParkedFetch(broker.broker, source).park(WAIT_MS, is_large=False)
+    later.on_ready(answers.append)
+    return answers
+
+
+def test_growth_between_two_steps_of_a_reading_is_read(broker: SimulatedBroker) -> None:
+    source = Source()
+    source.wanted = 2
+    answers = parked(broker, source)
+
+    def once() -> None:
+        source.between = lambda: None
+        source.grow()
+
+    source.between = once
+    source.grow()
+    broker.env.settle()
+    assert (answers, source.readings) == (["2"], 2)
+    assert source.waiters == {}
+
+
+def test_growth_before_it_is_parked_is_read(broker: SimulatedBroker) -> None:
+    source = Source()
+    fetch = ParkedFetch(broker.broker, source)
+    fetch.listen()
+    source.grow()
+    answers: list[str] = []
+    fetch.park(WAIT_MS, is_large=False).on_ready(answers.append)
+    broker.env.settle()
+    assert answers == ["1"]
+
+
+def test_time_that_is_up_during_a_reading(broker: SimulatedBroker) -> None:
+    source = Source()
+    source.wanted = 9
+    before = {id(call) for _, _, call in broker.env.scheduler._timers}
+    answers = parked(broker, source)
+    (timer,) = (call for _, _, call in broker.env.scheduler._timers if id(call) not in before)
+    assert timer.callback is not None
+    source.between = timer.callback
+    source.grow()
+    broker.env.settle()
+    assert (answers, source.readings) == (["1 at last"], 2)
+
+
+def test_a_bug_is_answered(broker: SimulatedBroker) -> None:
+    source = Source()
+    answers = parked(broker, source)
+
+    def fails() -> None:
+        raise ValueError("a bug")
+
+    source.between = fails
+    source.grow()
+    broker.env.settle()
+    assert answers == ["refused"]
+    assert broker.broker.lifecycle.unexpected_errors == 1
+
+
+def test_nobody_reads_for_a_client_that_is_gone(broker: SimulatedBroker) -> None:
+    source = Source()
+    later = ParkedFetch(broker.broker, source).park(WAIT_MS, is_large=False)
+    later.abandon()
+    source.grow()
+    broker.sleep(2 * WAIT_MS)
+    assert (source.readings, source.is_abandoned, source.waiters) == (0, True, {})

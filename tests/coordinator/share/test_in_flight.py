@@ -1,0 +1,42 @@
+"""Batches in flight: statuses by offset, kept as runs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.coordinator.share.in_flight import UNSEEN, InFlightBatch, RecordStatus
+from ottla.coordinator.share.states import RecordState
+
+STATUSES = [UNSEEN, RecordStatus(RecordState.ACKNOWLEDGED, 1), RecordStatus(RecordState.ARCHIVED, 5)]
+FIRST, LAST = 10, 29
+OFFSETS = st.integers(FIRST, LAST)
+
+
+@given(st.lists(st.tuples(OFFSETS, OFFSETS, st.sampled_from(STATUSES)), max_size=12), OFFSETS, OFFSETS)
+def test_runs_are_what_was_assigned_offset_by_offset(assigned: list[tuple[int, int, RecordStatus]], first: int, last: int) -> None:
+    batch, model = InFlightBatch(FIRST, LAST, UNSEEN), dict.fromkeys(range(FIRST, LAST + 1), UNSEEN)
+    for one, two, status in assigned:
+        batch.assign(min(one, two), max(one, two), status)
+        model.update(dict.fromkeys(range(min(one, two), max(one, two) + 1), status))
+    runs = list(batch.runs(first, last))
+    assert {at: status for begin, end, status in runs for at in range(begin, end + 1)} == {
+        at: status for at, status in model.items() if first <= at <= last
+    }
+    assert all(one[2] != two[2] and one[1] + 1 == two[0] for one, two in pairwise(runs))
+    assert batch.common_status == (model[FIRST] if len(set(model.values())) == 1 else None)
+
+
+def test_a_copy_is_a_batch_of_its_own() -> None:
+    batch = InFlightBatch(FIRST, LAST, UNSEEN)
+    batch.copy().assign(FIRST, FIRST, STATUSES[1])
+    assert batch.common_status == UNSEEN
+
+
+def test_a_batch_may_span_more_offsets_than_memory_would_hold() -> None:
+    batch = InFlightBatch(0, 10**15, UNSEEN)
+    batch.assign(5, 10**12, STATUSES[1])
+    assert [(first, last) for first, last, _ in batch.all_runs()] == [(0, 4), (5, 10**12), (10**12 + 1, 10**15)]
+    assert batch.finished_count(0) == 10**12 - 4
