@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import consumer_protocol_subscription
 from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
 from tests.coordinator.consumer_world import BATCH_BYTES, FakeTopics, in_turn, logged, topic_id
+from tests.coordinator.shard_states import check_reloaded, state_of
 
 GROUP = "g"
 PARTITIONS = 6
@@ -107,7 +108,20 @@ class MixedWorld:
         self.ids += 1
         return f"id-{self.ids}"
 
-    def run(self, result: Result[Any]) -> Any:
+    def run(self, command: Callable[[], Result[Any]]) -> Any:
+        """The log refuses the first attempt, which has changed nothing; the second is carried out."""
+        before = state_of(self.shard)
+        try:
+            result = command()
+        except KafkaError:
+            assert state_of(self.shard) == before
+            raise
+        if result.records:
+            assert state_of(self.shard) == before, "what is not in the log has happened"
+            result = command()
+        return self.carry_out(result)
+
+    def carry_out(self, result: Result[Any]) -> Any:
         for record in result.records:
             self.log.append(record)
             self.shard.replay(record, len(self.log) - 1, -1, self.now_ms)
@@ -126,6 +140,7 @@ class MixedWorld:
         live, loaded = logged(self.shard.consumers), logged(shard.consumers)
         assert live.keys() == loaded.keys()
         assert live == loaded
+        check_reloaded(self.shard, shard)
         self.shard = shard
         check_groups(shard, ())
 
@@ -136,7 +151,7 @@ class MixedWorld:
     def tick(self, ms: int) -> None:
         self.now_ms += ms
         for _, result in self.shard.tick(self.now_ms, BATCH_BYTES):
-            self.run(result)
+            self.carry_out(result)
 
     @property
     def kind(self) -> str:
@@ -151,14 +166,15 @@ class MixedWorld:
             given = {"topic_names": ["t"], "rebalance_timeout_ms": REBALANCE_MS, **given}
         owned = {topic_id(t): p for t, p in client.owned.items()}
         beat = Heartbeat(GROUP, client.member_id, client.epoch, **{"instance_id": client.instance_id, "owned": owned, **given})
-        answer: HeartbeatAnswer = self.run(self.shard.heartbeat(beat, self.now_ms, {}))
+        answer: HeartbeatAnswer = self.run(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
         client.epoch = answer.member_epoch
         if answer.assignment is not None:
             client.owned = {t.rstrip(b"\0").decode(): frozenset(epochs) for t, epochs in answer.assignment.items()}
         return answer
 
     def leave(self, client: ConsumerClient, epoch: int = -1) -> None:
-        self.run(self.shard.heartbeat(Heartbeat(GROUP, client.member_id, epoch, instance_id=client.instance_id), self.now_ms, {}))
+        beat = Heartbeat(GROUP, client.member_id, epoch, instance_id=client.instance_id)
+        self.run(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
         client.epoch, client.owned = 0, {}
 
     # the classic protocol
@@ -190,7 +206,7 @@ class MixedWorld:
             "needs_known_id": needs_known_id,
             "waiter": take,
         }
-        self.run(self.shard.join(JoinRequest(**{**fields, **given}), self.now_ms))
+        self.run(lambda: self.shard.join(JoinRequest(**{**fields, **given}), self.now_ms))
         if answers and answers[0].code is Code.MEMBER_ID_REQUIRED:
             return self.join(client, **given)
         if answers and answers[0].code not in (Code.NONE, Code.MEMBER_ID_REQUIRED, Code.REBALANCE_IN_PROGRESS):
@@ -215,7 +231,8 @@ class MixedWorld:
             answers.append(answer)
             client.synced = answer
 
-        self.run(self.shard.sync(SyncRequest(**{**fields, **given}, waiter=take), self.now_ms))
+        # No log ever has it: it changes deadlines at once, also where it is refused.
+        self.carry_out(self.shard.sync(SyncRequest(**{**fields, **given}, waiter=take), self.now_ms))
         return answers[0] if answers else None
 
     def _led(self, client: ClassicClient) -> dict[str, bytes]:
@@ -330,6 +347,6 @@ class MixedWorld:
         return Code.NONE
 
     def leave_classic(self, client: ClassicClient) -> list[Code]:
-        codes: list[Code] = self.run(self.shard.leave(GROUP, [(client.member_id, client.instance_id)], self.now_ms))
+        codes: list[Code] = self.run(lambda: self.shard.leave(GROUP, [(client.member_id, client.instance_id)], self.now_ms))
         client.lose(Code.UNKNOWN_MEMBER_ID)
         return codes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
-from ottla.coordinator.group.classic.group import Group, GroupState
+from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
@@ -21,33 +21,11 @@ from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.consumer_world import FakeTopics
+from tests.coordinator.shard_states import check_reloaded, state_of
 
 STEPS = 400
 GROUPS = ("g", "h", "i")
 WEEK_MS = GroupConfig().offsets_retention_ms
-
-
-def state_of(shard: GroupShard) -> tuple[Any, ...]:
-    """All of a shard, logged and not. The queue of deadlines is left out: a refusal is looked at again by it."""
-    groups = {
-        i: [getattr(g, f) for f in Group.__dataclass_fields__ if f not in ("wake_ms", "due_ms")] for i, g in shard.groups.items()
-    }
-    copied = {i: [v.copy() if isinstance(v, dict | set) else v for v in values] for i, values in groups.items()}
-    offsets = shard.offsets
-    committed = {g: dict(offsets.of_group(g)) for g in offsets.groups}
-    return copied, committed, {p: dict(keys) for p, keys in offsets.pending.items()}, shard.group_ids()
-
-
-def logged_of(shard: GroupShard) -> tuple[Any, ...]:
-    """What a reload must give: offsets, and groups as their last record says."""
-    settled = {
-        i: (g.generation, g.state, list(g.members), g.assignments, dict(g.static_members))
-        for i, g in shard.groups.items()
-        if g.state in (GroupState.STABLE, GroupState.EMPTY) and g.generation
-    }
-    offsets = shard.offsets
-    committed = {g: dict(offsets.of_group(g)) for g in offsets.groups}
-    return settled, committed, {p: dict(keys) for p, keys in offsets.pending.items()}
 
 
 class GroupWorld:
@@ -102,11 +80,7 @@ class GroupWorld:
                 again.replay_marker(entry[1], commit=entry[2])  # type: ignore[misc]
             else:
                 again.replay(entry[0], at, entry[1], self.now_ms)
-        live, reloaded = logged_of(self.shard), logged_of(again)
-        for group_id, group in live[0].items():
-            assert reloaded[0].get(group_id) == group
-        assert live[1:] == reloaded[1:]
-        assert set(again.group_ids()) <= set(self.shard.group_ids())
+        check_reloaded(self.shard, again)
 
     # what clients do
 

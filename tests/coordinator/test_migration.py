@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinator.group import named_topics
 from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.consumer.member import ClassicMember, MemberState
 from ottla.coordinator.group.consumer_protocol import read_assignment
@@ -255,6 +256,26 @@ def test_a_classic_group_that_is_too_large_is_not_upgraded(world: MixedWorld) ->
     assert world.kind == "classic"
 
 
+def test_topics_are_as_many_as_in_other_consumer_groups(world: MixedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named_topics, "MAX_MEMBER_TOPICS", 3)
+    monkeypatch.setattr(named_topics, "MAX_GROUP_TOPICS", 4)
+    mixed(world)
+    with refused(Code.INVALID_REQUEST):
+        world.join(ClassicClient(topics=("a", "b", "c", "d")), needs_known_id=False)
+    assert world.join(ClassicClient(topics=("a", "b", "c")), needs_known_id=False) is not None
+    with refused(Code.INVALID_REQUEST):
+        world.join(ClassicClient(topics=("e",)), needs_known_id=False)
+
+
+@pytest.mark.parametrize("name", ["MAX_MEMBER_TOPICS", "MAX_GROUP_TOPICS"])
+def test_a_classic_group_of_too_many_topics_is_not_upgraded(world: MixedWorld, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    classic_group(world, ClassicClient(topics=("a", "b")), ClassicClient(topics=("c",)))
+    monkeypatch.setattr(named_topics, name, 1)
+    with refused(Code.GROUP_ID_NOT_FOUND, "topics by name, and may subscribe to 1 at most."):
+        world.beat(ConsumerClient("new"))
+    assert world.kind == "classic"
+
+
 def test_an_assignment_has_the_version_of_the_members_subscription(world: MixedWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
@@ -333,7 +354,7 @@ def commit(world: MixedWorld, epoch: int, member_id: str, *, newest: bool = Fals
     result = world.shard.commit(
         GROUP, epoch, member_id, None, offsets, world.now_ms, transactional=transactional, has_newest_rules=newest
     )
-    code: Code = world.run(result)[where]
+    code: Code = world.carry_out(result)[where]
     return code
 
 
@@ -407,7 +428,7 @@ def test_however_the_last_consumer_goes(world: MixedWorld, how: str) -> None:
     if how == "left":
         world.leave(consumer)
     elif how == "removed":
-        assert world.run(world.shard.leave(GROUP, [("new", None)], world.now_ms)) == [Code.NONE]
+        assert world.run(lambda: world.shard.leave(GROUP, [("new", None)], world.now_ms)) == [Code.NONE]
     else:
         for _ in range(CONSUMER_SESSION_MS // 1_000):
             assert world.kind == "consumer"
@@ -451,7 +472,7 @@ def test_too_many_members_for_a_classic_group_stay_in_a_consumer_group() -> None
 def test_the_last_members_of_both_protocols_leave_an_empty_consumer_group(world: MixedWorld) -> None:
     classic, _ = mixed(world)
     leaving = [(classic.member_id, None), ("new", None)]
-    assert world.run(world.shard.leave(GROUP, leaving, world.now_ms)) == [Code.NONE, Code.NONE]
+    assert world.run(lambda: world.shard.leave(GROUP, leaving, world.now_ms)) == [Code.NONE, Code.NONE]
     view = world.shard.view(GROUP)
     assert view is not None
     assert (view.type_name, view.state_name) == ("consumer", "Empty")

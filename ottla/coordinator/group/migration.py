@@ -28,6 +28,7 @@ from ottla.coordinator.group.consumer.records import (
 from ottla.coordinator.group.consumer.target import metadata_hash
 from ottla.coordinator.group.consumer_protocol import CONSUMER, read_assignment, read_subscription, written_assignment
 from ottla.coordinator.group.effects import HeardOfMember, ReplaceGroup
+from ottla.coordinator.group.named_topics import check_member_topics, check_topic_count
 from ottla.coordinator.group.records import group_record, group_tombstone
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, SyncAnswer
 from ottla.coordinator.group.topics import Topics
@@ -145,6 +146,12 @@ def _upgraded(group: Group, topics: Topics) -> ConsumerGroup:
             raise _not_upgraded(group, " because a partition is assigned to several members.")
         upgraded.put(_consumer_member(group, classic, protocol, assigned))
         upgraded.targets[classic.member_id] = assigned
+    try:
+        for member in upgraded.members.values():
+            check_member_topics(member.topic_names)
+        check_topic_count(len(upgraded.subscribers))
+    except KafkaError as error:
+        raise _not_upgraded(group, f": {error.message}") from error
     upgraded.metadata_hash = metadata_hash(upgraded.subscribers, topics)
     return upgraded
 

@@ -24,7 +24,11 @@ def check_group_topics(subscribers: Mapping[str, int], before: frozenset[str], a
     if len(subscribers) + len(after) <= MAX_GROUP_TOPICS or after <= before:
         return
     given_up = sum(subscribers.get(name) == 1 for name in before - after)
-    count = len(subscribers) - given_up + sum(name not in subscribers for name in after)
+    check_topic_count(len(subscribers) - given_up + sum(name not in subscribers for name in after))
+
+
+def check_topic_count(count: int) -> None:
+    """Of all topics that a group's members name together. Raises INVALID_REQUEST."""
     if count > MAX_GROUP_TOPICS:
         message = f"The members of a group subscribe to {count} topics by name, and may subscribe to {MAX_GROUP_TOPICS} at most."
         raise KafkaError(Code.INVALID_REQUEST, message)

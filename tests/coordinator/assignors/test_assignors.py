@@ -14,7 +14,7 @@ from ottla.coordinator.group.assignors.members import Assignor, AssignorMember
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 from tests.coordinator.assignors.groups import Group, groups, partitions_of, topic_id
 
-pytestmark = pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS)
+pytestmark = [pytest.mark.heavy, pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS)]
 
 
 @given(group=groups())

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 from ottla.coordinator.group.assignors.uniform import assign_uniformly
 from tests.coordinator.assignors.groups import Group, groups, moved, partitions_of, sizes, topic_id
+
+pytestmark = pytest.mark.heavy
 
 ONE, TWO, THREE = topic_id(1), topic_id(2), topic_id(3)
 

@@ -23,6 +23,7 @@ from ottla.coordinator.group.consumer.regrouping import Cycle, next_epoch, regro
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.consumer_protocol import Subscription, read_subscription, written_assignment
 from ottla.coordinator.group.effects import ClassicMemberJoined
+from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import AnswerMember, Result
@@ -52,7 +53,9 @@ def join(
     before = _member(group, request, member_id, out)
     replaced = None if request.instance_id is None else group.static_member(request.instance_id)
     subscription = _subscription(request)
+    check_member_topics(subscription.topics)
     member = _renewed(before, request, subscription)
+    check_group_topics(group.subscribers, before.topic_names, member.topic_names)
     if member != before:
         out.records.append(member_record(group.group_id, member))
     cycle = Cycle(group, before, member, _by_id(subscription.owned, topics), config, topics, now_ms)
