@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cache
 
 import pytest
 
@@ -18,7 +17,7 @@ from ottla.storage.steps import Steps
 measured = pytest.mark.flaky(reruns=3, reruns_delay=2, only_rerun=["AssertionError"])
 
 
-USUAL_S = 0.030
+USUAL_S = 0.006
 """What `_work` takes on a machine that is as fast as the limits of tests assume."""
 MAX_SLOWNESS = 3.0
 """Beyond that nothing can be said."""
@@ -26,22 +25,38 @@ MAX_SLOWNESS = 3.0
 
 def _work() -> float:
     began, total = time.thread_time(), 0
-    for number in range(300_000):
+    for number in range(60_000):
         total += number * number
     return time.thread_time() - began
 
 
-@cache
-def _slowness() -> float:
+def slowness() -> float:
+    """How many times longer than on a usual machine work takes at this moment; 1 where it is faster."""
     return min(MAX_SLOWNESS, max(1.0, min(_work() for _ in range(5)) / USUAL_S))
 
 
-def on_this_machine(limit_s: float) -> float:
-    """A limit on processor time for a machine that may be slower than a usual one; it is never less than ``limit_s``."""
-    return limit_s * _slowness()
+class Limit:
+    """Of processor time in seconds; what was just measured and is above it is set against the machine's pace at this moment."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __repr__(self) -> str:
+        return f"{self.seconds * 1_000:.0f} ms on a usual machine"
+
+    def __gt__(self, measured_s: float) -> bool:
+        return measured_s < self.seconds or measured_s < self.seconds * slowness()
+
+    def __lt__(self, measured_s: float) -> bool:
+        return not self > measured_s
+
+    def __rmul__(self, times: float) -> Limit:
+        return Limit(times * self.seconds)
 
 
-def best(measure: Callable[[int], float], attempts: int, limit_s: float) -> float:
+def best(measure: Callable[[int], float], attempts: int, limit_s: Limit) -> float:
     """The least of a few measurements; the first one that is below the limit is the last, for the others could only be better."""
     least_s = float("inf")
     for attempt in range(attempts):

@@ -121,6 +121,7 @@ def built_by_position(tree: ast.AST) -> list[str]:
     return calls
 
 
+@pytest.mark.heavy
 def test_generated_structs_are_built_by_keyword() -> None:
     """The order of a generated struct's fields is that of Kafka's schema, and Kafka inserts fields in the middle."""
     built = {path: built_by_position(parsed(path)) for path in sources("ottla", "tests", "tools", "benchmarks")}
@@ -145,6 +146,7 @@ def test_the_top_level_names_the_folders_of_the_package(name: str) -> None:
     assert (ROOT / name).readlink() == Path("ottla") / name
 
 
+@pytest.mark.heavy
 def test_nothing_is_imported_through_the_links() -> None:
     """A module has one name, that in the package: under two there would be two of each class."""
     through = {path: imported(path) & set(LINKS) for path in sources("ottla", "tests", "tools", "benchmarks")}

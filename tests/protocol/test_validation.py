@@ -15,7 +15,7 @@ from ottla.protocol.record_stream import LARGE_RECORD_BYTES, RecordStream, zigza
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header
 from ottla.protocol.validation import BLAMED_AT_ONCE, RecordsRefused, Rules, check_in_steps, check_records
 from ottla.storage.steps import run
-from tests.measuring import best, measured, on_this_machine, slowest_step
+from tests.measuring import Limit, best, measured, slowest_step
 from tests.scenarios.batches import batch, record, varint
 
 NOW_MS = 1_700_000_000_000
@@ -25,7 +25,7 @@ ATTEMPTS = 2
 CODECS = pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD], ids=["none", "gzip", "snappy", "lz4", "zstd"])
 MIB = 1 << 20
 LIMIT_BYTES = 1 << 30
-STEP_S = on_this_machine(0.010)
+STEP_S = Limit(0.010)
 
 
 def rules(**changed: Any) -> Rules:

@@ -11,7 +11,7 @@ from ottla.protocol.messages import read_share_group_state as read_state
 from ottla.protocol.messages import read_share_group_state_summary as read_summary
 from ottla.protocol.messages import write_share_group_state as write_state
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.checkpoints import topic_id_text
 from tests.scenarios.consumer_verbs import text
@@ -39,14 +39,16 @@ def _asked(world: World, words: Words) -> tuple[str, list[tuple[bytes, int]]]:
     group = text(world, words.plain[0])
     named = [one for one in (words.plain[1] if len(words.plain) > 1 else "").split(",") if one]
     asked = [(topic_id_of(world, one), world.partition(one)[1]) for one in named]
-    there = _there(world)
+    there = _there(world, {topic_id for topic_id, _ in asked})
     for topic_id, partition in asked:
         _have_coordinator(world, group or "any", topic_id, partition, is_there=(topic_id, partition) in there)
     return group, asked
 
 
-def _there(world: World) -> set[tuple[bytes, int]]:
-    topics = world.call(MetadataRequest(topics=None), 12).topics
+def _there(world: World, topic_ids: set[bytes]) -> set[tuple[bytes, int]]:
+    """Those of their partitions that there are. Only they are asked for: a broker of many scenarios has a thousand topics."""
+    named = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(topic_ids - {NO_UUID})]
+    topics = world.call(MetadataRequest(topics=named), 12).topics
     return {(topic.topic_id, partition.partition_index) for topic in topics for partition in topic.partitions}
 
 

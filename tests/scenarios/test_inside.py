@@ -19,13 +19,13 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Closed
 from ottla.storage.producer_state import ProducerEntry, ProducerState
 from ottla.storage.steps import Steps
-from tests.measuring import measured, on_this_machine
+from tests.measuring import Limit, measured
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 
-LOOP_HELD_S = on_this_machine(0.010)
+LOOP_HELD_S = Limit(0.010)
 """What no housekeeping step may take."""
-EXPIRY_HELD_S = 0.005
+EXPIRY_HELD_S = Limit(0.005)
 NOISE = 5
 """These machines are noisy: the best of so many runs counts."""
 

@@ -406,6 +406,7 @@ class Shadow:
                 self.newest[key] = value
 
 
+@pytest.mark.heavy
 @pytest.mark.entry("STO-15")
 @pytest.mark.parametrize("seed", range(25))
 def test_whatever_is_written_and_cleaned_readers_and_producers_see_no_difference(logs: Logs, seed: int) -> None:

@@ -115,6 +115,7 @@ def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(proje
     assert "Findings" in output
 
 
+@pytest.mark.slow
 def test_the_source_distribution_is_whole_and_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     script = f"import setuptools.build_meta as build; build.build_sdist({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)
