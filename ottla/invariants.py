@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST_ELEMENTS = 200
+MAX_ELEMENTS = 200
 """Of a state with more entries only what costs little is checked, so that tests with thousands of them take no longer."""
 
 

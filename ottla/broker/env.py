@@ -97,7 +97,7 @@ def _uptime_ms() -> int:
     return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
 
-MOST_DESCRIPTORS = 1 << 20
+MAX_DESCRIPTORS = 1 << 20
 """More are not asked for, also where there is no limit."""
 
 
@@ -143,7 +143,7 @@ class RealEnv:
 
     def open_file_limit(self) -> int:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+        wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             # Some systems have a limit of their own below the one they tell.
             with suppress(ValueError, OSError):

@@ -14,7 +14,7 @@ import structlog
 from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
 from ottla.broker.partitions import Partitions
-from ottla.broker.share_states import ShareStates
+from ottla.broker.share_states import STATE_WORK, ShareStates
 from ottla.coordinator.cluster import SHARE_STATE_TOPIC
 from ottla.coordinator.group.share.initialization import Partitions as ByTopic
 from ottla.coordinator.group.share.requests import Initialization
@@ -23,8 +23,6 @@ from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import KafkaError
 from ottla.storage.steps import Pace, Steps
 
-STATE_WORK = 60
-"""What one state takes to be begun or deleted, in the units of `storage.steps`."""
 SUMMARY_WORK = 10
 
 Refusals = Mapping[tuple[bytes, int], KafkaError]

@@ -63,7 +63,7 @@ def persister_error(error: KafkaError) -> KafkaError:
     return KafkaError(_OF_THE_PERSISTER.get(error.code, Code.UNKNOWN_SERVER_ERROR), error.message)
 
 
-class Shared:
+class OpenSharePartition:
     """A share partition in memory, with the log that it reads. ``waiters`` are called once each, soon after it may have more."""
 
     __slots__ = ("armed_ms", "is_gone", "key", "partition", "source", "waiters")
@@ -98,7 +98,7 @@ class SharePartitions:
         self._share_states = share_states
         settings = live_config.settings
         self.sessions = ShareSessions(settings.group_share_max_share_sessions, settings.ottla_fetch_session_max_partitions)
-        self._shared: dict[ShareKey, Shared] = {}
+        self._shared: dict[ShareKey, OpenSharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, None]] = {}
         # Times at which locks may end, the order in which they were noted, and whose they are.
         self._deadlines: list[tuple[int, int, ShareKey]] = []
@@ -117,10 +117,10 @@ class SharePartitions:
 
     # loading
 
-    def get(self, key: ShareKey) -> Shared | None:
+    def get(self, key: ShareKey) -> OpenSharePartition | None:
         return self._shared.get(key)
 
-    def open(self, key: ShareKey, topic: str) -> Steps[Shared]:
+    def open(self, key: ShareKey, topic: str) -> Steps[OpenSharePartition]:
         """The share partition as it is in memory, or as the share coordinator has it. Raises `KafkaError`."""
         shared = self._shared.get(key)
         if shared is not None:
@@ -137,7 +137,7 @@ class SharePartitions:
             # It may have changed during the steps.
             read = self._read(key, leader_epoch)
         partition = SharePartition.load(read, first_offset, leader_epoch, self.config(key.group_id))
-        shared = self._shared[key] = Shared(key, partition, source)
+        shared = self._shared[key] = OpenSharePartition(key, partition, source)
         self._of_groups.setdefault(key.group_id, {})[key] = None
         return shared
 
@@ -168,7 +168,7 @@ class SharePartitions:
 
     # what members do
 
-    def acquire(self, shared: Shared, request: AcquireRequest) -> list[AcquiredRecords]:
+    def acquire(self, shared: OpenSharePartition, request: AcquireRequest) -> list[AcquiredRecords]:
         shared.partition.config = self.config(shared.key.group_id)
         acquired = shared.partition.acquire(request, self._env.steady_ms())
         self._arm(shared)
@@ -183,7 +183,7 @@ class SharePartitions:
         change = shared.partition.acknowledge(member_id, acknowledgements, self._env.steady_ms())
         self._carry_out(shared, change)
 
-    def _carry_out(self, shared: Shared, change: Change) -> None:
+    def _carry_out(self, shared: OpenSharePartition, change: Change) -> None:
         """Persist, then apply. Raises `KafkaError` with nothing changed."""
         if change.write is not None:
             try:
@@ -195,12 +195,12 @@ class SharePartitions:
                 raise told from error
         self._apply(shared, change)
 
-    def _apply(self, shared: Shared, change: Change) -> None:
+    def _apply(self, shared: OpenSharePartition, change: Change) -> None:
         shared.partition.apply(change)
         self._arm(shared)
         self._wake(shared)
 
-    def _wake(self, shared: Shared) -> None:
+    def _wake(self, shared: OpenSharePartition) -> None:
         waiters, shared.waiters = shared.waiters, {}
         for waiter in waiters:
             self._env.call_soon(waiter)
@@ -267,7 +267,7 @@ class SharePartitions:
                 self._apply(shared, change)
             yield None
 
-    def _arm(self, shared: Shared) -> None:
+    def _arm(self, shared: OpenSharePartition) -> None:
         deadline_ms = shared.partition.next_deadline_ms
         if deadline_ms is not None and (shared.armed_ms is None or deadline_ms < shared.armed_ms):
             shared.armed_ms = deadline_ms

@@ -22,6 +22,9 @@ from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 
+STATE_WORK = 60
+"""What the state of one share partition takes to be begun, written, read or deleted, beside its batches, in the units of
+`storage.steps`."""
 DELETED_TOPICS_MS = 60_000
 """How often states are looked for whose topic is gone and whose tombstones the log refused."""
 

@@ -12,12 +12,12 @@ from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import AT_REST
-from ottla.invariants import MOST_ELEMENTS
+from ottla.invariants import MAX_ELEMENTS
 
 
 def check_transactions(shard: TransactionShard) -> None:
     """Sweeps see every transaction that is not at rest, and nothing is remembered of ids that are gone."""
-    if len(shard.ids) > MOST_ELEMENTS:
+    if len(shard.ids) > MAX_ELEMENTS:
         return
     unfinished = {i: m for i, m in shard.ids.items() if m.state not in AT_REST}
     assert unfinished == shard._unfinished, f"{sorted(unfinished)} are not at rest, sweeps see {sorted(shard._unfinished)}"
@@ -28,24 +28,24 @@ def check_transactions(shard: TransactionShard) -> None:
 def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
     """``open_producers`` have an open transaction in the shard's log: nobody else's offsets are pending."""
     pending = shard.offsets.pending
-    if len(shard.groups) + len(pending) > MOST_ELEMENTS:
+    if len(shard.groups) + len(pending) > MAX_ELEMENTS:
         return
     for producer_id in pending:
         assert producer_id in open_producers, f"offsets of producer {producer_id} are pending, which has no open transaction"
     for group in shard.groups.values():
-        if len(group.members) <= MOST_ELEMENTS:
+        if len(group.members) <= MAX_ELEMENTS:
             _check_group(group)
     kinds = (shard.groups.keys(), shard.consumers.groups.keys(), shard.streams.groups.keys(), shard.shares.groups.keys())
     several = [first & second for first, second in combinations(kinds, 2) if first & second]
     assert not several, f"groups of several protocols: {several}"
     for consumer_group in shard.consumers.groups.values():
-        if len(consumer_group.members) <= MOST_ELEMENTS:
+        if len(consumer_group.members) <= MAX_ELEMENTS:
             _check_consumer_group(consumer_group)
     for streams_group in shard.streams.groups.values():
-        if len(streams_group.members) <= MOST_ELEMENTS:
+        if len(streams_group.members) <= MAX_ELEMENTS:
             _check_streams_group(streams_group)
     for share_group in shard.shares.groups.values():
-        if len(share_group.members) <= MOST_ELEMENTS:
+        if len(share_group.members) <= MAX_ELEMENTS:
             _check_share_group(share_group)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.invariants import MOST_ELEMENTS
+from ottla.invariants import MAX_ELEMENTS
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log
@@ -15,7 +15,7 @@ def check_log(log: Log) -> None:
     offsets = (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset)
     assert list(offsets) == sorted(offsets), f"{log.name}: log start, LSO, high watermark and log end are {offsets}"
     producers = log.producers
-    if len(producers.entries) > MOST_ELEMENTS:
+    if len(producers.entries) > MAX_ELEMENTS:
         return
     by_producer = {p: e.txn_first_offset for p, e in producers.entries.items() if e.txn_first_offset >= 0}
     assert by_producer == producers.open_txns, f"{log.name}: {by_producer} are open by producer, {producers.open_txns} by log"

@@ -25,7 +25,7 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 LOOKUP_BYTES = 1 << 15
-MOST_ABORTED = 1 << 20
+MAX_ABORTED = 1 << 20
 """Aborted transactions that a segment's index may have beyond its batches."""
 
 
@@ -230,7 +230,7 @@ class Segment:
         """Take over the indexes after a clean stop; False when they must be rebuilt. Nothing but their ends is looked at."""
         at_most = self.log.size // HEADER_BYTES
         # More entries than batches: reading them could take any amount of memory. Compaction may leave transactions without any.
-        if max(self.offset_index.stored, self.time_index.stored) > at_most or self.txn_index.stored > max(at_most, MOST_ABORTED):
+        if max(self.offset_index.stored, self.time_index.stored) > at_most or self.txn_index.stored > max(at_most, MAX_ABORTED):
             return False
         sound = self.offset_index.load() and self.time_index.load() and self.txn_index.load(self.base_offset)
         if not sound or not self.offset_index.is_within(self.log.size):

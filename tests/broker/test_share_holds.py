@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.handlers.share_acknowledgements import MOST_TYPES
+from ottla.broker.handlers.share_acknowledgements import MAX_TYPES
 from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.protocol.errors import Code
@@ -169,7 +169,7 @@ def test_a_member_that_holds_records_of_many_partitions_is_gone(broker: TimedBro
 def test_more_types_than_records_in_flight(broker: TimedBroker) -> None:
     a = Sharer(broker, "a").joined()
     a.fetch()
-    said = AcknowledgementBatch(first_offset=0, last_offset=MOST_TYPES, acknowledge_types=[ACCEPT] * (MOST_TYPES + 1))
+    said = AcknowledgementBatch(first_offset=0, last_offset=MAX_TYPES, acknowledge_types=[ACCEPT] * (MAX_TYPES + 1))
     topic = AcknowledgeTopic(topic_id=a.topic_id, partitions=[AcknowledgePartition(acknowledgement_batches=[said])])
     broker.forget()
     assert a.acknowledge(topics=[topic]).responses[0].partitions[0].error_code == Code.INVALID_REQUEST

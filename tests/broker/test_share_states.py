@@ -180,7 +180,7 @@ def test_many_topics_that_are_deleted_at_once_are_one_piece_of_work(
 
 def test_an_answer_has_so_many_batches_and_no_more(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """One share partition may be asked for as often as a request has room."""
-    monkeypatch.setattr(read_share_group_state, "MOST_ANSWERED_BATCHES", 5)
+    monkeypatch.setattr(read_share_group_state, "MAX_ANSWERED_BATCHES", 5)
     key = share(broker)
     broker.broker.share_states.initialize(key, 0, 0)
     broker.broker.share_states.write(key, WRITE)

@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.consumer_protocol import read_assignment, read_subscription, written_assignment
+from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, MigrationPolicy, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.invariants import check_groups
@@ -350,3 +352,27 @@ class MixedWorld:
         codes: list[Code] = self.run(lambda: self.shard.leave(GROUP, [(client.member_id, client.instance_id)], self.now_ms))
         client.lose(Code.UNKNOWN_MEMBER_ID)
         return codes
+
+
+def classic_group(world: MixedWorld, *clients: ClassicClient) -> None:
+    world.settle(clients)
+    assert (world.kind, world.shard.groups[GROUP].state) == ("classic", GroupState.STABLE)
+
+
+def mixed(world: MixedWorld, **given: Any) -> tuple[ClassicClient, ConsumerClient]:
+    """A group of a member of each protocol, at rest."""
+    classic, consumer = ClassicClient(**given), ConsumerClient("new")
+    classic_group(world, classic)
+    world.settle([consumer, classic])
+    assert (world.kind, len(world.shard.consumers.groups[GROUP].members)) == ("consumer", 2)
+    return classic, consumer
+
+
+def commit(world: MixedWorld, epoch: int, member_id: str, *, newest: bool = False, transactional: bool = False) -> Code:
+    where = ("t", 0)
+    offsets = {where: CommittedOffset(5, -1, "", world.now_ms)}
+    result = world.shard.commit(
+        GROUP, epoch, member_id, None, offsets, world.now_ms, transactional=transactional, has_newest_rules=newest
+    )
+    code: Code = world.carry_out(result)[where]
+    return code

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.group import named_topics
-from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.consumer.member import ClassicMember, MemberState
 from ottla.coordinator.group.consumer_protocol import read_assignment
-from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.group.requests import MigrationPolicy
 from ottla.protocol.codec import encode_record
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import consumer_protocol_assignment
@@ -27,6 +24,9 @@ from tests.coordinator.mixed_world import (
     ClassicClient,
     ConsumerClient,
     MixedWorld,
+    classic_group,
+    commit,
+    mixed,
     subscription,
 )
 from tests.coordinator.test_consumer_heartbeats import refused
@@ -37,20 +37,6 @@ ALL = {"t": frozenset(range(6))}
 @pytest.fixture
 def world() -> MixedWorld:
     return MixedWorld()
-
-
-def classic_group(world: MixedWorld, *clients: ClassicClient) -> None:
-    world.settle(clients)
-    assert (world.kind, world.shard.groups[GROUP].state) == ("classic", GroupState.STABLE)
-
-
-def mixed(world: MixedWorld, **given: Any) -> tuple[ClassicClient, ConsumerClient]:
-    """A group of a member of each protocol, at rest."""
-    classic, consumer = ClassicClient(**given), ConsumerClient("new")
-    classic_group(world, classic)
-    world.settle([consumer, classic])
-    assert (world.kind, len(world.shard.consumers.groups[GROUP].members)) == ("consumer", 2)
-    return classic, consumer
 
 
 # from classic to consumer
@@ -348,16 +334,6 @@ def test_after_a_start_a_classic_member_has_the_groups_session(world: MixedWorld
     assert group.sessions_ms[classic.member_id] == world.now_ms + SESSION_MS
 
 
-def commit(world: MixedWorld, epoch: int, member_id: str, *, newest: bool = False, transactional: bool = False) -> Code:
-    where = ("t", 0)
-    offsets = {where: CommittedOffset(5, -1, "", world.now_ms)}
-    result = world.shard.commit(
-        GROUP, epoch, member_id, None, offsets, world.now_ms, transactional=transactional, has_newest_rules=newest
-    )
-    code: Code = world.carry_out(result)[where]
-    return code
-
-
 @pytest.mark.entry("GRP-76")
 @pytest.mark.parametrize("newest", [False, True])
 def test_classic_members_commit_by_generations_in_any_version(world: MixedWorld, newest: bool) -> None:
@@ -397,188 +373,3 @@ def test_a_cooperative_member_joins_until_it_has_given_up(world: MixedWorld) -> 
     assert answer.generation == generation + 1
     world.beat(consumer)
     assert len(consumer.owned["t"]) == 3
-
-
-# from consumer to classic
-
-
-@pytest.mark.entry("GRP-77")
-def test_when_the_last_consumer_leaves_the_group_is_classic_again(world: MixedWorld) -> None:
-    classic, consumer = mixed(world, assignors=(COOPERATIVE, EAGER))
-    assert commit(world, classic.generation, classic.member_id) is Code.NONE
-    epoch = world.shard.consumers.groups[GROUP].group_epoch
-    world.leave(consumer)
-    group = world.shard.groups[GROUP]
-    assert (world.kind, group.state, group.generation) == ("classic", GroupState.PREPARING_REBALANCE, epoch)
-    member = group.members[classic.member_id]
-    assert [name for name, _ in member.protocols] == [COOPERATIVE, EAGER]
-    assert group.protocol == COOPERATIVE
-    assert (member.session_timeout_ms, member.rebalance_timeout_ms, group.leader) == (SESSION_MS, REBALANCE_MS, classic.member_id)
-    assert world.shard.fetch(GROUP, require_stable=False).get("t", 0) is not None, "offsets stay"
-    assert world.classic_beat(classic) is Code.REBALANCE_IN_PROGRESS
-    world.reload()
-    group = world.shard.groups[GROUP]
-    assert (group.state, group.generation) == (GroupState.STABLE, epoch), "a start knows of no rebalance, as in Apache Kafka"
-    assert read_assignment(group.assignments[classic.member_id]).partitions == classic.owned
-
-
-@pytest.mark.parametrize("how", ["left", "removed", "late"])
-def test_however_the_last_consumer_goes(world: MixedWorld, how: str) -> None:
-    classic, consumer = mixed(world)
-    if how == "left":
-        world.leave(consumer)
-    elif how == "removed":
-        assert world.run(lambda: world.shard.leave(GROUP, [("new", None)], world.now_ms)) == [Code.NONE]
-    else:
-        for _ in range(CONSUMER_SESSION_MS // 1_000):
-            assert world.kind == "consumer"
-            world.step(classic)
-            world.tick(1_000)
-    assert world.kind == "classic"
-    world.settle([classic])
-    assert classic.owned == ALL
-    world.tick(SESSION_MS)
-    assert world.shard.groups[GROUP].state is GroupState.EMPTY, "sessions go on as those of a classic group"
-
-
-@pytest.mark.entry("GRP-79")
-@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
-def test_where_it_may_not_become_classic_it_stays_a_consumer_group(world: MixedWorld, policy: MigrationPolicy) -> None:
-    classic, consumer = mixed(world)
-    world.restart(policy)
-    world.leave(consumer)
-    assert (world.kind, list(world.shard.consumers.groups[GROUP].members)) == ("consumer", [classic.member_id])
-    if policy is MigrationPolicy.DISABLED:
-        with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
-            world.join(classic)
-    else:
-        world.join(classic)
-        synced = world.sync(classic)
-        assert synced is not None
-        assert read_assignment(synced.assignment).partitions == ALL
-
-
-def test_too_many_members_for_a_classic_group_stay_in_a_consumer_group() -> None:
-    world = MixedWorld(options={"max_size": 1})
-    consumer, classics = ConsumerClient("new"), [ClassicClient(), ClassicClient()]
-    world.beat(consumer)
-    world.settle([consumer, *classics])
-    world.leave(consumer)
-    assert world.kind == "consumer"
-    world.leave_classic(classics.pop())
-    assert world.kind == "classic"
-
-
-def test_the_last_members_of_both_protocols_leave_an_empty_consumer_group(world: MixedWorld) -> None:
-    classic, _ = mixed(world)
-    leaving = [(classic.member_id, None), ("new", None)]
-    assert world.run(lambda: world.shard.leave(GROUP, leaving, world.now_ms)) == [Code.NONE, Code.NONE]
-    view = world.shard.view(GROUP)
-    assert view is not None
-    assert (view.type_name, view.state_name) == ("consumer", "Empty")
-
-
-# static members
-
-
-@pytest.mark.entry("GRP-78")
-def test_a_static_member_goes_over_in_its_place(world: MixedWorld) -> None:
-    static, other = ClassicClient(instance_id="i"), ClassicClient()
-    classic_group(world, static, other)
-    had = static.owned
-    upgraded = ConsumerClient("new", instance_id="i")
-    world.beat(upgraded)
-    group = world.shard.consumers.groups[GROUP]
-    assert (upgraded.owned, sorted(group.members)) == (had, sorted([other.member_id, "new"]))
-    assert world.classic_beat(static) is Code.FENCED_INSTANCE_ID
-    world.settle([upgraded, other])
-    assert upgraded.owned == had
-    assert group.classic_count == 1
-    world.reload()
-
-
-@pytest.mark.entry("GRP-78")
-def test_and_back(world: MixedWorld) -> None:
-    static, other = ConsumerClient("c", instance_id="i"), ClassicClient()
-    world.beat(static)
-    world.settle([static, other])
-    epoch = world.shard.consumers.groups[GROUP].group_epoch
-    had = static.owned
-    back = ClassicClient(instance_id="i")
-    answer = world.join(back)
-    assert answer is not None
-    assert (answer.code, answer.generation, answer.leader) == (Code.NONE, epoch, "")
-    group = world.shard.groups[GROUP]
-    assert (world.kind, group.state, group.generation) == ("classic", GroupState.STABLE, epoch), "nobody has to join again"
-    assert sorted(group.members) == sorted([back.member_id, other.member_id])
-    synced = world.sync(back)
-    assert synced is not None
-    assert read_assignment(synced.assignment).partitions == had
-    assert world.classic_beat(other) is Code.NONE
-    assert world.classic_beat(back) is Code.NONE
-    world.reload()
-    world.take_assignment(back, synced)
-    world.settle([back, other])
-
-
-def test_a_static_member_that_comes_back_with_another_subscription_has_the_group_rebalance(world: MixedWorld) -> None:
-    static, other = ConsumerClient("c", instance_id="i"), ClassicClient()
-    world.beat(static)
-    world.settle([static, other])
-    epoch = world.shard.consumers.groups[GROUP].group_epoch
-    back = ClassicClient(instance_id="i", topics=("t", "u"))
-    answer = world.join(back)
-    assert answer is not None
-    assert (answer.code, answer.generation) == (Code.NONE, 0)
-    group = world.shard.groups[GROUP]
-    assert (group.state, group.generation) == (GroupState.PREPARING_REBALANCE, epoch)
-    with refused(Code.ILLEGAL_GENERATION):
-        world.sync(back)
-    world.reload()
-
-
-def test_a_static_classic_member_replaces_another_in_a_consumer_group(world: MixedWorld) -> None:
-    consumer, static = ConsumerClient("new"), ClassicClient(instance_id="i")
-    world.beat(consumer)
-    world.settle([consumer, static])
-    had = static.owned
-    restarted = ClassicClient(instance_id="i")
-    world.join(restarted)
-    assert world.kind == "consumer"
-    assert restarted.member_id != static.member_id
-    with refused(Code.FENCED_INSTANCE_ID):
-        world.sync(static)
-    with refused(Code.FENCED_INSTANCE_ID):
-        world.join(static)
-    synced = world.sync(restarted)
-    assert synced is not None
-    assert read_assignment(synced.assignment).partitions == had
-
-
-def test_a_consumer_may_become_a_classic_member_under_its_id(world: MixedWorld) -> None:
-    classic, consumer = mixed(world)
-    same = ClassicClient(member_id="new", owned=dict(consumer.owned))
-    world.join(same)
-    group = world.shard.consumers.groups[GROUP]
-    assert (world.kind, group.classic_count) == ("consumer", 2), "only a static one, or one that leaves, takes the group along"
-    world.beat(ConsumerClient("new"))
-    assert (group.classic_count, group.joins_ms, group.syncs_ms) == (1, {}, {})
-    del classic
-
-
-def test_a_roll_of_all_members_and_back(world: MixedWorld) -> None:
-    """One member after the other goes over, and comes back; what is owned is owned once, and at the end all of it."""
-    clients: list[Any] = [ClassicClient(assignors=(COOPERATIVE,)) for _ in range(3)]
-    classic_group(world, *clients)
-    for at in range(3):
-        world.leave_classic(clients[at])
-        clients[at] = ConsumerClient(f"c{at}")
-        world.settle(clients)
-        assert world.kind == "consumer"
-        world.reload()
-    for at in range(3):
-        world.leave(clients[at])
-        clients[at] = ClassicClient(assignors=(COOPERATIVE,))
-        world.settle(clients)
-        assert world.kind == ("classic" if at == 2 else "consumer")
-        world.reload()

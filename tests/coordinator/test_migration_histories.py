@@ -20,7 +20,7 @@ from tests.coordinator.mixed_world import (
     MixedWorld,
 )
 
-MOST_CLIENTS = 4
+MAX_CLIENTS = 4
 INSTANCES = ("i", "j")
 GONE = (Code.UNKNOWN_MEMBER_ID, Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID)
 """What a client may be told that leaves: it had not joined yet, or its session has ended."""
@@ -58,7 +58,7 @@ class History:
 
     def come(self) -> None:
         taken = {c.instance_id for c in self.clients}
-        if len(self.clients) < MOST_CLIENTS:
+        if len(self.clients) < MAX_CLIENTS:
             free = [i for i in INSTANCES if i not in taken and self.world.shard.view(GROUP) is None]
             self.clients.append(self.made(self.rng.choice([None, *free])))
 

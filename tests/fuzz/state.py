@@ -10,6 +10,7 @@ from ottla.broker.broker import BrokerServer
 from ottla.coordinator.cluster import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TOPIC_RESOURCE, TRANSACTION_TOPIC, ClusterState
 from ottla.coordinator.group.classic.group import Group, GroupState
 from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.storage.log import Log
@@ -18,7 +19,7 @@ from ottla.storage.producer_state import ProducerState
 Key = tuple[Any, ...]
 State = dict[Key, Any]
 AT_REST = (GroupState.STABLE, GroupState.EMPTY)
-COORDINATED = ("group", "consumer group", "streams group", "offsets", "pending", "transaction")
+COORDINATED = ("group", "consumer group", "streams group", "share group", "offsets", "pending", "transaction")
 TIMES = ("deadline_ms", "deadlines_ms", "since_ms", "wake_ms", "due_ms")
 METADATA = ("log", "__cluster_metadata", 0)
 
@@ -64,6 +65,12 @@ def _streams_memory(group: StreamsGroup) -> Key:
     return dict(group.task_offsets), group.shutdown_member_id, group.endpoint_epoch, group.delayed_until_ms is None
 
 
+def _share_group(group: ShareGroup) -> Key:
+    """All of it is in the log; in what order members came is not."""
+    epochs = (group.group_epoch, group.metadata_hash, group.assignment_epoch, group.assigned_ms)
+    return *epochs, sorted(group.members.values(), key=lambda m: m.member_id), dict(group.targets), group.states
+
+
 def _frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple((key, _frozen(inner)) for key, inner in value.items())
@@ -95,6 +102,8 @@ def live(broker: BrokerServer) -> State:
             out["consumer group", consumer_group.group_id] = _consumer_group(consumer_group)
         for streams_group in shard.streams.groups.values():
             out["streams group", streams_group.group_id] = (_streams_group(streams_group), _streams_memory(streams_group))
+        for share_group in shard.shares.groups.values():
+            out["share group", share_group.group_id] = _share_group(share_group)
         for group_id in shard.offsets.groups:
             out["offsets", group_id] = tuple(sorted(shard.offsets.of_group(group_id).items()))
         for producer_id, pending in shard.offsets.pending.items():
@@ -151,6 +160,8 @@ def durable(broker: BrokerServer) -> State:
             out["consumer group", consumer_group.group_id] = _consumer_group(consumer_group)
         for streams_group in shard.streams.groups.values():
             out["streams group", streams_group.group_id] = _streams_group(streams_group)
+        for share_group in shard.shares.groups.values():
+            out["share group", share_group.group_id] = _share_group(share_group)
         for group in shard.groups.values():
             if group.state is GroupState.STABLE:
                 members = tuple(sorted((m.member_id, m.instance_id or "", _assigned(group, m)) for m in group.members.values()))

@@ -22,7 +22,7 @@ EDGES = {
 ANY_TEXT = (*BAD_NAMES, *TOPICS, *INTERNAL, *GROUPS, *TRANSACTIONAL_IDS, "x" * 32_767, "%s%n", "(a+)+$", "[")
 MANY = (50, 200, 2_000, 20_000)
 """Elements of an array that is meant to be large."""
-MOST_ELEMENTS = (100,) * 40 + (4_000, 40_000)
+MAX_ELEMENTS = (100,) * 40 + (4_000, 40_000)
 """Elements of all arrays of one request together, but for the first of each: few mostly, so that many requests are made."""
 CONFIGS = {
     "cleanup.policy": ("delete", "compact", "compact,delete", "", "none", "delete,delete"),
@@ -67,7 +67,7 @@ class Maker:
         section = requests()[key]
         self._hostility, self._cast, self._section, self._version = hostility, cast, section, version
         self._key = key
-        self._topic, self._kind, self._left = cast.topic, 2, self._rng.choice(MOST_ELEMENTS)
+        self._topic, self._kind, self._left = cast.topic, 2, self._rng.choice(MAX_ELEMENTS)
         return self._struct(section, section.fields, section.name) | given
 
     def _struct(self, section: Section, fields: list[Field], owner: str) -> Tree:

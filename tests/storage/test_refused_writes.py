@@ -26,7 +26,7 @@ from tests.storage.logs import NOW_MS, Logs, end, put, state
 
 TINY = LogConfig(segment_bytes=600, index_interval_bytes=100)
 STEPS = 60
-MOST_WRITES_OF_A_CALL = 12
+MAX_WRITES_OF_A_CALL = 12
 
 
 def story(log: Log, seed: int) -> list[Callable[[], object]]:
@@ -72,7 +72,7 @@ def test_each_write_of_each_call_is_refused_once(seed: int) -> None:
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(TINY)
     for call in story(log, seed):
-        for nth in range(MOST_WRITES_OF_A_CALL):
+        for nth in range(MAX_WRITES_OF_A_CALL):
             before = visible(log)
             fs.refuse_the(nth)
             refused = fs.refused

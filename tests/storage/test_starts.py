@@ -22,7 +22,7 @@ from tests.storage.logs import NOW_MS, Logs, end, put, state
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=100)
 DIRECTORY = "/d/t-0"
-MOST_STEPS_OF_A_START = 60
+MAX_STEPS_OF_A_START = 60
 
 
 def written() -> MemoryFilesystem:
@@ -104,7 +104,7 @@ def test_a_start_that_is_killed_is_made_good_by_the_next(broken: str, is_below_t
     if broken:
         path = next(path for path in sorted(left.files) if path.endswith(broken) and left.files[path])
         left.write_file(path, left.files[path] + b"\1")
-    for nth in range(MOST_STEPS_OF_A_START):
+    for nth in range(MAX_STEPS_OF_A_START):
         fs = on(left)
         was_killed = killed_at(fs, nth, partial(opened, fs, recovery_point=point))
         killed = fs.copy()
@@ -151,7 +151,7 @@ def test_a_cut_that_is_interrupted_is_made_and_told_of_again(is_compacted: bool)
     end_offset, bases, is_told = cut(on(left))
     assert is_told
     is_cut = False
-    for nth in range(4 * MOST_STEPS_OF_A_START):
+    for nth in range(4 * MAX_STEPS_OF_A_START):
         fs = on(left)
         was_killed = killed_at(fs, nth, partial(cut, fs))
         is_cut = is_cut or len(fs.files[path]) < len(left.files[path])

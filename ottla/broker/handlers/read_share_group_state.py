@@ -24,7 +24,7 @@ from ottla.protocol.messages.read_share_group_state import (
     StateBatch,
 )
 
-MOST_ANSWERED_BATCHES = 250_000
+MAX_ANSWERED_BATCHES = 250_000
 """Of all share partitions together, one of which may be asked for many times: as many elements as a request may have."""
 
 
@@ -38,9 +38,9 @@ def handle(ports: Ports, request: ReadShareGroupStateRequest, context: RequestCo
     def one(key: ShareKey, asked: PartitionData) -> PartitionResult:
         nonlocal answered
         answered += ports.share_states.batch_count(key)
-        if answered > MOST_ANSWERED_BATCHES:
+        if answered > MAX_ANSWERED_BATCHES:
             return _refused(
-                asked, Code.INVALID_REQUEST, f"an answer has {MOST_ANSWERED_BATCHES} state batches at most; ask for less"
+                asked, Code.INVALID_REQUEST, f"an answer has {MAX_ANSWERED_BATCHES} state batches at most; ask for less"
             )
         return _one(ports, key, asked)
 

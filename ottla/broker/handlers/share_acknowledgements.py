@@ -20,7 +20,7 @@ ACKNOWLEDGE_WORK = 200
 
 ITEM_WORK = 4
 """What a partition takes that nothing is done for."""
-MOST_TYPES = 10_000
+MAX_TYPES = 10_000
 """In what a request says of one partition: no more records are in flight (``group.share.max.partition.max.record.locks``)."""
 
 Outcomes = dict[tuple[bytes, int], KafkaError | None]
@@ -102,7 +102,7 @@ def acknowledge_all(
 
 def _are_sound(batches: Sequence[Batch], version: int, *, is_renewal: bool) -> bool:
     """Whether they are in order, and each has one type, or one for each offset (KafkaApis.validateAcknowledgementBatches)."""
-    if sum(len(batch.acknowledge_types) for batch in batches) > MOST_TYPES:
+    if sum(len(batch.acknowledge_types) for batch in batches) > MAX_TYPES:
         return False
     last_type = AcknowledgeType.RENEW if version >= RENEWAL_FROM else AcknowledgeType.REJECT
     end_offset = -1

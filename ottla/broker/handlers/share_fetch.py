@@ -22,7 +22,7 @@ from ottla.broker.handlers.share_reads import SLICE_BYTES, AcquireOptions, Taken
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.share_partitions import Shared, SharePartitions
+from ottla.broker.share_partitions import OpenSharePartition, SharePartitions
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.group.share.requests import check_member_id
 from ottla.coordinator.share.records import ShareKey
@@ -152,7 +152,7 @@ class ShareFetch:
         self._max_bytes = min(request.max_bytes, ports.live_config.settings.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._errors: dict[SessionPartition, Code] = {}
-        self._shared: dict[SessionPartition, Shared] = {}
+        self._shared: dict[SessionPartition, OpenSharePartition] = {}
         self._taken: dict[SessionPartition, Taken] = {}
         # Who is called when there may be more, once it has said so.
         self._waiter: Waiter | None = None
@@ -295,7 +295,7 @@ class ShareFetch:
         for shared in self._shared.values():
             self._listen_to(shared)
 
-    def _listen_to(self, shared: Shared) -> None:
+    def _listen_to(self, shared: OpenSharePartition) -> None:
         if self._waiter is not None:
             shared.waiters[self._waiter] = None
             shared.source.waiters[self._waiter] = None

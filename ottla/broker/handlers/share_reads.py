@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.broker.share_partitions import Shared, SharePartitions
+from ottla.broker.share_partitions import OpenSharePartition, SharePartitions
 from ottla.coordinator.share.acquisition import AbortedTransaction, AcquiredRecords, AcquireRequest, FetchedBatch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer
@@ -37,14 +37,20 @@ class AcquireOptions(NamedTuple):
 NOTHING = Taken(b"", (), 0)
 
 
-def read(shared: Shared, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
+def read(shared: OpenSharePartition, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
     """From the first record that is to be delivered. Raises `KafkaError`."""
     offset = shared.partition.next_fetch_offset()
     return shared.source.read(offset, max_bytes, committed=committed, min_one_batch=min_one_batch)
 
 
 def take(
-    share_partitions: SharePartitions, shared: Shared, options: AcquireOptions, max_records: int, max_bytes: int, *, is_first: bool
+    share_partitions: SharePartitions,
+    shared: OpenSharePartition,
+    options: AcquireOptions,
+    max_records: int,
+    max_bytes: int,
+    *,
+    is_first: bool,
 ) -> Taken:
     """Read, and lock for the member what it is given: one stretch, so nobody else is given the same. Raises `KafkaError`.
 

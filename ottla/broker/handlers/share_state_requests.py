@@ -7,10 +7,9 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from ottla.broker.handlers.each import Handled, for_each, id_work
+from ottla.broker.share_states import STATE_WORK
 from ottla.coordinator.share.records import ShareKey
 
-STATE_WORK = 60
-"""Units, as in `each`, that the state of one share partition takes, beside its batches."""
 UNITS_PER_BATCH = 2
 """Of one that is written or read."""
 STORED_PER_UNIT = 2

@@ -75,6 +75,12 @@ class GroupShard:
         self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._new_id, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.shares = ShareGroups(self.config.share_of, self._topics)
+        # Whose records these are.
+        self._modern_by_kind: dict[int, ConsumerGroups | StreamsGroups | ShareGroups] = {
+            **dict.fromkeys(CONSUMER_KINDS, self.consumers),
+            **dict.fromkeys(STREAMS_KINDS, self.streams),
+            **dict.fromkeys(SHARE_KINDS, self.shares),
+        }
         self.offsets = OffsetStore()
         # Ids of the groups that have a record of their own or an offset in the log.
         self._logged: dict[str, None] = {}
@@ -340,16 +346,9 @@ class GroupShard:
     def replay(self, record: LogRecord, record_offset: int, producer_id: int, now_ms: int) -> None:
         """Raises `DecodeError` for a record of an unknown kind, which a start-up skips."""
         kind = kind_of(record.key)
-        if kind in CONSUMER_KINDS:
-            group_id, is_gone = self.consumers.replay(kind, record.key or b"", record.value, now_ms)
-            self._note(group_id, is_there=record.value is not None, is_gone=is_gone)
-            return
-        if kind in STREAMS_KINDS:
-            group_id, is_gone = self.streams.replay(kind, record.key or b"", record.value, now_ms)
-            self._note(group_id, is_there=record.value is not None, is_gone=is_gone)
-            return
-        if kind in SHARE_KINDS:
-            group_id, is_gone = self.shares.replay(kind, record.key or b"", record.value, now_ms)
+        modern = self._modern_by_kind.get(kind)
+        if modern is not None:
+            group_id, is_gone = modern.replay(kind, record.key or b"", record.value, now_ms)
             self._note(group_id, is_there=record.value is not None, is_gone=is_gone)
             return
         key = read_key(record.key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import Member
@@ -83,20 +84,12 @@ def settled(cycle: Cycle, group_now: Epoch, out: Out) -> Member:
     """The member after a target of the group's epoch was computed, or of the last one, where it is too early for the next."""
     group, member = cycle.group, cycle.member
     target = Target(group.assignment_epoch, group.target_of(member))
-    if group_now.epoch > group.assignment_epoch and _may_assign(cycle):
+    is_old = may_assign(group.assigned_ms, cycle.config.assignment_interval_ms, cycle.now_ms)
+    if group_now.epoch > group.assignment_epoch and is_old:
         target = Target(group_now.epoch, _assigned(cycle, group_now, out))
     if group_now.has_new_subscription or not member.is_reconciled_to(target.epoch):
         return stepped(cycle, target, group_now.regexes, group_now.has_new_subscription, out)
     return member
-
-
-def _may_assign(cycle: Cycle) -> bool:
-    """Whether the last target is old enough (group.consumer.assignment.interval.ms): many that join at once share the next.
-
-    One of the future is: it was logged before a restart, and the wall clock was set back since.
-    """
-    assigned_ms = cycle.group.assigned_ms
-    return not assigned_ms or not assigned_ms <= cycle.now_ms < assigned_ms + cycle.config.assignment_interval_ms
 
 
 def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:

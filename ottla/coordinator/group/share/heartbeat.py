@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 from ottla.coordinator.group.assignors.simple import assign_simply
 from ottla.coordinator.group.consumer.target import metadata_hash, subscribed_ids
@@ -60,7 +61,7 @@ def heartbeat(group: ShareGroup, beat: Heartbeat, config: ShareGroupConfig, topi
             out.records.append(epoch_record(group.group_id, epoch, current_hash))
         out.effects.append(ShareGroupLookedAtTopics(group.group_id))
     target_epoch, target = group.assignment_epoch, group.targets.get(member.member_id, {})
-    if epoch > target_epoch and _may_assign(group, config, now_ms):
+    if epoch > target_epoch and may_assign(group.assigned_ms, config.assignment_interval_ms, now_ms):
         target_epoch, target = epoch, _assign(group, member, epoch, topics, now_ms, out)
     assigned = _at_target(member, target_epoch, target, topics, has_changes=changes)
     if assigned != member:
@@ -107,14 +108,6 @@ def _with_news(member: Member, beat: Heartbeat) -> Member:
         client_id=beat.client_id,
         client_host=beat.client_host,
     )
-
-
-def _may_assign(group: ShareGroup, config: ShareGroupConfig, now_ms: int) -> bool:
-    """Whether the last target is old enough (group.share.assignment.interval.ms): many that join at once share the next.
-
-    One of the future is: it was logged before a restart, and the wall clock was set back since.
-    """
-    return not group.assigned_ms or not group.assigned_ms <= now_ms < group.assigned_ms + config.assignment_interval_ms
 
 
 def _assign(group: ShareGroup, member: Member, epoch: int, topics: Topics, now_ms: int, out: Out) -> Assignment:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.streams.assignor import TaskMember, assign
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology
 from ottla.coordinator.group.streams.group import StreamsGroup
@@ -43,8 +44,7 @@ def next_target(
         members, targets = _with(group, member)
     if group.assignment_epoch >= metadata.epoch:
         return Target(group.assignment_epoch, targets)
-    # A target of the future was logged before a restart, and the wall clock was set back since: it is old enough.
-    if group.assigned_ms and group.assigned_ms <= now_ms < group.assigned_ms + config.assignment_interval_ms:
+    if not may_assign(group.assigned_ms, config.assignment_interval_ms, now_ms):
         return Target(group.assignment_epoch, targets, delayed_by="assignment interval")
     assigned = _assigned(group, members, configured, metadata)
     records = [
