@@ -18,6 +18,7 @@ from ottla.broker.share_states import STATE_WORK, ShareStates
 from ottla.coordinator.cluster import SHARE_STATE_TOPIC
 from ottla.coordinator.group.share.initialization import Partitions as ByTopic
 from ottla.coordinator.group.share.requests import Initialization
+from ottla.coordinator.result import id_work
 from ottla.coordinator.share.batches import NO_OFFSET
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import KafkaError
@@ -63,9 +64,10 @@ class ShareGroupStates:
         """Begin with states, then note that. Where one is refused none is noted, and the next heartbeat asks for all again."""
         self._cluster.ensure_internal(SHARE_STATE_TOPIC)
         refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(begun=True)
+        work = id_work(asked.group_id)
         for topic_id, offsets in asked.start_offsets.items():
             for partition, start_offset in offsets.items():
-                if pace.is_over(STATE_WORK):
+                if pace.is_over(STATE_WORK + 2 * work):
                     yield None
                 key = ShareKey(asked.group_id, topic_id, partition)
                 try:
@@ -89,10 +91,10 @@ class ShareGroupStates:
     def delete(self, group_id: str, partitions: ByTopic) -> Steps[dict[bytes, KafkaError]]:
         """Delete states; the first refusal of each topic that has one."""
         self._cluster.ensure_internal(SHARE_STATE_TOPIC)
-        refusals, pace = dict[bytes, KafkaError](), Pace(begun=True)
+        refusals, pace, work = dict[bytes, KafkaError](), Pace(begun=True), id_work(group_id)
         for topic_id, numbers in partitions.items():
             for partition in sorted(numbers):
-                if pace.is_over(STATE_WORK):
+                if pace.is_over(STATE_WORK + work):
                     yield None
                 key = ShareKey(group_id, topic_id, partition)
                 try:

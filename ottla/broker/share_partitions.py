@@ -28,6 +28,7 @@ from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
+from ottla.coordinator.result import id_work
 from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest
 from ottla.coordinator.share.batches import NO_OFFSET
 from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition, SharePartitionConfig
@@ -227,7 +228,7 @@ class SharePartitions:
         group_id, member_id = session.key
         pace = Pace(begun=True)
         for where in session.partitions:
-            if pace.is_over(RELEASE_WORK):
+            if pace.is_over(RELEASE_WORK + id_work(group_id)):
                 yield None
             shared = self._shared.get(ShareKey(group_id, *where))
             if shared is None or self.sessions.names(session.key, where):

@@ -121,6 +121,15 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
+HASHED_CHARACTERS = 25
+"""Of an id, which Java's hash of it takes in one unit of `storage.steps`."""
+
+
+def id_work(text: str) -> int:
+    """What `partition_for` takes for an id, in the units of `storage.steps`: a client may have one of 32,767 characters."""
+    return 5 + len(text) // HASHED_CHARACTERS
+
+
 def partition_for(key: str, partition_count: int) -> int:
     """The coordinator partition of a group or transactional id (Utils.abs(key.hashCode) % count)."""
     value = java_hash(key)

@@ -70,6 +70,7 @@ def held(broker: TimedBroker, ask: Callable[[int], Any]) -> float:
     return best(once, ATTEMPTS, LOOP_HELD_S)
 
 
+LONG = "x" * 32_767
 REQUESTS: dict[str, Callable[[int], Any]] = {
     "a heartbeat of many topics": lambda n: ShareGroupHeartbeatRequest(
         group_id=f"g{n}", member_id="m", member_epoch=0, subscribed_topic_names=[f"t{i}" for i in range(MAX_MEMBER_TOPICS)]
@@ -82,6 +83,20 @@ REQUESTS: dict[str, Callable[[int], Any]] = {
         groups=[
             DescribeShareGroupOffsetsRequestGroup(
                 group_id="g", topics=[DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=list(range(MANY)))]
+            )
+        ]
+    ),
+    "offsets of many partitions of a group with a long name": lambda n: DescribeShareGroupOffsetsRequest(
+        groups=[
+            DescribeShareGroupOffsetsRequestGroup(
+                group_id=LONG, topics=[DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=list(range(PARTITIONS)))]
+            )
+        ]
+    ),
+    "offsets of many topics without partitions": lambda n: DescribeShareGroupOffsetsRequest(
+        groups=[
+            DescribeShareGroupOffsetsRequestGroup(
+                group_id="g", topics=[DescribeShareGroupOffsetsRequestTopic(topic_name=f"t{i}", partitions=[]) for i in range(MANY)]
             )
         ]
     ),

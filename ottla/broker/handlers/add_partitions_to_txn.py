@@ -15,10 +15,11 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
-from ottla.broker.handlers.each import Handled, id_work, made
+from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.cluster import INTERNAL_TOPICS
+from ottla.coordinator.result import id_work
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError

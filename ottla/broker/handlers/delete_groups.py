@@ -10,8 +10,9 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
-from ottla.broker.handlers.each import Handled, id_work
+from ottla.broker.handlers.each import Handled
 from ottla.broker.share_groups import ShareGroupStates
+from ottla.coordinator.result import id_work
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.storage.steps import Pace, Steps, begun

@@ -13,8 +13,9 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
-from ottla.broker.handlers.each import Handled, id_work
+from ottla.broker.handlers.each import Handled
 from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.result import id_work
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.messages.describe_groups import (
     DescribedGroup,

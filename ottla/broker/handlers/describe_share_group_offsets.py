@@ -15,8 +15,9 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import topic_id
-from ottla.broker.handlers.each import Handled, id_work
+from ottla.broker.handlers.each import Handled
 from ottla.broker.share_groups import SUMMARY_WORK, ShareGroupStates, ShareOffset
+from ottla.coordinator.result import id_work
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_share_group_offsets import (
@@ -29,6 +30,9 @@ from ottla.protocol.messages.describe_share_group_offsets import (
 )
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.steps import Pace, Steps, begun
+
+TOPIC_WORK = 2
+"""What a topic takes beside its partitions, in the units of `storage.steps`."""
 
 
 class Ports(Protocol):
@@ -80,11 +84,14 @@ def _topics(
         wanted = [(topic.topic_name, topic.partitions) for topic in asked.topics]
     found: list[DescribeShareGroupOffsetsResponseTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
+    summary_work = SUMMARY_WORK + id_work(asked.group_id)
     for name, partitions in wanted:
+        if pace.is_over(TOPIC_WORK):
+            yield None
         identity = topic_id(ports.cluster, name)
         answers = []
         for partition in partitions:
-            if pace.is_over(SUMMARY_WORK):
+            if pace.is_over(summary_work):
                 yield None
             is_known = identity != NO_UUID
             offset = ports.share_groups.offset(ShareKey(asked.group_id, identity, partition)) if is_known else ShareOffset()

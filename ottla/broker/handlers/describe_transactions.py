@@ -9,8 +9,9 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.handlers.each import Handled, for_each, id_work
+from ottla.broker.handlers.each import Handled, for_each
 from ottla.broker.transactions import Transactions
+from ottla.coordinator.result import id_work
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,

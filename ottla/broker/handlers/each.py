@@ -25,13 +25,6 @@ Work: TypeAlias = int | Callable[[Item], int]
 
 MADE_AT_ONCE = 200
 """Elements of a request that are looked at together without a step: with texts as long as they come, a few milliseconds' work."""
-HASHED_CHARACTERS = 25
-"""Characters of a group's or a transactional id that Java's hash of it, which names its partition, takes in one unit of work."""
-
-
-def id_work(text: str) -> int:
-    """What it takes to find the partition of a group or of a transactional id."""
-    return 5 + len(text) // HASHED_CHARACTERS
 
 
 def made(make: Callable[[], T], count: int) -> Steps[T]:

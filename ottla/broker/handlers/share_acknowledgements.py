@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.share_partitions import SharePartitions
+from ottla.coordinator.result import id_work
 from ottla.coordinator.share.partition import Acknowledgement
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.states import AcknowledgeType
@@ -87,7 +88,7 @@ def acknowledge_all(
             untouched.append(where)
         else:
             is_any = True
-            if pace.is_over(ACKNOWLEDGE_WORK + sum(len(batch.acknowledge_types) for batch in batches)):
+            if pace.is_over(ACKNOWLEDGE_WORK + id_work(group_id) + sum(len(batch.acknowledge_types) for batch in batches)):
                 yield None
             said = [Acknowledgement(b.first_offset, b.last_offset, b.acknowledge_types) for b in batches]
             try:

@@ -25,6 +25,7 @@ from ottla.broker.live_config import LiveConfig
 from ottla.broker.share_partitions import OpenSharePartition, SharePartitions
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.group.share.requests import check_member_id
+from ottla.coordinator.result import id_work
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SessionPartition, ShareSession
 from ottla.protocol.errors import Code, KafkaError
@@ -178,9 +179,10 @@ class ShareFetch:
         assert self._session is not None
         wanted = list(self._session.partitions)
         epoch, pace = self._request.share_session_epoch, Pace(begun=True)
+        work = PARTITION_WORK + id_work(self._key.group_id)
         turn = epoch % len(wanted) if wanted and epoch > INITIAL_EPOCH else 0
         for where in wanted[turn:] + wanted[:turn]:
-            if pace.is_over(PARTITION_WORK):
+            if pace.is_over(work):
                 yield None
             yield from self._open(where)
 

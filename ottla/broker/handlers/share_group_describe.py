@@ -8,12 +8,13 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
-from ottla.broker.handlers.each import Handled, id_work
+from ottla.broker.handlers.each import Handled
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.share.member import Member as GroupMember
 from ottla.coordinator.group.share.requests import ASSIGNOR_NAME
 from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.result import id_work
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.messages.share_group_describe import (
     Assignment,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from ottla.broker.handlers.each import Handled, for_each, id_work
+from ottla.broker.handlers.each import Handled, for_each
 from ottla.broker.share_states import STATE_WORK
+from ottla.coordinator.result import id_work
 from ottla.coordinator.share.records import ShareKey
 
 UNITS_PER_BATCH = 2
