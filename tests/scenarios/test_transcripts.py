@@ -21,12 +21,13 @@ SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in l
 def _marks(target: str, scenario: Scenario, case: dict[str, str]) -> list[pytest.MarkDecorator]:
     """Everything runs simulated; over sockets what stops the broker does, and under ``make test-all`` the rest.
 
-    The first test that asks for Apache Kafka's answers has all of them given, which takes minutes.
+    The first test that asks for Apache Kafka's answers has all of them given, which takes minutes. Many cases are played there side
+    by side, in real time: one that differs is played again alone.
     """
     if target == "simulated":
         return []
     if target == "kafka":
-        return [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java]
+        return [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java, pytest.mark.flaky(reruns=2)]
     return [pytest.mark.wire] if company(scenario, case).restart else [pytest.mark.wire, pytest.mark.slow]
 
 
