@@ -82,6 +82,12 @@ def test_what_to_delete_is_named_by_name_or_by_id(client: SimulatedClient) -> No
     assert deleted(client, ("a", NO_ID)) == [both]
 
 
+def test_why_a_topic_is_not_deleted_is_said_in_kafkas_words(client: SimulatedClient) -> None:
+    no_topic = ("none", Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    no_id = (None, Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    assert deleted(client, ("none", NO_UUID), (None, NO_ID)) == [no_topic, no_id]
+
+
 def test_partitions_that_are_asked_for_twice_are_not_made(broker: SimulatedBroker, client: SimulatedClient) -> None:
     asked = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in (("a", 2), ("b", 2), ("a", 3))]
     answers = client.call(CreatePartitionsRequest(topics=asked, timeout_ms=1000, validate_only=False)).results

@@ -26,6 +26,10 @@ from ottla.protocol.messages.delete_topics import (
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.steps import Steps, begun
 
+_MESSAGES = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    Code.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+}
 TOPIC_WORK = 500
 """What deleting a topic takes beside its partitions, in the units of `storage.steps`."""
 
@@ -95,7 +99,8 @@ def _delete(ports: Ports, asked: DeleteTopicState) -> DeletableTopicResult:
         uuid = topic_id(ports.cluster, name)
         ports.cluster.delete_topic(name)
     except KafkaError as error:
-        return DeletableTopicResult(name=name, topic_id=uuid, error_code=error.code, error_message=error.message)
+        message = error.message or _MESSAGES.get(error.code)
+        return DeletableTopicResult(name=name, topic_id=uuid, error_code=error.code, error_message=message)
     return DeletableTopicResult(name=name, topic_id=uuid)
 
 
