@@ -42,13 +42,16 @@ LOG4J_VERSION = "2.24.3"
 SETS = {
     "clients": ("kafka-clients",),
     "streams": ("kafka-streams",),
+    "mirror": ("connect-mirror", "connect-runtime"),
     "all": ("kafka_2.13", "kafka-clients", "kafka-transaction-coordinator"),
 }
-"""Kafka's artifacts by what they are for: the client library, Kafka Streams, and the broker with all that it and the tools need."""
+"""Kafka's artifacts by what they are for: the client library, Kafka Streams, MirrorMaker, and the broker with all that it and the
+tools need."""
 TOOLS = ("kafka-tools", "kafka-shell")
 LOGGING = {
     "clients": [("org.slf4j", "slf4j-nop", "1.7.36")],
     "streams": [("org.slf4j", "slf4j-simple", "1.7.36")],
+    "mirror": [],
     "all": [
         ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
         ("org.apache.logging.log4j", "log4j-core", LOG4J_VERSION),

@@ -26,6 +26,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.*;
 import org.apache.kafka.common.acl.*;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.quota.*;
 import org.apache.kafka.common.resource.*;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -379,6 +380,19 @@ public class AdminQuestions {
         ask("deleteStreamsGroups", "a new group", () -> admin.deleteStreamsGroups(List.of("streams-altered")));
     }
 
+    /** Whether a member has both partitions. No group is there before its member's first heartbeat. */
+    boolean sharesAll(String group) throws Exception {
+        try {
+            return admin.describeShareGroups(List.of(group)).all().get().get(group).members().stream()
+                .anyMatch(one -> one.assignment().topicPartitions().size() == 2);
+        } catch (ExecutionException failure) {
+            if (failure.getCause() instanceof GroupIdNotFoundException) {
+                return false;
+            }
+            throw failure;
+        }
+    }
+
     void shareGroups() throws Exception {
         String group = "of-share";
         Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "group.id", group);
@@ -386,8 +400,7 @@ public class AdminQuestions {
             member.subscribe(List.of(TOPIC));
             for (boolean hasAll = false; !hasAll; ) {
                 member.poll(Duration.ofMillis(100));
-                hasAll = admin.describeShareGroups(List.of(group)).all().get().get(group).members().stream()
-                    .anyMatch(one -> one.assignment().topicPartitions().size() == 2);
+                hasAll = sharesAll(group);
             }
             ask("describeShareGroups", "with a member", () -> admin.describeShareGroups(List.of(group, NOBODYS)));
             ask("listGroups", "share groups'", () -> admin.listGroups(ListGroupsOptions.forShareGroups()).all());
