@@ -29,7 +29,10 @@ from tests.scenarios.world import Actor, Ask, Words, World, name_of
 
 @verb
 def share(world: World, words: Words) -> Ask:
-    """M = share g [epoch=e-1] [topics=t,u] [rack=r] [member=x]: a heartbeat of the member M; its first one joins"""
+    """M = share g [epoch=e-1] [topics=t,u] [rack=r] [member=x] [counted]: a heartbeat of the member M; its first one joins
+
+    Which partitions several members get goes by topic ids: ``counted`` says how many.
+    """
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1, member=words.name, generation=0))
     group = text(world, words.plain[0])
     if group:
@@ -54,6 +57,8 @@ def share(world: World, words: Words) -> Ask:
         told = f"NONE e{answer.member_epoch}"
         if answer.assignment is None:
             return told
+        if words.has("counted"):
+            return f"{told} {sum(len(t.partitions) for t in answer.assignment.topic_partitions)} partitions"
         return f"{told} {partitions_of(world, {t.topic_id: t.partitions for t in answer.assignment.topic_partitions})}"
 
     return Ask(request, words.version(1), show)
@@ -61,7 +66,7 @@ def share(world: World, words: Words) -> Ask:
 
 @verb
 def shares(world: World, words: Words) -> Ask:
-    """shares g: ShareGroupDescribe"""
+    """shares g [counted]: ShareGroupDescribe"""
     group = world.real(words.plain[0])
     coordinated(world, group)
 
@@ -72,7 +77,8 @@ def shares(world: World, words: Words) -> Ask:
         parts = [f"{described.group_state} e{described.group_epoch} of e{described.assignment_epoch} {described.assignor_name}"]
         for member in sorted(described.members, key=lambda m: m.member_id):
             has = sorted(f"{world.shown(t.topic_name)}/{p}" for t in member.assignment.topic_partitions for p in t.partitions)
-            parts.append(f"{member.member_id} e{member.member_epoch} {' '.join(has) or 'nothing'}")
+            assigned = f"{len(has)} partitions" if words.has("counted") else " ".join(has) or "nothing"
+            parts.append(f"{member.member_id} e{member.member_epoch} {assigned}")
         return " | ".join(parts)
 
     return Ask(ShareGroupDescribeRequest(group_ids=[group]), words.version(1), show)

@@ -93,6 +93,8 @@ SETTINGS = {
     "group.share.min.heartbeat.interval.ms": "5000",
     "group.share.assignment.interval.ms": "0",
     "group.share.assignor.offload.enable": "false",
+    # ottla's own is shorter.
+    "group.share.min.record.lock.duration.ms": "15000",
 }
 LOADING = Code.COORDINATOR_LOAD_IN_PROGRESS
 KINDS = {"StreamsGroupHeartbeat": "StreamsGroup", "ShareGroupHeartbeat": "Share", "ShareFetch": "Share"}
