@@ -1,14 +1,16 @@
 """What consumer groups of KIP-848 cost: ``python -m benchmarks.groups [--members 1000] [--groups 10000] [--kafka]``.
 
 Members are connections of one process, which heartbeat as often as they are told: all in one group first, with one partition each,
-then each in a group of its own. What a heartbeat takes is from its sending to its answer, the client's own work included; a
-rebalance has settled when every partition is owned once and every member stands at the newest epoch.
+then each in a group of its own with a topic of four. They are out of step, as members are that were not started by one program.
+What a heartbeat takes is from its sending to its answer, the client's own work included; a rebalance has settled when every
+partition is owned once and every member stands at the newest epoch.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import statistics
 import tempfile
 import time
@@ -34,6 +36,8 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.raw import RawClient, retry
 
 TOPIC = "t"
+SMALL_TOPIC, SMALL_PARTITIONS = "small", 4
+"""What the many groups subscribe to: most topics of a laptop have few partitions."""
 HEARTBEAT, VERSION = 68, 1
 FIRST_RETRY_S = 0.1
 SETTLED_WITHIN_S = 60.0
@@ -83,6 +87,7 @@ class Member:
     group_id: str
     link: Link
     latencies_s: list[float]
+    topic: str = TOPIC
     interval_ms: int | None = None
     """None: as the broker tells."""
     member_id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -91,6 +96,7 @@ class Member:
 
     async def live(self) -> None:
         """Join, and heartbeat until cancelled; whoever is told of another assignment comes again at once."""
+        part = random.random()
         while True:
             answer = await self._beat(is_first=self.epoch == 0)
             if answer.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS or answer.error_code == Code.NOT_COORDINATOR:
@@ -101,7 +107,8 @@ class Member:
             if answer.assignment is not None:
                 self.owned = {t.topic_id: t.partitions for t in answer.assignment.topic_partitions}
                 continue
-            await asyncio.sleep((self.interval_ms or answer.heartbeat_interval_ms) / 1_000)
+            await asyncio.sleep(part * (self.interval_ms or answer.heartbeat_interval_ms) / 1_000)
+            part = 1.0
 
     async def leave(self) -> None:
         self.epoch, self.owned = -1, {}
@@ -114,7 +121,7 @@ class Member:
                 member_id=self.member_id,
                 member_epoch=self.epoch,
                 rebalance_timeout_ms=300_000 if is_first else -1,
-                subscribed_topic_names=[TOPIC] if is_first else None,
+                subscribed_topic_names=[self.topic] if is_first else None,
                 topic_partitions=[TopicPartitions(topic_id=t, partitions=p) for t, p in self.owned.items()],
             )
         )
@@ -215,7 +222,8 @@ async def _many_groups(subject: Subject, count: int, steady_s: float, progress: 
     for at in range(count):
         # Spread over the interval, so that they come evenly afterwards.
         await asyncio.sleep(max(0.0, began + at * OWN_GROUP_INTERVAL_MS / 1_000 / count - time.perf_counter()))
-        members.add(Member(f"group-{at}", links[at % len(links)], members.latencies_s, OWN_GROUP_INTERVAL_MS))
+        link = links[at % len(links)]
+        members.add(Member(f"group-{at}", link, members.latencies_s, SMALL_TOPIC, OWN_GROUP_INTERVAL_MS))
         progress.advance(task)
     await asyncio.sleep(OWN_GROUP_INTERVAL_MS / 1_000)
     members.latencies_s.clear()
@@ -239,9 +247,10 @@ async def _many_groups(subject: Subject, count: int, steady_s: float, progress: 
 
 def _prepare(subject: Subject, partitions: int) -> None:
     with RawClient(subject.bootstrap) as client:
-        topic = CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=1)
-        answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
-        assert answer.topics[0].error_code == Code.NONE, answer
+        counts = {TOPIC: partitions, SMALL_TOPIC: SMALL_PARTITIONS}
+        topics = [CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in counts.items()]
+        answer = client.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
+        assert all(topic.error_code == Code.NONE for topic in answer.topics), answer
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["one"])
         retry(lambda: client.call(find), lambda a: a.coordinators[0].error_code == Code.NONE)
 
