@@ -7,15 +7,14 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.group_descriptions import described_groups, named_partitions, unknown_group
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.share.member import Member as GroupMember
 from ottla.coordinator.group.share.requests import ASSIGNOR_NAME
 from ottla.coordinator.group.topics import Topics
-from ottla.coordinator.result import id_work
-from ottla.protocol.errors import Code, KafkaError, clipped
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.share_group_describe import (
     Assignment,
     DescribedGroup,
@@ -41,29 +40,22 @@ def handle(ports: Ports, request: ShareGroupDescribeRequest, context: RequestCon
 def _describe_all(ports: Ports, request: ShareGroupDescribeRequest, context: RequestContext) -> Steps[ShareGroupDescribeResponse]:
     if not ports.groups.offers_share_protocol:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    described, pace = [], Pace(begun=True)
-    for group_id in request.group_ids:
-        if pace.is_over(id_work(group_id)):
-            yield None
-        try:
-            if not group_id:
-                raise KafkaError(Code.INVALID_GROUP_ID)
-            shard, _ = ports.groups.shard(group_id)
-            group = yield from _describe(shard, group_id, ports.groups.topics, pace)
-            group.authorized_operations = operations
-        except KafkaError as error:
-            group = DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
-        described.append(group)
-    return ShareGroupDescribeResponse(groups=described)
+
+    def describe(shard: GroupShard, group_id: str, pace: Pace) -> Steps[DescribedGroup]:
+        return _describe(shard, group_id, ports.groups.topics, pace)
+
+    return ShareGroupDescribeResponse(groups=(yield from described_groups(ports.groups, request, describe, _refused)))
+
+
+def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
 
 
 def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> Steps[DescribedGroup]:
     """The group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
     group = shard.shares.groups.get(group_id)
     if group is None:
-        says = f"Group {group_id} is not a share group." if shard.exists(group_id) else f"Group {group_id} not found."
-        raise KafkaError(Code.GROUP_ID_NOT_FOUND, clipped(says))
+        raise unknown_group(shard, group_id, "share")
     described = DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,
@@ -92,15 +84,8 @@ def _member(member: GroupMember, topics: Topics) -> Member:
 
 
 def _assignment(assigned: Assigned, topics: Topics) -> Assignment:
-    """Topics that are gone are left out."""
-    named = ((topic, topics.topic_name(topic), numbers) for topic, numbers in assigned.items())
-    return Assignment(
-        [
-            TopicPartitions(topic_id=topic, topic_name=name, partitions=sorted(numbers))
-            for topic, name, numbers in named
-            if name is not None
-        ]
-    )
+    named = named_partitions(assigned, topics)
+    return Assignment([TopicPartitions(topic_id=topic, topic_name=name, partitions=indexes) for topic, name, indexes in named])
 
 
 def failed(request: ShareGroupDescribeRequest, version: int, code: Code) -> ShareGroupDescribeResponse:

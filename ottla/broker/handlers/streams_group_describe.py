@@ -10,12 +10,11 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.group_descriptions import described_groups, unknown_group
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.streams.descriptions import attach
-from ottla.coordinator.result import id_work
-from ottla.protocol.errors import Code, KafkaError, clipped
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_describe import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
@@ -40,33 +39,22 @@ def _describe_all(
 ) -> Steps[StreamsGroupDescribeResponse]:
     if not ports.groups.offers_streams_protocol:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    described, pace = [], Pace(begun=True)
-    for group_id in request.group_ids:
-        if pace.is_over(id_work(group_id)):
-            yield None
-        try:
-            if not group_id:
-                raise KafkaError(Code.INVALID_GROUP_ID)
-            shard, _ = ports.groups.shard(group_id)
-            group = _described(shard, group_id)
-            group.authorized_operations = operations
-            if request.include_topology_description:
-                attach(group, None)
-        except KafkaError as error:
-            group = DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
-        described.append(group)
+
+    def describe(shard: GroupShard, group_id: str, pace: Pace) -> Steps[DescribedGroup]:
+        if group_id not in shard.streams.groups:
+            raise unknown_group(shard, group_id, "streams")
+        group = shard.streams.describe(group_id)
+        if request.include_topology_description:
+            attach(group, None)
         if pace.is_over(MEMBER_WORK * len(group.members)):
             yield None
-    return StreamsGroupDescribeResponse(groups=described)
+        return group
+
+    return StreamsGroupDescribeResponse(groups=(yield from described_groups(ports.groups, request, describe, _refused)))
 
 
-def _described(shard: GroupShard, group_id: str) -> DescribedGroup:
-    """Raises GROUP_ID_NOT_FOUND."""
-    if group_id in shard.streams.groups:
-        return shard.streams.describe(group_id)
-    says = f"Group {group_id} is not a streams group." if shard.exists(group_id) else f"Group {group_id} not found."
-    raise KafkaError(Code.GROUP_ID_NOT_FOUND, clipped(says))
+def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
 
 
 def failed(request: StreamsGroupDescribeRequest, version: int, code: Code) -> StreamsGroupDescribeResponse:

@@ -1,0 +1,65 @@
+"""What the descriptions of consumer, streams and share groups have in common: one group after the other, each refused by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from ottla.broker.groups import Groups
+from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.result import id_work
+from ottla.protocol.errors import Code, KafkaError, clipped
+from ottla.storage.steps import Pace, Steps
+
+
+class Asked(Protocol):
+    @property
+    def group_ids(self) -> list[str]: ...
+
+    @property
+    def include_authorized_operations(self) -> bool: ...
+
+
+class Described(Protocol):
+    authorized_operations: int
+
+
+D = TypeVar("D", bound=Described)
+
+
+def described_groups(
+    groups: Groups,
+    request: Asked,
+    describe: Callable[[GroupShard, str, Pace], Steps[D]],
+    refused: Callable[[str, KafkaError], D],
+) -> Steps[list[D]]:
+    """``describe`` raises `KafkaError` of a group that it cannot describe; ``refused`` makes an answer of that."""
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    described, pace = [], Pace(begun=True)
+    for group_id in request.group_ids:
+        if pace.is_over(id_work(group_id)):
+            yield None
+        try:
+            if not group_id:
+                raise KafkaError(Code.INVALID_GROUP_ID)
+            shard, _ = groups.shard(group_id)
+            group = yield from describe(shard, group_id, pace)
+            group.authorized_operations = operations
+        except KafkaError as error:
+            group = refused(group_id, error)
+        described.append(group)
+    return described
+
+
+def unknown_group(shard: GroupShard, group_id: str, kind: str) -> KafkaError:
+    """Why there is no group of this kind."""
+    says = f"Group {group_id} is not a {kind} group." if shard.exists(group_id) else f"Group {group_id} not found."
+    return KafkaError(Code.GROUP_ID_NOT_FOUND, clipped(says))
+
+
+def named_partitions(assigned: Mapping[bytes, Iterable[int]], topics: Topics) -> list[tuple[bytes, str, list[int]]]:
+    """Topic ids, names and partitions; topics that are gone are left out."""
+    named = ((topic, topics.topic_name(topic), indexes) for topic, indexes in assigned.items())
+    return [(topic, name, sorted(indexes)) for topic, name, indexes in named if name is not None]
