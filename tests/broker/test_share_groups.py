@@ -147,6 +147,20 @@ def test_offsets_are_set(broker: SimulatedBroker, client: SimulatedClient) -> No
     assert offsets(client, group="new") == [("t", 0, 4, 1)]
 
 
+def test_a_topic_that_is_named_twice_is_altered_as_a_whole(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    named = [
+        AlterShareGroupOffsetsRequestTopic(
+            topic_name="t",
+            partitions=[AlterShareGroupOffsetsRequestPartition(partition_index=p, start_offset=o) for p, o in starts.items()],
+        )
+        for starts in ({0: 3, 9: 1}, {1: 4})
+    ]
+    (answer,) = client.call(AlterShareGroupOffsetsRequest(group_id="g", topics=named)).responses
+    codes = {p.partition_index: p.error_code for p in answer.partitions}
+    assert codes == {0: Code.NONE, 1: Code.NONE, 9: Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert [(partition, start) for _, partition, start, _ in offsets(client, 0, 1, topic="t")] == [(0, 3), (1, 4)]
+
+
 def test_offsets_are_deleted(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     produce(client, 2)

@@ -38,10 +38,7 @@ def handle(
 
 def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterShareGroupOffsetsResponse]:
     count = sum(len(topic.partitions) for topic in request.topics)
-    asked = yield from made(
-        lambda: [(topic.topic_name, {p.partition_index: p.start_offset for p in topic.partitions}) for topic in request.topics],
-        count,
-    )
+    asked = yield from made(lambda: _asked(request), count)
     try:
         if not ports.groups.offers_share_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "The version of API is not supported.")
@@ -67,6 +64,14 @@ def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterS
         )
 
     return (yield from made(answer, count))
+
+
+def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, int]]]:
+    """Start offsets by topic and partition: a topic that is named twice is one topic."""
+    asked: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.topic_name, {}).update((p.partition_index, p.start_offset) for p in topic.partitions)
+    return list(asked.items())
 
 
 def _topic(
