@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ottla import __version__
 from ottla.arguments import address, count, listener, port, seconds
-from ottla.process import interrupt_on_ctrl_c, open_standard_streams
+from ottla.process import importing_without, interrupt_on_ctrl_c, open_standard_streams
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
@@ -137,6 +137,8 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    with importing_without("rich"):
+        import structlog  # noqa: F401
     from ottla.broker.config.definitions import ConfigError
     from ottla.broker.config.sources import load, variable_near
     from ottla.broker.main import run

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import cast
 
 
 def open_standard_streams() -> None:
@@ -28,3 +31,21 @@ def interrupt_on_ctrl_c() -> None:
         # Only the main thread may say so. Whoever started the process may have told it to ignore the signal.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def importing_without(name: str) -> Iterator[None]:
+    """Let the imports within go on as where the package ``name`` is not installed.
+
+    For packages that take another one in only because it is there: structlog takes rich, whose modules a broker never uses,
+    and whose memory and time it would have to bear. A package that is imported already stays imported.
+    """
+    if name in sys.modules:
+        yield
+        return
+    # What Python's import system takes for a module that cannot be imported.
+    sys.modules[name] = cast(ModuleType, None)
+    try:
+        yield
+    finally:
+        del sys.modules[name]
