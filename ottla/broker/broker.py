@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import structlog
-from msgspec import to_builtins
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.counters import Counters
 from ottla.broker.descriptors import share_out
-from ottla.broker.disk_health import DiskHealth
+from ottla.broker.disk_health import DiskHealth, log_unwritten
 from ottla.broker.durability import GroupCommit
-from ottla.broker.env import Clock, Env, Listening, Randomness, Timers, why_not_bound
+from ottla.broker.env import Clock, Env, Randomness, Timers, why_not_bound
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
 from ottla.broker.handlers import write_txn_markers
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
+from ottla.broker.inherited import Inherited, ServeMetrics
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.logs import LOG_LEVELS
@@ -31,7 +31,7 @@ from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds, highest_known_id
-from ottla.broker.recovery_audit import find_torn_transactions
+from ottla.broker.recovery_audit import find_torn_transactions, log_torn_transactions
 from ottla.broker.share_groups import ShareGroupStates
 from ottla.broker.share_partitions import SharePartitions
 from ottla.broker.share_states import ShareStates
@@ -41,9 +41,7 @@ from ottla.broker.transactions import Transactions
 from ottla.broker.verification import LocalVerification, Verification
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.checkpoints import topic_id_text
-from ottla.storage.filesystem import Damaged
-from ottla.storage.identity import NOT_OURS, DirectoryError, Identity, read_identity, write_identity
+from ottla.storage.identity import NOT_OURS, identify
 from ottla.storage.log_dir import LogDirectory
 
 if TYPE_CHECKING:
@@ -54,16 +52,8 @@ DIRECTORY_CHECK_MS = 1_000
 """How often the broker looks whether the data directory is still where it was."""
 DELETED_TOPICS_MS = 5_000
 """How often the offsets of deleted topics are looked for that could not be removed with their topic."""
-UNWRITTEN_TOLD = 20
-"""Files that a stop could not write, and that are logged one by one."""
-TORN_TOLD = 100
-"""Torn transactions that are logged one by one."""
 
 log = structlog.get_logger("broker")
-
-
-ServeMetrics = Callable[[str, int, "Callable[[], list[Metric]]"], Listening]
-"""Serves at a host and a port what the callable collects. Raises OSError and ValueError for an address that cannot be had."""
 
 
 class BrokerServer:
@@ -79,6 +69,7 @@ class BrokerServer:
         features: Mapping[str, int] | None = None,
         *,
         serve_metrics: ServeMetrics | None = None,
+        inherited: Inherited | None = None,
     ) -> None:
         self.env = env
         self.clock: Clock = env
@@ -87,8 +78,9 @@ class BrokerServer:
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle()
         self._features = dict(features or {})
-        self.addresses = Addresses(env, self.settings)
-        self._metrics: Listening | None = None
+        self._inherited = inherited
+        self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
+        self._metrics = None if inherited is None else inherited.metrics
         self._metrics_server = serve_metrics
         # How the directory was left: none for a new one, clean or crash.
         self._last_stop = "none"
@@ -143,12 +135,16 @@ class BrokerServer:
             started_ms = self.env.monotonic_ms()
             self._make_coordinators()
             self.cluster.load(self._features)
+            if self._inherited is not None:
+                self.cluster.skip_producer_ids(self._inherited.first_producer_id - 1)
             self.groups.load()
             self.transactions.load()
             self.share_states.load()
             if self.cluster.has_lost_metadata or not self.directory.was_clean:
                 # A power cut may take the end of the metadata log exactly between two batches, which nobody can see.
-                self.cluster.skip_producer_ids(highest_known_id(self.directory.logs.values(), self.transactions.shards()))
+                highest = highest_known_id(self.directory.logs.values(), self.transactions.shards())
+                if self.cluster.skip_producer_ids(highest):
+                    log.warning("producer_ids_skipped", next_producer_id=highest + 1)
             self._audit()
             self._resume()
             self.lifecycle.is_serving = True
@@ -160,6 +156,7 @@ class BrokerServer:
             self._serve_metrics()
         except BaseException:
             self._end_work()
+            self._close_listeners()
             if self._last_stop != "crash":
                 # All is loaded: the next start need not take a port that was in use for a crash.
                 self.directory.close()
@@ -281,10 +278,7 @@ class BrokerServer:
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
         self.torn = find_torn_transactions(self.partitions, self.cluster.metadata_log, read, forgotten_ms)
-        for lost in self.torn[:TORN_TOLD]:
-            log.warning("transaction_torn", **to_builtins(lost))
-        if len(self.torn) > TORN_TOLD:
-            log.warning("transactions_torn", count=len(self.torn), hint="ottla audit names all")
+        log_torn_transactions(self.torn)
 
     def _resume(self) -> None:
         """Carry out what was decided before; with ``durability=power`` once the decisions are on disk."""
@@ -294,14 +288,6 @@ class BrokerServer:
                     self.gate.on_written(partition.log)
         self.transactions.resume()
 
-    def _sync_refused(self, path: str, error: OSError) -> None:
-        """A file or a directory could not be opened to be synced. Where it is damaged its partition goes offline, and no other."""
-        for partition_log in self.directory.logs.values():
-            if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
-                self.partitions.disk_refused(partition_log, error)
-                return
-        self.disk.refused(self.directory.path, error)
-
     @property
     def is_sound(self) -> bool:
         """Whether the log directory takes writes and none of its partitions is offline: what health and the metrics tell.
@@ -309,6 +295,9 @@ class BrokerServer:
         Kafka takes the whole directory offline for one damaged log.
         """
         return self.disk.is_sound and not any(partition.log.is_offline for partition in self.partitions)
+
+    def _sync_refused(self, path: str, error: OSError) -> None:
+        self.partitions.sync_refused(path, error)
 
     def disk_failed(self, error: BaseException) -> None:
         """A sync has failed: nobody knows what the disk has, so nothing more is taken and no later success told (fsyncgate)."""
@@ -326,28 +315,27 @@ class BrokerServer:
             partition_log.is_failed = True
 
     def _identify(self) -> None:
-        identity = read_identity(self.env.fs, self.directory.path)
-        self._last_stop = "clean" if self.directory.was_clean else "crash"
-        if identity is None:
-            cluster_id, directory_id = (topic_id_text(self.env.random_uuid()) for _ in range(2))
-            identity = Identity(cluster_id, self.settings.node_id, directory_id)
-            self._last_stop = "none"
-            write_identity(self.env.fs, self.directory.path, identity)
-        elif identity.node_id != self.settings.node_id:
-            raise DirectoryError(
-                f"{self.directory.path} belongs to node {identity.node_id}, and node.id is {self.settings.node_id}"
-            )
+        inherited = self._inherited
+        identity, is_new = identify(
+            self.env.fs,
+            self.directory.path,
+            self.settings.node_id,
+            self.env.random_uuid,
+            None if inherited is None else inherited.cluster_id,
+        )
+        self._last_stop = "none" if is_new else "clean" if self.directory.was_clean else "crash"
         self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
 
     def _serve_metrics(self) -> None:
         settings = self.settings
-        if settings.ottla_metrics_port is None or self._metrics_server is None:
-            return
-        where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)
-        try:
-            self._metrics = self._metrics_server(where.host, where.port, self._collect)
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot serve metrics on {where}: {why_not_bound(error)}") from error
+        if self._metrics is None and settings.ottla_metrics_port is not None and self._metrics_server is not None:
+            where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)
+            try:
+                self._metrics = self._metrics_server(where.host, where.port)
+            except (OSError, ValueError) as error:
+                raise ConfigError(f"cannot serve metrics on {where}: {why_not_bound(error)}") from error
+        if self._metrics is not None:
+            self._metrics.collect_from(self._collect)
 
     def _collect(self) -> list[Metric]:
         from ottla.broker.metrics.exposition import collect
@@ -375,23 +363,39 @@ class BrokerServer:
         """Take no more requests, write everything down, mark the directory clean."""
         if self.lifecycle.is_stopping:
             return
-        self.housekeeping.stop()
         self._end_work()
-        self.connections.close_all("the broker stops")
-        self.disk.close()
-        unwritten = self.directory.close()
-        for line in unwritten[:UNWRITTEN_TOLD]:
-            log.error("not_written", reason=line)
-        if len(unwritten) > UNWRITTEN_TOLD:
-            log.error("more_not_written", count=len(unwritten))
+        self._close_listeners()
+        log_unwritten(self.directory.close())
         log.info("broker_stopped", unexpected_errors=self.unexpected_errors)
+
+    def hand_over(self, *, is_written: bool) -> Inherited:
+        """End as `stop` does, but for the listeners, so that another broker may take this one's place.
+
+        Unless ``is_written`` nothing is written down: the directory is about to be emptied.
+        """
+        assert not self.lifecycle.is_stopping, "a broker that stops has nothing to hand over"
+        self._end_work()
+        if is_written:
+            log_unwritten(self.directory.close())
+        else:
+            self.directory.abandon()
+        return Inherited(
+            cluster_id=self.cluster_id,
+            first_producer_id=self.cluster.next_producer_id,
+            addresses=self.addresses,
+            metrics=self._metrics,
+        )
 
     def _end_work(self) -> None:
         """Take nothing new, and let nothing go on by itself: the directory is about to be closed."""
         self.lifecycle.is_stopping = True
+        self.housekeeping.stop()
         self.stepping.stop()
         self.gate.stop()
-        self._close_listeners()
+        # It may be in the middle of writing a checkpoint.
+        self.env.finish_aside()
+        self.connections.close_all("the broker stops")
+        self.disk.close()
 
     def _close_listeners(self) -> None:
         self.addresses.close()

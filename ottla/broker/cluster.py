@@ -359,14 +359,20 @@ class Cluster:
         for features_changed in self.on_features_changed:
             features_changed()
 
-    def skip_producer_ids(self, highest: int) -> None:
-        """Give out none up to ``highest``, which the logs know: what allotted it may be what the metadata log has lost.
+    @property
+    def next_producer_id(self) -> int:
+        """The first that no block was given out of yet."""
+        return max(self.state.next_producer_id, self._least_producer_id)
+
+    def skip_producer_ids(self, highest: int) -> bool:
+        """Give out none up to ``highest``, which somebody knows; whether the metadata log does not know of them.
 
         Nothing is written for it, so that a start needs no room: until a block is logged, each start comes to the same.
         """
-        if self.state.next_producer_id <= highest:
-            self._least_producer_id = highest + 1
-            log.warning("producer_ids_skipped", next_producer_id=self._least_producer_id)
+        if self.next_producer_id > highest:
+            return False
+        self._least_producer_id = highest + 1
+        return True
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
         """As `ProducerIdBlocks`, of a controller in this very broker: it answers before this returns."""

@@ -17,6 +17,8 @@ PROBE_FILE = ".probe"
 PROBE_INTERVAL_MS = 1_000
 PROBE_MIN_BYTES = 4_096
 PROBE_MAX_BYTES = 1 << 20
+MAX_UNWRITTEN_LOGGED = 20
+"""Files that a stop could not write, and that are logged one by one."""
 QUIET_MS = 60_000
 """How long nothing must be refused before a probe ends a refusal that was not for lack of space."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
@@ -134,3 +136,11 @@ class DiskHealth:
             with suppress(OSError):
                 self._env.fs.unlink(path)
         return True
+
+
+def log_unwritten(unwritten: list[str]) -> None:
+    """What a stop could not write, which the next start has to mend: a line for each file, and their number where they are many."""
+    for line in unwritten[:MAX_UNWRITTEN_LOGGED]:
+        log.error("not_written", reason=line)
+    if len(unwritten) > MAX_UNWRITTEN_LOGGED:
+        log.error("more_not_written", count=len(unwritten))

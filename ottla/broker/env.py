@@ -13,6 +13,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
@@ -59,6 +60,10 @@ class Env(Clock, Randomness, Timers, Protocol):
         """Run what blocks and shares no state beside the loop; ``done`` is called on the loop, with what it raised."""
         ...
 
+    def finish_aside(self) -> None:
+        """Come back when nothing runs beside the loop any more; ``done`` is called later. The loop stands still meanwhile."""
+        ...
+
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
 
     async def connect(self, host: str, port: int, factory: Callable[[], Connected]) -> Connected:
@@ -97,6 +102,8 @@ def _uptime_ms() -> int:
     return time.clock_gettime_ns(_CLOCK) // 1_000_000
 
 
+MAX_ASIDE_THREADS = 8
+"""How much runs beside the event loop at once; `broker.stepping` asks for fewer, `broker.durability` for one."""
 MAX_DESCRIPTORS = 1 << 20
 """More are not asked for, also where there is no limit."""
 
@@ -107,6 +114,8 @@ class RealEnv:
     def __init__(self) -> None:
         self.fs: Filesystem = RealFilesystem()
         self._started_ms = self.now_ms() - _uptime_ms()
+        self._executor = ThreadPoolExecutor(MAX_ASIDE_THREADS, "aside")
+        self._aside: set[Future[None]] = set()
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -127,8 +136,23 @@ class RealEnv:
         asyncio.get_running_loop().call_soon(callback)
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        future = asyncio.get_running_loop().run_in_executor(None, work)
-        future.add_done_callback(lambda finished: done(finished.exception()))
+        loop = asyncio.get_running_loop()
+        future = self._executor.submit(work)
+        self._aside.add(future)
+
+        def finished() -> None:
+            self._aside.discard(future)
+            done(future.exception())
+
+        def tell(_: Future[None]) -> None:
+            # A loop that is closed has nobody left who waits.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(finished)
+
+        future.add_done_callback(tell)
+
+    def finish_aside(self) -> None:
+        wait(self._aside)
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
         server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=1024, reuse_address=True)

@@ -39,10 +39,11 @@ _NUMBERS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "ex
 class LogLevels:
     """From which level on each part writes lines. A part that has none of its own has that of the root."""
 
-    __slots__ = ("_own",)
+    __slots__ = ("_at_start", "_own")
 
     def __init__(self) -> None:
-        self._own = {ROOT: "INFO"}
+        self._at_start = "INFO"
+        self._own = {ROOT: self._at_start}
 
     def of(self, name: str) -> str:
         return self._own.get(name) or self._own[ROOT]
@@ -54,9 +55,10 @@ class LogLevels:
         elif name != ROOT:
             self._own.pop(name, None)
 
-    def begin_anew(self, level: str) -> None:
-        """As at a start: the root at ``level``, and no part with a level of its own."""
-        self._own = {ROOT: level}
+    def begin_anew(self, level: str | None = None) -> None:
+        """As at a start: the root at ``level``, or where it was at the start, and no part with a level of its own."""
+        self._at_start = level or self._at_start
+        self._own = {ROOT: self._at_start}
 
     def only_wanted(self, logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
         """A processor of structlog. Raises `structlog.DropEvent` for a line below its part's level."""

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import structlog
 
@@ -17,13 +17,12 @@ from ottla.broker import logs
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.env import Listening, RealEnv, process_id
+from ottla.broker.env import RealEnv, process_id
+from ottla.broker.inherited import ServedMetrics
 from ottla.broker.ready_file import ReadyFile
+from ottla.broker.serving import Serving
 from ottla.storage.identity import DirectoryError
 from ottla.storage.memory import keep_freed_memory
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 GC_THRESHOLDS = (10_000, 50, 100)
 """When the collector walks its generations: seldom, for a broker makes little garbage in cycles."""
@@ -41,7 +40,32 @@ def _run(serving: Coroutine[None, None, None]) -> None:
         uvloop.run(serving)
 
 
-def _tell_ready(broker: BrokerServer, ready_file: ReadyFile) -> None:
+class Door(Protocol):
+    """Where the broker is steered."""
+
+    url: str
+    token: str
+
+    def close(self) -> None: ...
+
+
+OpenDoor = Callable[[Serving], Door]
+"""Raises `ConfigError`."""
+
+
+class Owner(Protocol):
+    """The process without which this one has nothing to do."""
+
+    def watch(self, end: Callable[[], None]) -> None:
+        """``end`` is called from another thread when it is gone."""
+        ...
+
+    def ended(self) -> None:
+        """This process is about to end."""
+        ...
+
+
+def _tell_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None) -> None:
     ready = {
         "event": "ready",
         "bootstrap": broker.bootstrap,
@@ -52,39 +76,58 @@ def _tell_ready(broker: BrokerServer, ready_file: ReadyFile) -> None:
     }
     if broker.metrics_url is not None:
         ready["metrics"] = broker.metrics_url
+    if door is not None:
+        ready["control"] = {"url": door.url, "token": door.token}
     line = json.dumps(ready)
-    ready_file.write(line + "\n")
+    ready_file.write(line + "\n", is_secret=door is not None)
     print(line, flush=True)
 
 
-def _serve_metrics(host: str, port: int, collect: Callable[[], list[Metric]]) -> Listening:
+def _serve_metrics(host: str, port: int) -> ServedMetrics:
     # Imported only where metrics are wanted: it is large.
     from ottla.broker.metrics.server import MetricsServer
 
-    return MetricsServer(host, port, collect)
+    return MetricsServer(host, port)
 
 
-async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: ReadyFile) -> None:
+async def _serve(
+    config: BrokerConfig,
+    features: Mapping[str, int],
+    ready_file: ReadyFile,
+    open_door: OpenDoor | None = None,
+    owner: Owner | None = None,
+) -> None:
     ready_file.check()
-    broker = BrokerServer(RealEnv(), config, features, serve_metrics=_serve_metrics)
-    broker.directory.acquire()
+    serving = Serving(RealEnv(), config, features, serve_metrics=_serve_metrics)
+    serving.broker.directory.acquire()
     # One that a killed broker left behind says nothing of this one. With the lock it is not another's that runs.
     ready_file.remove()
-    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    await broker.start()
+        loop.add_signal_handler(number, serving.stop_wanted.set)
+    if owner is not None:
+
+        def end() -> None:
+            loop.call_soon_threadsafe(serving.stop_wanted.set)
+
+        owner.watch(end)
+    await serving.start()
     # What start-up has made lives as long as the process: keep the collector from walking it again and again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+    door = None
     try:
-        _tell_ready(broker, ready_file)
-        await stop.wait()
+        door = open_door(serving) if open_door is not None else None
+        _tell_ready(serving.broker, ready_file, door)
+        await serving.stop_wanted.wait()
     finally:
+        if door is not None:
+            door.close()
         ready_file.remove()
-        await broker.stop()
+        await serving.stop()
+    if serving.failure is not None:
+        raise serving.failure
 
 
 def run(
@@ -95,10 +138,12 @@ def run(
     as_json: bool | None = None,
     log_level: str = "info",
     warnings: Mapping[str, str | None] | None = None,
+    open_door: OpenDoor | None = None,
+    owner: Owner | None = None,
 ) -> int:
     """Serve until told to stop. The exit code: 0 after a clean stop, 1 when the broker could not start.
 
-    ``warnings``: settings without effect, and what each was probably meant to be.
+    ``warnings``: settings without effect, and what each was probably meant to be. ``open_door`` is called once the broker serves.
     """
     logs.configure(as_json=not sys.stderr.isatty() if as_json is None else as_json, level=log_level)
     keep_freed_memory()
@@ -107,7 +152,7 @@ def run(
     for name, meant in (warnings or {}).items():
         log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
     try:
-        _run(_serve(config, features, ReadyFile(ready_file)))
+        _run(_serve(config, features, ReadyFile(ready_file), open_door, owner))
     except (DirectoryError, ConfigError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return 1
@@ -115,4 +160,7 @@ def run(
         where = "" if error.filename is None else f"{error.filename}: "
         print(f"ottla: cannot start: {where}{error.strerror or error}", file=sys.stderr)
         return 1
+    finally:
+        if owner is not None:
+            owner.ended()
     return 0

@@ -186,6 +186,14 @@ class Partitions:
         if partition is not None:
             partition.wake_where_offline()
 
+    def sync_refused(self, path: str, error: OSError) -> None:
+        """A file or a directory could not be opened to be synced. Where it is damaged its partition goes offline, and no other."""
+        for partition_log in self.directory.logs.values():
+            if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
+                self.disk_refused(partition_log, error)
+                return
+        self._disk.refused(self.directory.path, error)
+
     def remove(self, topic: str, indexes: range) -> Steps[None]:
         """Take partitions out of service, all of them at once; in the steps their directories make room.
 

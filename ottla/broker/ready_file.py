@@ -40,11 +40,13 @@ class ReadyFile:
             return error.strerror or str(error)
         return "" if beginning in (b"", _BEGINNING) else "it is not what a broker has written; give another name"
 
-    def write(self, line: str) -> None:
-        """Raises OSError."""
+    def write(self, line: str, *, is_secret: bool = False) -> None:
+        """For this user's eyes only where it ``is_secret``. Raises OSError."""
         if self._path is not None:
             # Whoever waits for the file must not read half of it.
             half = self._path.with_name(f"{self._path.name}.tmp")
+            half.unlink(missing_ok=True)
+            half.touch(mode=0o600 if is_secret else 0o666, exist_ok=False)
             half.write_text(line)
             half.replace(self._path)
 

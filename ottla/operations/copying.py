@@ -24,8 +24,8 @@ Progress = Callable[[int, int], None]
 """Takes the bytes that are done, and the bytes in all."""
 
 
-def copy(fs: Filesystem, source: str, target: str) -> Iterator[int]:
-    """Copy a file in pieces and bring it to the disk; yields the size of each piece when it is written."""
+def copy(fs: Filesystem, source: str, target: str, *, is_synced: bool = True) -> Iterator[int]:
+    """Copy a file in pieces and bring it to the disk, if ``is_synced``; yields the size of each piece when it is written."""
     reading, writing = fs.open(source), fs.open(target)
     # An empty segment is all that tells where a log goes on whose records retention has taken.
     writing.append(b"")
@@ -34,7 +34,8 @@ def copy(fs: Filesystem, source: str, target: str) -> Iterator[int]:
         writing.append(piece)
         yield len(piece)
     reading.close()
-    writing.sync()
+    if is_synced:
+        writing.sync()
     writing.close()
 
 

@@ -53,6 +53,9 @@ class SimulatedEnv:
             failure = None
         self.call_soon(lambda: done(failure))
 
+    def finish_aside(self) -> None:
+        """Nothing runs beside a simulated broker."""
+
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> SimulatedListening:
         return self.network.listen(host, port or FREE_PORT, factory)
 

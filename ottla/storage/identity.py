@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.checkpoints import parse_topic_id
+from ottla.storage.checkpoints import parse_topic_id, topic_id_text
 from ottla.storage.filesystem import Filesystem, described
 
 META_FILE = "meta.properties"
@@ -87,3 +88,21 @@ def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
         "version=1",
     ]
     fs.write_file(f"{path}/{META_FILE}", ("\n".join(lines) + "\n").encode())
+
+
+def identify(
+    fs: Filesystem, path: str, node_id: int, new_uuid: Callable[[], bytes], cluster_id: str | None = None
+) -> tuple[Identity, bool]:
+    """Whose a directory is, and whether it was nobody's until now: then it becomes this node's, in ``cluster_id`` or a new cluster.
+
+    Raises `DirectoryError` for another node's, and for one whose identity cannot be read.
+    """
+    identity = read_identity(fs, path)
+    if identity is not None:
+        if identity.node_id != node_id:
+            raise DirectoryError(f"{path} belongs to node {identity.node_id}, and node.id is {node_id}")
+        return identity, False
+    cluster_id = cluster_id or topic_id_text(new_uuid())
+    identity = Identity(cluster_id, node_id, topic_id_text(new_uuid()))
+    write_identity(fs, path, identity)
+    return identity, True

@@ -85,6 +85,25 @@ class Definition:
 
 OWN = (
     Definition(
+        name="ottla.control.host",
+        type="STRING",
+        default="127.0.0.1",
+        documentation="The address of the door for those who steer the broker, as tests do.",
+    ),
+    Definition(
+        name="ottla.control.port",
+        type="INT",
+        default=None,
+        rule="0..65535",
+        documentation="The port of the door for those who steer the broker; 0 takes a free one, without a value there is none.",
+    ),
+    Definition(
+        name="ottla.control.token",
+        type="PASSWORD",
+        default=None,
+        documentation="What whoever steers the broker must show; without a value the broker makes one up for its ready line.",
+    ),
+    Definition(
         name="ottla.durability",
         type="STRING",
         default="process",

@@ -148,6 +148,9 @@ class Settings(msgspec.Struct, frozen=True):
     share_coordinator_state_topic_prune_interval_ms: int
     share_coordinator_cold_partition_snapshot_interval_ms: int
     share_coordinator_snapshot_update_records_per_snapshot: int
+    ottla_control_host: str
+    ottla_control_port: int | None
+    ottla_control_token: str | None
     ottla_durability: str
     ottla_fetch_session_max_partitions: int
     ottla_inflating_memory_bytes: int

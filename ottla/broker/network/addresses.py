@@ -19,17 +19,26 @@ class Addresses:
         self._settings = settings
         self._endpoints = client_endpoints(settings)
         self._listening: list[tuple[Endpoint, Listening]] = []
+        self._connection_of: Callable[[str], asyncio.BufferedProtocol] | None = None
         self._advertised: dict[str, tuple[str, int]] = {}
 
     async def listen(self, connection_of: Callable[[str], asyncio.BufferedProtocol]) -> None:
-        """``connection_of`` makes the protocol of a client that has come to the listener of a name. Raises `ConfigError`."""
-        for endpoint in self._endpoints:
-            await self._listen(endpoint, connection_of)
+        """``connection_of`` makes the protocol of a client that has come to the listener of a name. Raises `ConfigError`.
 
-    async def _listen(self, endpoint: Endpoint, connection_of: Callable[[str], asyncio.BufferedProtocol]) -> None:
-        name = endpoint.name
+        Where all is listened on already, it only takes the place of the one before.
+        """
+        self._connection_of = connection_of
+        if not self._listening:
+            for endpoint in self._endpoints:
+                await self._listen(endpoint)
+
+    async def _listen(self, endpoint: Endpoint) -> None:
+        def connection() -> asyncio.BufferedProtocol:
+            assert self._connection_of is not None
+            return self._connection_of(endpoint.name)
+
         try:
-            listening = await self._env.listen(endpoint.host, endpoint.port, lambda: connection_of(name))
+            listening = await self._env.listen(endpoint.host, endpoint.port, connection)
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot listen on {endpoint}: {why_not_bound(error)}") from error
         self._listening.append((endpoint, listening))

@@ -1,0 +1,171 @@
+"""The door through which a broker is steered: HTTP with a token, and JSON both ways.
+
+It is served from threads of its own, so that it answers while the event loop is held by `Pause`. Everything else is done on
+the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.env import why_not_bound
+from ottla.broker.http_server import BoundedHttpServer
+from ottla.broker.network.listener import Endpoint
+from ottla.broker.serving import Serving
+from ottla.control.commands import COMMANDS, Command, NoParameters, Refused
+from ottla.storage.filesystem import described
+from ottla.storage.identity import DirectoryError
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+MAX_BODY_BYTES = 1 << 20
+COMMAND_TIMEOUT_S = 60.0
+"""How long a command may take on the event loop."""
+PAUSE_TIMEOUT_S = 5.0
+"""How long the event loop may be busy before it can be held."""
+TOKEN_BYTES = 16
+SCHEME = "Bearer "
+_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed", 409: "Conflict"}
+
+
+class Pause:
+    """Holds an event loop: nothing of the broker goes on, as where a machine stands still."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._let_go: threading.Event | None = None
+
+    @property
+    def is_held(self) -> bool:
+        return self._let_go is not None
+
+    def hold(self) -> None:
+        """Comes back when the loop stands still. Raises `Refused`."""
+        if self._let_go is not None:
+            return
+        held, let_go = threading.Event(), threading.Event()
+
+        def stand_still() -> None:
+            held.set()
+            let_go.wait()
+
+        self._loop.call_soon_threadsafe(stand_still)
+        self._let_go = let_go
+        if not held.wait(PAUSE_TIMEOUT_S):
+            self.let_go()
+            raise Refused(409, f"the broker is busy, and could not be paused within {PAUSE_TIMEOUT_S:.0f} s; try again")
+
+    def let_go(self) -> None:
+        if self._let_go is not None:
+            self._let_go.set()
+            self._let_go = None
+
+
+class ControlDoor:
+    """Raises `ConfigError` for an address that cannot be had."""
+
+    def __init__(self, serving: Serving) -> None:
+        settings = serving.broker.settings
+        self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
+        self._serving = serving
+        self._loop = asyncio.get_running_loop()
+        self._pause = Pause(self._loop)
+        # One at a time: a command must not meet a pause that another has just begun.
+        self._turn = threading.Lock()
+        where = Endpoint("control", settings.ottla_control_host, settings.ottla_control_port or 0)
+        try:
+            self._server = BoundedHttpServer(where.host, where.port, self._answer)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot open the control port on {where}: {why_not_bound(error)}") from error
+        self.url = f"http://{Endpoint('control', where.host, self._server.port)}"
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        try:
+            status, answer = 200, self._asked(environ)
+        except Refused as refused:
+            status, answer = refused.status, {"error": str(refused)}
+        except (DirectoryError, ConfigError) as error:
+            status, answer = 409, {"error": str(error)}
+        except OSError as error:
+            status, answer = 409, {"error": described(error)}
+        body = msgspec.json.encode(answer) + b"\n"
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        start_response(f"{status} {_REASONS[status]}", headers)
+        return [body]
+
+    def _asked(self, environ: WSGIEnvironment) -> Any:
+        """Raises `Refused`, and what `Command.run` raises."""
+        shown = str(environ.get("HTTP_AUTHORIZATION", ""))
+        if not hmac.compare_digest(shown.encode(), f"{SCHEME}{self.token}".encode()):
+            raise Refused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
+        method, path = str(environ["REQUEST_METHOD"]), str(environ["PATH_INFO"])
+        raw = _body(environ)
+        own: dict[tuple[str, str], Callable[[], None]] = {
+            ("POST", "/v1/pause"): self._pause.hold,
+            ("POST", "/v1/resume"): self._pause.let_go,
+        }
+        with self._turn:
+            if (method, path) in own:
+                _parameters(NoParameters, raw)
+                own[method, path]()
+                return {}
+            command = _command(method, path, {path for _, path in own})
+            parameters = _parameters(command.parameters, raw)
+            if self._pause.is_held:
+                raise Refused(409, "the broker is paused; resume it first (POST /v1/resume)")
+            done = asyncio.run_coroutine_threadsafe(_run(command, self._serving, parameters), self._loop)
+            try:
+                answer = done.result(COMMAND_TIMEOUT_S)
+            except TimeoutError:
+                raise Refused(409, f"the broker has not done it within {COMMAND_TIMEOUT_S:.0f} s") from None
+        return {} if answer is None else answer
+
+
+async def _run(command: Command, serving: Serving, parameters: Any) -> Any:
+    return await command.run(serving, parameters)
+
+
+def _command(method: str, path: str, other_paths: set[str]) -> Command:
+    """Raises `Refused`."""
+    at_path = [command for command in COMMANDS if command.path == path]
+    for command in at_path:
+        if command.method == method:
+            return command
+    if at_path:
+        raise Refused(405, f"{path} is asked by {' or '.join(command.method for command in at_path)}")
+    if path in other_paths:
+        raise Refused(405, f"{path} is asked by POST")
+    known = ", ".join(sorted({command.path for command in COMMANDS} | other_paths))
+    raise Refused(404, f"there is no {path}; there are {known}")
+
+
+def _body(environ: WSGIEnvironment) -> bytes:
+    """Raises `Refused`."""
+    try:
+        size = int(str(environ.get("CONTENT_LENGTH") or 0))
+    except ValueError:
+        raise Refused(400, "Content-Length is no number") from None
+    if not 0 <= size <= MAX_BODY_BYTES:
+        raise Refused(400, f"the body may have {MAX_BODY_BYTES} bytes")
+    body: bytes = environ["wsgi.input"].read(size)
+    return body
+
+
+def _parameters(kind: type[Any], raw: bytes) -> Any:
+    """Raises `Refused`."""
+    try:
+        return msgspec.json.decode(raw or b"{}", type=kind)
+    except msgspec.DecodeError as error:
+        raise Refused(400, f"the body is not what is wanted here: {error}") from None

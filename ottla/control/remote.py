@@ -1,0 +1,50 @@
+"""Steering a broker through its door, from another process. Nothing but the standard library: a test suite imports it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+TIMEOUT_S = 90.0
+"""Longer than the door itself waits for the broker."""
+
+
+class ControlError(Exception):
+    """The broker has refused what was asked, or cannot be asked; the text is one line for a person."""
+
+
+class Remote:
+    """The door at ``url``, with the ``token`` of the broker's ready line."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def get(self, path: str) -> Any:
+        """Raises `ControlError`."""
+        return self._ask("GET", path, None)
+
+    def post(self, path: str, parameters: Any = None) -> Any:
+        """Raises `ControlError`."""
+        return self._ask("POST", path, parameters or {})
+
+    def delete(self, path: str) -> Any:
+        """Raises `ControlError`."""
+        return self._ask("DELETE", path, None)
+
+    def _ask(self, method: str, path: str, parameters: Any) -> Any:
+        where = urlsplit(self.url)
+        connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=TIMEOUT_S)
+        try:
+            connection.request(method, path, None if parameters is None else json.dumps(parameters), self._headers)
+            response = connection.getresponse()
+            answer = json.loads(response.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise ControlError(f"{self.url} does not answer as a broker's door does: {error}") from error
+        finally:
+            connection.close()
+        if response.status != http.client.OK:
+            raise ControlError(answer["error"])
+        return answer
