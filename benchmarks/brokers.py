@@ -70,6 +70,8 @@ class Subject:
         self._broker: Broker | ApacheKafka
         if kind != "kafka":
             self._broker = Broker(data_dir=self._directory, settings=dict(settings or {}))
+            # Without the door for those who steer a broker, which a checkout of before has not.
+            self._broker._is_steered = False
             if kind != "ottla":
                 self._broker._python = kind
                 # Without it ``python -m`` takes the package in the working directory: this checkout's, whichever Python is given.

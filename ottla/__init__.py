@@ -7,15 +7,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ottla.handle import Broker, BrokerFailed
+    from ottla.control.remote import ControlError
+    from ottla.handle import Broker, BrokerFailed, Snapshot
 
-__all__ = ["Broker", "BrokerFailed", "__version__"]
+__all__ = ["Broker", "BrokerFailed", "ControlError", "Snapshot", "__version__"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     # The command line starts faster without what only a user's program needs.
-    if name in ("Broker", "BrokerFailed"):
+    if name in ("Broker", "BrokerFailed", "ControlError", "Snapshot"):
         from ottla import handle
 
         return getattr(handle, name)

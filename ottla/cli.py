@@ -8,11 +8,15 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ottla import __version__
 from ottla.arguments import address, count, listener, port, seconds
-from ottla.process import importing_without, interrupt_on_ctrl_c, open_standard_streams
+from ottla.process import Owner, importing_without, interrupt_on_ctrl_c, open_standard_streams
+
+if TYPE_CHECKING:
+    from ottla.broker.serving import Serving
+    from ottla.control.door import ControlDoor
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
@@ -124,6 +128,15 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
         "--metrics-port", type=port, metavar="PORT", help="serve Prometheus metrics there on 127.0.0.1 (default: none are served)"
     )
     serve.add_argument(
+        "--control-port",
+        type=port,
+        metavar="PORT",
+        help="open a door there on 127.0.0.1 by which tests steer the broker (default: there is none)",
+    )
+    # For a program that starts a broker for itself, as `ottla.Broker` does.
+    serve.add_argument("--owner-pid", type=int, help=argparse.SUPPRESS)
+    serve.add_argument("--owned-directory", type=Path, help=argparse.SUPPRESS)
+    serve.add_argument(
         "--ready-file",
         type=Path,
         default=os.environ.get(READY_FILE_VARIABLE) or None,
@@ -150,6 +163,8 @@ def _serve(options: argparse.Namespace) -> int:
         extra["log.dirs"] = options.data_dir
     if options.metrics_port is not None:
         extra["ottla.metrics.port"] = str(options.metrics_port)
+    if options.control_port is not None:
+        extra["ottla.control.port"] = str(options.control_port)
     try:
         config, ignored = load(options.properties, os.environ, options.set, extra)
         features = _features(options.feature)
@@ -157,14 +172,26 @@ def _serve(options: argparse.Namespace) -> int:
         print(f"ottla: {error}", file=sys.stderr)
         return 1
     as_json = None if options.log_format == "auto" else options.log_format == "json"
+    owner = None
+    if options.owner_pid is not None:
+        owner = Owner(pid=options.owner_pid, owned_directory=options.owned_directory)
     return run(
         config,
         features,
         ready_file=options.ready_file,
         as_json=as_json,
         log_level=options.log_level,
+        open_door=_open_door if config.settings.ottla_control_port is not None else None,
+        owner=owner,
         warnings={**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}},
     )
+
+
+def _open_door(serving: Serving) -> ControlDoor:
+    # Imported only where it is wanted.
+    from ottla.control.door import ControlDoor
+
+    return ControlDoor(serving)
 
 
 def _features(texts: list[str]) -> dict[str, int]:

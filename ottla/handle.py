@@ -1,4 +1,4 @@
-"""A handle on a broker process: start, stop, kill, restart on the same directory."""
+"""A handle on a broker process: start, stop, kill, restart on the same directory; a clean broker for each test."""
 
 from __future__ import annotations
 
@@ -13,16 +13,27 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from ottla.control.remote import ControlError, Remote
+
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 KEPT_LOG_LINES = 10_000
-_GIVEN_OTHERWISE = {"listeners": "host= and port=", "log.dirs": "data_dir=", "log.dir": "data_dir="}
+_GIVEN_OTHERWISE = {
+    "listeners": "host= and port=",
+    "log.dirs": "data_dir=",
+    "log.dir": "data_dir=",
+    "ottla.control.host": "the handle itself",
+    "ottla.control.port": "the handle itself",
+    "ottla.control.token": "the handle itself",
+}
 """Settings that the handle gives itself, and by what it is told them."""
 
 
@@ -30,11 +41,22 @@ class BrokerFailed(Exception):
     """The broker did not start or did not stop; the text ends with its last log lines."""
 
 
+class Snapshot:
+    """All that a broker held at one moment; `Broker.restore` goes back to it. It is kept as long as its broker's directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"<ottla.Snapshot {self.path}>"
+
+
 class Broker:
     """One broker in a process of its own, on a directory that outlives a restart.
 
     ``settings`` are Kafka's ``server.properties`` keys, ``features`` feature levels. Without ``data_dir`` a temporary
-    directory is used and removed at the end. The port stays the same over restarts.
+    directory is used and removed at the end. The port stays the same over restarts. A broker ends with the process that has
+    started it, and its temporary directory with it, also where that process is killed.
 
     Raises ValueError for a setting that the handle gives itself: where it listens and where its data lies.
     """
@@ -43,6 +65,8 @@ class Broker:
     """What the process runs; a test may put faults around it."""
     _python = sys.executable
     """What runs it; a benchmark may name the Python of another checkout."""
+    _is_steered = True
+    """Whether it has a door and an owner, which a checkout of before has not."""
     _start_timeout_s = START_TIMEOUT_S
 
     def __init__(
@@ -57,8 +81,14 @@ class Broker:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
                 raise ValueError(f"settings: {name!r} is given by {instead}")
-        self._temporary = data_dir is None
-        self.data_dir = Path(data_dir) if data_dir is not None else Path(tempfile.mkdtemp(prefix="ottla-"))
+        # Made by the broker, so that nothing is left where it is never started.
+        self._temporary = Path(tempfile.gettempdir(), f"ottla-{uuid.uuid4().hex[:12]}")
+        self._data_dir = Path(data_dir) if data_dir is not None else self._temporary / "data"
+        # Where nobody closes the handle. Where the process is killed, the broker sees to it.
+        weakref.finalize(self, _remove, self._temporary, os.getpid())
+        self._snapshots = 0
+        self._remote: Remote | None = None
+        self._is_paused = False
         self._host = host
         self._port = port
         self._settings = dict(settings or {})
@@ -66,9 +96,19 @@ class Broker:
         self._process: subprocess.Popen[str] | None = None
         self._readers: list[threading.Thread] = []
         self._lines: deque[str] = deque(maxlen=KEPT_LOG_LINES)
+        self.logged_lines = 0
+        """How many lines the broker has logged, over all its starts."""
         self.ready: dict[str, Any] = {}
 
+    def __repr__(self) -> str:
+        state = "paused" if self._is_paused else f"pid {self.pid}" if self.is_running else "not running"
+        return f"<ottla.Broker {self.bootstrap} {state}, data in {self.data_dir}>"
+
     # state
+
+    @property
+    def data_dir(self) -> Path:
+        return self._data_dir
 
     @property
     def bootstrap(self) -> str:
@@ -80,6 +120,10 @@ class Broker:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def is_paused(self) -> bool:
+        return self._is_paused
+
+    @property
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
@@ -87,6 +131,11 @@ class Broker:
     def logs(self) -> list[str]:
         """Lines the broker has logged, over all its starts, newest last."""
         return list(self._lines)
+
+    def logs_since(self, logged_lines: int) -> list[str]:
+        """Those after the first ``logged_lines``, as far as they are kept."""
+        newer = self.logged_lines - logged_lines
+        return self.logs[-newer:] if newer > 0 else []
 
     # life
 
@@ -98,10 +147,14 @@ class Broker:
             self._port = _free_port(self._host)
         command = [self._python, "-m", self._module, "serve"]
         command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
+        if self._is_steered:
+            command += ["--control-port", "0", "--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
         for name, level in self._features.items():
             command += ["--feature", f"{name}={level}"]
+        self._temporary.mkdir(mode=0o700, exist_ok=True)
+        self._is_paused = False
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("KAFKA_", "OTTLA_"))}
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
@@ -113,6 +166,9 @@ class Broker:
             # Also where Ctrl-C interrupts: nobody else knows of the process, which has a session of its own.
             self.kill()
             raise
+        if self._is_steered:
+            control = self.ready["control"]
+            self._remote = Remote(control["url"], control["token"])
         return self
 
     def _wait_until_ready(self, process: subprocess.Popen[str]) -> None:
@@ -140,6 +196,7 @@ class Broker:
     def _read_logs(self, process: subprocess.Popen[str]) -> None:
         for line in _lines_of(process.stderr):
             self._lines.append(line.rstrip("\n"))
+            self.logged_lines += 1
 
     def _ended(self, process: subprocess.Popen[str]) -> None:
         for reader in self._readers:
@@ -149,12 +206,15 @@ class Broker:
                 pipe.close()
         self._readers = []
         self._process = None
+        self._is_paused = False
 
     def stop(self) -> int:
         """SIGTERM, and wait; the exit code. Raises `BrokerFailed` when it does not end."""
         process = self._process
         if process is None:
             return 0
+        if self._is_paused:
+            self.resume()
         process.terminate()
         try:
             code = process.wait(STOP_TIMEOUT_S)
@@ -187,8 +247,41 @@ class Broker:
         try:
             self.stop()
         finally:
-            if self._temporary:
-                shutil.rmtree(self.data_dir, ignore_errors=True)
+            _remove(self._temporary, os.getpid())
+
+    # while it runs
+
+    def reset(self) -> None:
+        """All topics, groups, transactions and settings are gone, and clients lose their connections; address and cluster id stay.
+
+        Raises `ControlError`, as do the following.
+        """
+        self._control().post("/v1/reset")
+
+    def snapshot(self) -> Snapshot:
+        """Keep all that the broker holds. Clients lose their connections."""
+        self._snapshots += 1
+        taken = Snapshot(self._temporary / f"snapshot-{self._snapshots}")
+        self._control().post("/v1/snapshot", {"path": str(taken.path)})
+        return taken
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot, as often as wanted. Clients lose their connections."""
+        self._control().post("/v1/restore", {"path": str(snapshot.path)})
+
+    def pause(self) -> None:
+        """The broker stands still: connections stay open, and nothing is answered until `resume`."""
+        self._control().post("/v1/pause")
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._control().post("/v1/resume")
+        self._is_paused = False
+
+    def _control(self) -> Remote:
+        if self._remote is None or not self.is_running:
+            raise ControlError("the broker is not running; start it first")
+        return self._remote
 
     def __enter__(self) -> Self:
         return self.start()
@@ -201,6 +294,12 @@ class Broker:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await asyncio.to_thread(self.close)
+
+
+def _remove(directory: Path, pid: int) -> None:
+    """A process that was forked off the handle's has the handle as well, and none of its directories."""
+    if os.getpid() == pid:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _lines_of(pipe: IO[str] | None) -> Iterator[str]:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import cast
+
+OWNER_CHECK_S = 0.1
+"""How often a process looks whether the one that has started it is still there."""
+ENDS_WITHIN_S = 0.6
+"""How long a process may take to end cleanly once its owner is gone. After that it ends as it is."""
+REMOVAL_ATTEMPTS = 5
+"""How often a directory is removed into which something may still be written."""
 
 
 def open_standard_streams() -> None:
@@ -49,3 +61,47 @@ def importing_without(name: str) -> Iterator[None]:
         yield
     finally:
         del sys.modules[name]
+
+
+@dataclass(slots=True, kw_only=True)
+class Owner:
+    """The process that has started this one, and that this one does not outlive: a test suite, which may be killed.
+
+    A pipe would not tell that it is gone: its other children may hold the end of it open.
+    """
+
+    pid: int
+    owned_directory: Path | None = None
+    """Nobody wants it any more when the owner is gone."""
+    _has_ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def is_gone(self) -> bool:
+        return os.getppid() != self.pid
+
+    def watch(self, end: Callable[[], None]) -> None:
+        """Call ``end`` from another thread once the owner is gone, and see to it that the process ends, whatever it is doing."""
+
+        def run() -> None:
+            while not self.is_gone:
+                time.sleep(OWNER_CHECK_S)
+            with suppress(Exception):
+                end()
+            if not self._has_ended.wait(ENDS_WITHIN_S):
+                self._remove_directory()
+                os._exit(1)
+
+        threading.Thread(target=run, name="owner", daemon=True).start()
+
+    def ended(self) -> None:
+        """The work is done, and the process is about to end."""
+        if self.is_gone:
+            self._remove_directory()
+        self._has_ended.set()
+
+    def _remove_directory(self) -> None:
+        if self.owned_directory is not None:
+            for _ in range(REMOVAL_ATTEMPTS):
+                shutil.rmtree(self.owned_directory, ignore_errors=True)
+                if not self.owned_directory.exists():
+                    break

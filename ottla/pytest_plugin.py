@@ -1,31 +1,210 @@
 """Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_topic``, ``ottla_group``.
 
-One broker a session and xdist worker. Nothing of the broker is imported here: it runs as its own process.
+``@pytest.mark.ottla(settings={...}, features={...}, fresh=True)`` says which broker a test wants. Tests that want the same
+share one broker, in each xdist worker; one that wants it ``fresh`` has it reset before. With ``--ottla-bootstrap`` or
+``OTTLA_BOOTSTRAP`` the same tests run against a broker that is there already, Apache Kafka for one; those that want a broker of
+their own are skipped then.
+
+Nothing of the broker is imported here: it runs as its own process, from the first test on that asks for one.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from ottla.handle import Broker
 
+MAX_BROKERS = 8
+"""How many run at once in a session; each takes some 45 MiB."""
+MAX_REPORTED_LINES = 200
+"""How much of the broker's log the report of a failed test carries, its newest lines."""
+_BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
+_OPTIONS: dict[str, tuple[type, ...]] = {"settings": (Mapping,), "features": (Mapping,), "fresh": (bool,)}
+"""What the marker takes, and of which type each is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which broker a test wants; those that are equal are one."""
+
+    settings: tuple[tuple[str, str], ...] = ()
+    features: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class External:
+    """A broker that was there before the tests, under the name that `ottla.Broker` gives it."""
+
+    bootstrap: str
+
+
+@dataclass(slots=True)
+class Brokers:
+    """Those that tests of one session and worker have asked for."""
+
+    running: dict[Wanted, Broker] = field(default_factory=dict)
+
+    def get(self, wanted: Wanted, *, is_fresh: bool) -> Broker:
+        from ottla.handle import Broker
+
+        broker = self.running.pop(wanted, None)
+        if broker is None:
+            if len(self.running) >= MAX_BROKERS:
+                # The one that nobody has asked for the longest.
+                self.running.pop(next(iter(self.running))).close()
+            broker = Broker(settings=dict(wanted.settings), features=dict(wanted.features))
+        self.running[wanted] = broker
+        if not broker.is_running:
+            # It is new, or a test has stopped or killed it.
+            broker.start()
+        if broker.is_paused:
+            broker.resume()
+        if is_fresh:
+            broker.reset()
+        return broker
+
+    def close(self) -> None:
+        for broker in self.running.values():
+            broker.close()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ottla", "a Kafka broker for tests")
+    group.addoption(
+        "--ottla-bootstrap",
+        metavar="HOST:PORT",
+        default=os.environ.get(_BOOTSTRAP_VARIABLE) or None,
+        help=f"run against the broker at this address instead (default: ${_BOOTSTRAP_VARIABLE}, else ottla)",
+    )
+    group.addoption(
+        "--ottla-set", metavar="KEY=VALUE", action="append", default=[], help="a setting of every broker; may be given again"
+    )
+    parser.addini("ottla_settings", "settings of every broker, a line KEY=VALUE each", type="linelist", default=[])
+    parser.addini("ottla_features", "feature levels of every broker, a line NAME=LEVEL each", type="linelist", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "ottla(settings=None, features=None, fresh=False): the broker that the fixture ottla gives to a test"
+    )
+
+
+def _pairs(lines: list[str], where: str) -> dict[str, str]:
+    """Raises `pytest.UsageError`."""
+    pairs = {}
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise pytest.UsageError(f"{where}: {line!r} is not NAME=VALUE")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _marked(item: pytest.Item) -> dict[str, Any]:
+    """The options of a test's markers, the nearest one first. Raises `pytest.UsageError`."""
+    options: dict[str, Any] = {}
+    for marker in item.iter_markers("ottla"):
+        if marker.args:
+            raise pytest.UsageError(f"{item.nodeid}: the options of the marker ottla have names: {', '.join(_OPTIONS)}")
+        for name, value in marker.kwargs.items():
+            if name not in _OPTIONS:
+                raise pytest.UsageError(f"{item.nodeid}: the marker ottla has no option {name!r}; there are {', '.join(_OPTIONS)}")
+            if value is not None and not isinstance(value, _OPTIONS[name]):
+                raise pytest.UsageError(f"{item.nodeid}: the marker ottla wants {name}={_EXAMPLES[name]}, not {value!r}")
+            options.setdefault(name, value)
+    return options
+
+
+_EXAMPLES = {"settings": '{"num.partitions": 3}', "features": '{"transaction.version": 2}', "fresh": "True"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        _marked(item)
+
+
+def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> Wanted:
+    settings = {
+        **_pairs(config.getini("ottla_settings"), "ottla_settings"),
+        **_pairs(config.getoption("--ottla-set"), "--ottla-set"),
+        **{name: _text(value) for name, value in (options.get("settings") or {}).items()},
+    }
+    features = {**_pairs(config.getini("ottla_features"), "ottla_features"), **(options.get("features") or {})}
+    return Wanted(settings=tuple(sorted(settings.items())), features=tuple(sorted(_levels(features).items())))
+
+
+def _levels(features: Mapping[str, Any]) -> dict[str, int]:
+    """Raises `pytest.UsageError`."""
+    try:
+        return {name: int(level) for name, level in features.items()}
+    except (TypeError, ValueError):
+        raise pytest.UsageError(f"features are NAME=LEVEL with a number for the level, not {dict(features)}") from None
+
 
 @pytest.fixture(scope="session")
-def ottla() -> Iterator[Broker]:
-    """A running broker on a temporary directory."""
-    from ottla.handle import Broker
-
-    with Broker() as broker:
-        yield broker
+def _ottla_brokers() -> Iterator[Brokers]:
+    brokers = Brokers()
+    try:
+        yield brokers
+    finally:
+        brokers.close()
 
 
 @pytest.fixture(scope="session")
-def ottla_bootstrap(ottla: Broker) -> str:
+def ottla_session(request: pytest.FixtureRequest) -> Broker | External:
+    """The broker of those tests that want no other, for fixtures of the whole session."""
+    bootstrap = request.config.getoption("--ottla-bootstrap")
+    if bootstrap is not None:
+        return External(bootstrap=bootstrap)
+    brokers: Brokers = request.getfixturevalue("_ottla_brokers")
+    return brokers.get(_wanted(request.config, {}), is_fresh=False)
+
+
+@pytest.fixture
+def ottla(request: pytest.FixtureRequest) -> Broker | External:
+    """A running broker on a temporary directory: an `ottla.Broker`, unless the tests run against another."""
+    options = _marked(request.node)
+    bootstrap = request.config.getoption("--ottla-bootstrap")
+    if bootstrap is not None:
+        if any(options.values()):
+            pytest.skip(f"the test wants a broker of its own ({', '.join(options)}), and runs against {bootstrap}")
+        return External(bootstrap=bootstrap)
+    brokers: Brokers = request.getfixturevalue("_ottla_brokers")
+    broker = brokers.get(_wanted(request.config, options), is_fresh=bool(options.get("fresh")))
+    request.node.stash[_BROKER] = (broker, broker.logged_lines)
+    return broker
+
+
+_BROKER = pytest.StashKey["tuple[Broker, int]"]()
+"""A test's broker, and how many lines it had logged before."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.excinfo is not None and _BROKER in item.stash and not report.skipped:
+        broker, before = item.stash[_BROKER]
+        lines = broker.logs_since(before)[-MAX_REPORTED_LINES:]
+        if lines:
+            report.sections.append((f"{broker!r} has logged", "\n".join(lines)))
+    return report
+
+
+@pytest.fixture
+def ottla_bootstrap(ottla: Broker | External) -> str:
     """``host:port`` of the broker."""
     return ottla.bootstrap
 

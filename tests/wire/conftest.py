@@ -72,7 +72,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         with ApacheKafka(tmp_path_factory.mktemp("oracle"), settings=ORACLE_SETTINGS) as kafka:
             yield kafka.bootstrap
         return
-    ottla: Broker = request.getfixturevalue("ottla")
+    ottla: Broker = request.getfixturevalue("ottla_session")
     yield ottla.bootstrap
     assert not [line for line in ottla.logs if '"level": "error"' in line]
 

@@ -1,0 +1,223 @@
+"""The handle of a broker: what a test suite does with it, and what is left where the suite is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ottla import Broker, ControlError
+from ottla.health import NotReady, ask
+from ottla.protocol.messages.metadata import MetadataRequest
+from tests.raw import RawClient, create
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.wire
+
+RESET_WITHIN_S = 0.05
+ENDS_WITHIN_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(shared: Broker) -> Broker:
+    shared.reset()
+    return shared
+
+
+def topics(broker: Broker) -> set[str]:
+    with RawClient(broker.bootstrap) as client:
+        return {topic.name for topic in client.call(MetadataRequest(topics=None)).topics}
+
+
+def produce(broker: Broker, topic: str, *values: bytes, **settings: Any) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
+    if settings:
+        producer.init_transactions(10)
+        producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(10) == 0
+    if settings:
+        producer.commit_transaction(10)
+
+
+def consumed(broker: Broker, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        return [message.value() for message in consumer.consume(count, 10)]
+    finally:
+        consumer.close()
+
+
+def test_a_reset_leaves_nothing_but_the_address(broker: Broker) -> None:
+    """Nor is a client of before taken for one of after: it has to connect anew."""
+    with RawClient(broker.bootstrap) as client:
+        create(client, "orders", 3)
+        cluster_id = client.call(MetadataRequest(topics=[])).cluster_id
+        produce(broker, "orders", b"paid", **{"transactional.id": "shop"})
+        broker.reset()
+        assert client.is_closed()
+    assert topics(broker) == set()
+    with RawClient(broker.bootstrap) as client:
+        assert client.call(MetadataRequest(topics=[])).cluster_id == cluster_id
+    produce(broker, "orders", b"anew", **{"transactional.id": "shop"})
+    assert consumed(broker, "orders", 1) == [b"anew"]
+    broker.restart(kill=True)
+    assert consumed(broker, "orders", 1) == [b"anew"]
+    assert not [line for line in broker.logs if '"level": "error"' in line]
+
+
+def test_a_snapshot_is_gone_back_to_as_often_as_wanted(broker: Broker) -> None:
+    produce(broker, "orders", b"1", b"2")
+    snapshot = broker.snapshot()
+    for _ in range(2):
+        produce(broker, "orders", b"3")
+        produce(broker, "others", b"4")
+        broker.restore(snapshot)
+        assert topics(broker) == {"orders"}
+        assert consumed(broker, "orders", 2) == [b"1", b"2"]
+    assert snapshot.path.is_dir()
+
+
+def test_a_paused_broker_stands_still(broker: Broker) -> None:
+    broker.pause()
+    with pytest.raises(NotReady):
+        ask(broker.bootstrap, 0.3)
+    with pytest.raises(ControlError, match="paused; resume it first"):
+        broker.reset()
+    assert "paused" in repr(broker)
+    broker.resume()
+    ask(broker.bootstrap, 10)
+
+
+def test_a_paused_broker_can_be_stopped_and_killed() -> None:
+    with Broker() as broker:
+        broker.pause()
+        assert broker.stop() == 0
+        broker.start()
+        broker.pause()
+        broker.restart(kill=True)
+        ask(broker.bootstrap, 10)
+
+
+def test_one_that_does_not_run_cannot_be_asked() -> None:
+    broker = Broker()
+    assert "not running" in repr(broker)
+    assert not broker.data_dir.parent.exists(), "nothing is made before the start"
+    with pytest.raises(ControlError, match="not running; start it first"):
+        broker.reset()
+
+
+@pytest.mark.parametrize("name", ["listeners", "log.dirs", "ottla.control.port", "ottla.control.token"])
+def test_what_the_handle_gives_itself_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"settings: '{name}' is given by "):
+        Broker(settings={name: "1"})
+
+
+SUITE = """
+import sys, time
+from ottla import Broker
+broker = Broker()
+broker.start()
+if "paused" in sys.argv:
+    broker.pause()
+print(broker.pid, broker.data_dir.parent, flush=True)
+time.sleep({})
+"""
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # One that has ended, and that nobody has waited for yet.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def suite(*arguments: str, seconds: float) -> tuple[subprocess.Popen[str], int, Path]:
+    """A process that starts a broker and never closes it, the broker's process id, and its temporary directory."""
+    process = subprocess.Popen([sys.executable, "-c", SUITE.format(seconds), *arguments], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    pid, directory = process.stdout.readline().split()
+    return process, int(pid), Path(directory)
+
+
+@pytest.mark.parametrize("state", ["serving", "paused"])
+def test_nothing_outlives_a_suite_that_is_killed(state: str) -> None:
+    process, pid, directory = suite(state, seconds=60)
+    assert is_alive(pid)
+    assert directory.is_dir()
+    process.kill()
+    process.wait()
+    wait_until(lambda: not is_alive(pid) and not directory.exists(), ENDS_WITHIN_S + 2)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_nothing_outlives_a_suite_that_closes_nothing() -> None:
+    process, pid, directory = suite(seconds=0)
+    assert process.wait() == 0
+    wait_until(lambda: not is_alive(pid) and not directory.exists(), ENDS_WITHIN_S + 2)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_a_directory_of_ones_own_outlives_the_suite(tmp_path: Path) -> None:
+    script = f"from ottla import Broker; broker = Broker(data_dir={str(tmp_path / 'data')!r}).start(); print(broker.pid)"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=30)
+    wait_until(lambda: not is_alive(int(done.stdout)))
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "it was stopped, and not killed"
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_thousand_resets() -> None:
+    took_s = []
+    with Broker() as broker:
+        for at in range(1_000):
+            produce(broker, "orders", b"%d" % at)
+            before_s = time.perf_counter()
+            broker.reset()
+            took_s.append(time.perf_counter() - before_s)
+        assert topics(broker) == set()
+        assert not [line for line in broker.logs if '"level": "error"' in line]
+    assert statistics.median(took_s) < RESET_WITHIN_S, statistics.quantiles(took_s, n=10)
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_hundred_killed_suites() -> None:
+    """Most of them in the middle of a start or of a stop, as a runner's time-out does."""
+    left: list[tuple[int, Path]] = []
+    late = 0
+    for at in range(100):
+        process, pid, directory = suite(seconds=60)
+        time.sleep(at / 1_000)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+        deadline = time.monotonic() + ENDS_WITHIN_S
+        while is_alive(pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        late += is_alive(pid)
+        left.append((pid, directory))
+    wait_until(lambda: not [pid for pid, directory in left if is_alive(pid) or directory.exists()])
+    assert not late

@@ -1,0 +1,154 @@
+"""The pytest plugin, in suites as users write them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla import Broker
+
+pytestmark = pytest.mark.wire
+
+IMPORTS = """
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+def topics(bootstrap):
+    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
+
+def produce(bootstrap, topic):
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, b"hello")
+    assert producer.flush(10) == 0
+"""
+
+
+def run(directory: Path, suite: str, *arguments: str, **environment: str) -> tuple[int, str]:
+    """The exit code and the output of pytest on a suite."""
+    (directory / "test_users.py").write_text(IMPORTS + suite)
+    without = [f"-pno:{name}" for name in ("asyncio", "randomly", "xdist")]
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "--strict-markers", *without]
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "OTTLA"))}
+    done = subprocess.run(
+        [*command, *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**variables, "PYTHONPATH": str(Path(__file__).parent.parent.parent), **environment},
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+SHARED = """
+def test_first(ottla, ottla_bootstrap, ottla_session):
+    assert ottla is ottla_session and ottla.bootstrap == ottla_bootstrap
+    produce(ottla_bootstrap, "left-behind")
+
+def test_second(ottla_bootstrap):
+    assert topics(ottla_bootstrap) == {"left-behind"}
+
+@pytest.mark.ottla(fresh=True)
+def test_fresh(ottla, ottla_session):
+    assert ottla is ottla_session
+    assert topics(ottla.bootstrap) == set()
+
+def test_killed(ottla):
+    ottla.kill()
+
+def test_after_it(ottla):
+    assert topics(ottla.bootstrap) == set()
+
+@pytest.mark.ottla(settings={"auto.create.topics.enable": False})
+class TestOthers:
+    def test_settings(self, ottla, ottla_session, ottla_topic):
+        assert ottla is not ottla_session
+        TestOthers.bootstrap = ottla.bootstrap
+        assert AdminClient({"bootstrap.servers": ottla.bootstrap}).list_topics(ottla_topic, timeout=10).topics[ottla_topic].error
+
+    def test_settings_again(self, ottla):
+        assert ottla.bootstrap == TestOthers.bootstrap
+
+    @pytest.mark.ottla(features={"transaction.version": 1})
+    def test_features(self, ottla):
+        assert ottla.bootstrap != TestOthers.bootstrap
+"""
+
+
+def test_each_test_gets_the_broker_that_it_wants(tmp_path: Path) -> None:
+    code, output = run(tmp_path, SHARED)
+    assert (code, "8 passed" in output) == (0, True), output
+
+
+def test_collecting_starts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import ottla.handle\ndel ottla.handle.Broker.start\n")
+    code, output = run(tmp_path, SHARED, "--collect-only")
+    assert (code, "8 tests collected" in output) == (0, True), output
+
+
+def test_a_failure_carries_what_the_broker_has_logged_since(tmp_path: Path) -> None:
+    suite = """
+def test_before(ottla_bootstrap):
+    produce(ottla_bootstrap, "before")
+
+def test_failing(ottla_bootstrap):
+    produce(ottla_bootstrap, "meanwhile")
+    assert False
+"""
+    code, output = run(tmp_path, suite)
+    assert code == 1
+    _, section = output.split("has logged", 1)
+    assert '"topic": "meanwhile"' in section
+    assert '"topic": "before"' not in output
+
+
+@pytest.mark.parametrize(
+    ("marker", "told"),
+    [
+        ("fresch=True", "the marker ottla has no option 'fresch'; there are settings, features, fresh"),
+        ("settings=3", """the marker ottla wants settings={"num.partitions": 3}, not 3"""),
+        ("True", "the options of the marker ottla have names: settings, features, fresh"),
+        ("features={'transaction.version': 'two'}", "features are NAME=LEVEL with a number for the level"),
+    ],
+)
+def test_a_marker_that_is_wrong_is_told_in_a_line(tmp_path: Path, marker: str, told: str) -> None:
+    code, output = run(tmp_path, f"@pytest.mark.ottla({marker})\ndef test_it(ottla):\n    pass\n")
+    assert code != 0
+    assert told in output
+    assert "INTERNALERROR" not in output
+
+
+def test_settings_of_all_brokers(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nottla_settings =\n    num.partitions=3\n    auto.create.topics.enable=false\n")
+    suite = """
+def test_them(ottla):
+    admin = AdminClient({"bootstrap.servers": ottla.bootstrap})
+    (configs,) = [future.result(10) for future in admin.describe_configs([ConfigResource("broker", "1")]).values()]
+    assert (configs["num.partitions"].value, configs["auto.create.topics.enable"].value) == ("4", "false")
+"""
+    code, output = run(tmp_path, suite, "--ottla-set", "num.partitions=4")
+    assert code == 0, output
+    code, output = run(tmp_path, suite, "--ottla-set", "num.partitions")
+    assert code != 0
+    assert "--ottla-set: 'num.partitions' is not NAME=VALUE" in output
+
+
+def test_the_same_tests_run_against_a_broker_that_is_there(tmp_path: Path) -> None:
+    suite = """
+def test_it(ottla, ottla_bootstrap, ottla_topic):
+    produce(ottla_bootstrap, ottla_topic)
+    assert topics(ottla.bootstrap) == {ottla_topic}
+
+@pytest.mark.ottla(fresh=True)
+def test_clean(ottla):
+    raise AssertionError("it would have been somebody's broker")
+"""
+    with Broker() as broker:
+        code, output = run(tmp_path, suite, OTTLA_BOOTSTRAP=broker.bootstrap)
+        assert (code, "1 passed, 1 skipped" in output) == (0, True), output
