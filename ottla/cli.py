@@ -16,11 +16,14 @@ from ottla.process import Owner, importing_without, interrupt_on_ctrl_c, open_st
 
 if TYPE_CHECKING:
     from ottla.broker.serving import Serving
+    from ottla.control.clock import ManualClock
     from ottla.control.door import ControlDoor
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
 """Names the ready file for ``serve`` and ``health`` alike, so that a container's health check asks the port in use."""
+STILL_DEFAULTS = {f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")}
+"""With a clock that stands still a member would wait for ever until it is given anything."""
 USAGE_EXIT = 2
 INTERRUPTED_EXIT = 130
 """What shells give a command that Ctrl-C has ended."""
@@ -133,6 +136,12 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="PORT",
         help="open a door there on 127.0.0.1 by which tests steer the broker (default: there is none)",
     )
+    serve.add_argument(
+        "--clock",
+        default="machine",
+        metavar="CLOCK",
+        help="manual: it stands still until it is moved through the control door (default: machine)",
+    )
     # For a program that starts a broker for itself, as `ottla.Broker` does.
     serve.add_argument("--owner-pid", type=int, help=argparse.SUPPRESS)
     serve.add_argument("--owned-directory", type=Path, help=argparse.SUPPRESS)
@@ -153,6 +162,7 @@ def _serve(options: argparse.Namespace) -> int:
     with importing_without("rich"):
         import structlog  # noqa: F401
     from ottla.broker.config.definitions import ConfigError
+    from ottla.broker.config.settings import BrokerConfig
     from ottla.broker.config.sources import load, variable_near
     from ottla.broker.main import run
 
@@ -168,6 +178,11 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         config, ignored = load(options.properties, os.environ, options.set, extra)
         features = _features(options.feature)
+        clock = _clock(options.clock)
+        if clock is not None:
+            config = BrokerConfig({**STILL_DEFAULTS, **config.given})
+        if clock is not None and config.settings.ottla_control_port is None:
+            raise ValueError("--clock manual: only the control door moves it; give a --control-port")
     except (ConfigError, ValueError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return 1
@@ -181,17 +196,31 @@ def _serve(options: argparse.Namespace) -> int:
         ready_file=options.ready_file,
         as_json=as_json,
         log_level=options.log_level,
-        open_door=_open_door if config.settings.ottla_control_port is not None else None,
+        open_door=_door_opener(clock) if config.settings.ottla_control_port is not None else None,
         owner=owner,
+        clock=clock,
         warnings={**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}},
     )
 
 
-def _open_door(serving: Serving) -> ControlDoor:
+def _door_opener(clock: ManualClock | None) -> Callable[[Serving], ControlDoor]:
     # Imported only where it is wanted.
+    from ottla.control.commands import Steered
     from ottla.control.door import ControlDoor
 
-    return ControlDoor(serving)
+    return lambda serving: ControlDoor(Steered(serving=serving, clock=clock))
+
+
+def _clock(text: str) -> ManualClock | None:
+    """None for the machine's clock. Raises ValueError."""
+    if text == "machine":
+        return None
+    kind, colon, start = text.partition(":")
+    if kind != "manual" or (colon and not (start.isascii() and start.isdigit())):
+        raise ValueError(f"--clock {text!r}: machine or manual, or manual:MS to begin so many ms after 1970, is wanted")
+    from ottla.control.clock import ManualClock
+
+    return ManualClock(int(start) if start else None)
 
 
 def _features(texts: list[str]) -> dict[str, int]:

@@ -16,11 +16,13 @@ import threading
 import uuid
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from ottla.control.durations import duration_ms
 from ottla.control.remote import ControlError, Remote
 
 START_TIMEOUT_S = 30.0
@@ -51,12 +53,40 @@ class Snapshot:
         return f"<ottla.Snapshot {self.path}>"
 
 
+class Clock:
+    """A broker's clock. One that is manual stands still until `advance`."""
+
+    def __init__(self, control: Callable[[], Remote], *, is_manual: bool) -> None:
+        self._control = control
+        self.is_manual = is_manual
+        self.last_ms: int | None = None
+        """Where it was moved to: a broker that is started again goes on from there."""
+
+    def __repr__(self) -> str:
+        return f"<ottla.Clock {'manual' if self.is_manual else 'machine'}>"
+
+    @property
+    def now_ms(self) -> int:
+        """In ms since 1970. Raises `ControlError`."""
+        shown: int = self._control().get("/v1/clock")["now_ms"]
+        return shown
+
+    def advance(self, duration: str | timedelta) -> None:
+        """Let time pass: ``61s``, ``1h30m``, ``7d``. What is due on the way happens in its order, before this returns.
+
+        Raises ValueError for what is no duration, `ControlError` for a broker whose clock is not manual.
+        """
+        self.last_ms = self._control().post("/v1/clock/advance", {"by_ms": duration_ms(duration)})["now_ms"]
+
+
 class Broker:
     """One broker in a process of its own, on a directory that outlives a restart.
 
     ``settings`` are Kafka's ``server.properties`` keys, ``features`` feature levels. Without ``data_dir`` a temporary
     directory is used and removed at the end. The port stays the same over restarts. A broker ends with the process that has
     started it, and its temporary directory with it, also where that process is killed.
+
+    With ``clock="manual"`` time stands still until `clock` is moved.
 
     Raises ValueError for a setting that the handle gives itself: where it listens and where its data lies.
     """
@@ -77,6 +107,7 @@ class Broker:
         port: int = 0,
         settings: Mapping[str, str | int | bool] | None = None,
         features: Mapping[str, int] | None = None,
+        clock: str = "machine",
     ) -> None:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
@@ -86,6 +117,9 @@ class Broker:
         self._data_dir = Path(data_dir) if data_dir is not None else self._temporary / "data"
         # Where nobody closes the handle. Where the process is killed, the broker sees to it.
         weakref.finalize(self, _remove, self._temporary, os.getpid())
+        if clock not in ("machine", "manual"):
+            raise ValueError(f"clock: {clock!r} is neither machine nor manual")
+        self.clock = Clock(self._control, is_manual=clock == "manual")
         self._snapshots = 0
         self._remote: Remote | None = None
         self._is_paused = False
@@ -153,6 +187,8 @@ class Broker:
             command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
         for name, level in self._features.items():
             command += ["--feature", f"{name}={level}"]
+        if self.clock.is_manual:
+            command += ["--clock", "manual" if self.clock.last_ms is None else f"manual:{self.clock.last_ms}"]
         self._temporary.mkdir(mode=0o700, exist_ok=True)
         self._is_paused = False
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("KAFKA_", "OTTLA_"))}

@@ -1,9 +1,9 @@
 """Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_topic``, ``ottla_group``.
 
-``@pytest.mark.ottla(settings={...}, features={...}, fresh=True)`` says which broker a test wants. Tests that want the same
-share one broker, in each xdist worker; one that wants it ``fresh`` has it reset before. With ``--ottla-bootstrap`` or
-``OTTLA_BOOTSTRAP`` the same tests run against a broker that is there already, Apache Kafka for one; those that want a broker of
-their own are skipped then.
+``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` says which broker a test wants. Tests that
+want the same share one broker, in each xdist worker; one that wants it ``fresh`` has it reset before. With ``--ottla-bootstrap``
+or ``OTTLA_BOOTSTRAP`` the same tests run against a broker that is there already, Apache Kafka for one; those that want a broker
+of their own are skipped then.
 
 Nothing of the broker is imported here: it runs as its own process, from the first test on that asks for one.
 """
@@ -26,8 +26,9 @@ MAX_BROKERS = 8
 MAX_REPORTED_LINES = 200
 """How much of the broker's log the report of a failed test carries, its newest lines."""
 _BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
-_OPTIONS: dict[str, tuple[type, ...]] = {"settings": (Mapping,), "features": (Mapping,), "fresh": (bool,)}
+_OPTIONS: dict[str, tuple[type, ...]] = {"settings": (Mapping,), "features": (Mapping,), "fresh": (bool,), "clock": (str,)}
 """What the marker takes, and of which type each is."""
+_CLOCKS = ("machine", "manual")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Wanted:
 
     settings: tuple[tuple[str, str], ...] = ()
     features: tuple[tuple[str, int], ...] = ()
+    clock: str = _CLOCKS[0]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +61,7 @@ class Brokers:
             if len(self.running) >= MAX_BROKERS:
                 # The one that nobody has asked for the longest.
                 self.running.pop(next(iter(self.running))).close()
-            broker = Broker(settings=dict(wanted.settings), features=dict(wanted.features))
+            broker = Broker(settings=dict(wanted.settings), features=dict(wanted.features), clock=wanted.clock)
         self.running[wanted] = broker
         if not broker.is_running:
             # It is new, or a test has stopped or killed it.
@@ -92,7 +94,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "ottla(settings=None, features=None, fresh=False): the broker that the fixture ottla gives to a test"
+        "markers",
+        "ottla(settings=None, features=None, fresh=False, clock='machine'): the broker that the fixture ottla gives to a test",
     )
 
 
@@ -120,13 +123,14 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
         for name, value in marker.kwargs.items():
             if name not in _OPTIONS:
                 raise pytest.UsageError(f"{item.nodeid}: the marker ottla has no option {name!r}; there are {', '.join(_OPTIONS)}")
-            if value is not None and not isinstance(value, _OPTIONS[name]):
+            is_good = isinstance(value, _OPTIONS[name]) and (name != "clock" or value in _CLOCKS)
+            if value is not None and not is_good:
                 raise pytest.UsageError(f"{item.nodeid}: the marker ottla wants {name}={_EXAMPLES[name]}, not {value!r}")
             options.setdefault(name, value)
     return options
 
 
-_EXAMPLES = {"settings": '{"num.partitions": 3}', "features": '{"transaction.version": 2}', "fresh": "True"}
+_EXAMPLES = {"settings": '{"num.partitions": 3}', "features": '{"transaction.version": 2}', "fresh": "True", "clock": '"manual"'}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -141,7 +145,11 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> Wanted:
         **{name: _text(value) for name, value in (options.get("settings") or {}).items()},
     }
     features = {**_pairs(config.getini("ottla_features"), "ottla_features"), **(options.get("features") or {})}
-    return Wanted(settings=tuple(sorted(settings.items())), features=tuple(sorted(_levels(features).items())))
+    return Wanted(
+        settings=tuple(sorted(settings.items())),
+        features=tuple(sorted(_levels(features).items())),
+        clock=options.get("clock") or _CLOCKS[0],
+    )
 
 
 def _levels(features: Mapping[str, Any]) -> dict[str, int]:

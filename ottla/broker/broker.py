@@ -260,12 +260,12 @@ class BrokerServer:
             transactions.expire_ids,
         )
         repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, groups.expire_offsets)
-        repeat("deleted_topics", lambda _: DELETED_TOPICS_MS, groups.forget_topics)
+        repeat("deleted_topics", lambda _: DELETED_TOPICS_MS, groups.forget_topics, is_by_clock=False)
         self.share_states.begin_housekeeping(repeat)
         self.share_partitions.begin_housekeeping(repeat)
         self.housekeeping.start()
-        repeat("idle_connections", lambda _: IDLE_TICK_MS, self.connections.close_idle)
-        repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.check_directory)
+        repeat("idle_connections", lambda _: IDLE_TICK_MS, self.connections.close_idle, is_by_clock=False)
+        repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.check_directory, is_by_clock=False)
 
     def _bug(self) -> None:
         """Called in an ``except`` block."""

@@ -50,6 +50,13 @@ class Timers(Protocol):
 
     def call_soon(self, callback: Callable[[], None]) -> None: ...
 
+    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        """Later by the clock that `Clock.steady_ms` shows, which a test may hold still; `call_later` goes by the machine's time.
+
+        What a broker does because time has passed goes by the clock; how long it waits for a client or a disk does not.
+        """
+        ...
+
 
 class Env(Clock, Randomness, Timers, Protocol):
     """What the broker asks of the world. Most of its parts need a small part of that: time, timers or randomness."""
@@ -108,23 +115,46 @@ MAX_DESCRIPTORS = 1 << 20
 """More are not asked for, also where there is no limit."""
 
 
-class RealEnv:
-    """This machine."""
+class TimeSource(Protocol):
+    """What a `RealEnv` takes the time from."""
+
+    def now_ms(self) -> int: ...
+
+    def steady_ms(self) -> int: ...
+
+    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class WallClock:
+    """This machine's."""
 
     def __init__(self) -> None:
-        self.fs: Filesystem = RealFilesystem()
         self._started_ms = self.now_ms() - _uptime_ms()
-        self._executor = ThreadPoolExecutor(MAX_ASIDE_THREADS, "aside")
-        self._aside: set[Future[None]] = set()
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def monotonic_ms(self) -> float:
-        return time.monotonic() * 1000
-
     def steady_ms(self) -> int:
         return self._started_ms + _uptime_ms()
+
+    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
+
+
+class RealEnv:
+    """This machine, with its clock or another."""
+
+    def __init__(self, clock: TimeSource | None = None) -> None:
+        self.fs: Filesystem = RealFilesystem()
+        clock = WallClock() if clock is None else clock
+        self.now_ms = clock.now_ms
+        self.steady_ms = clock.steady_ms
+        self.call_by_clock = clock.call_by_clock
+        self._executor = ThreadPoolExecutor(MAX_ASIDE_THREADS, "aside")
+        self._aside: set[Future[None]] = set()
+
+    def monotonic_ms(self) -> float:
+        return time.monotonic() * 1000
 
     def random_uuid(self) -> bytes:
         return uuid.uuid4().bytes

@@ -66,7 +66,13 @@ class Housekeeping:
         self.repeat("retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention, waits_after_start=True)
         self.repeat("compaction", lambda s: s.log_cleaner_backoff_ms, self.compact)
         self.repeat("producer_expiry", lambda s: s.producer_id_expiration_check_interval_ms, self._expire_producers)
-        self.repeat("checkpoints", lambda s: s.log_flush_offset_checkpoint_interval_ms, self._checkpoint, waits_after_start=True)
+        self.repeat(
+            "checkpoints",
+            lambda s: s.log_flush_offset_checkpoint_interval_ms,
+            self._checkpoint,
+            waits_after_start=True,
+            is_by_clock=False,
+        )
         self.repeat("trash", lambda _: TRASH_CHECK_MS, self._empty_trash)
 
     def stop(self) -> None:
@@ -81,16 +87,19 @@ class Housekeeping:
         task: Callable[[], Steps[None] | None],
         *,
         waits_after_start: bool = False,
+        is_by_clock: bool = True,
     ) -> None:
         """Run a task again and again; one that gives steps lets others in between two of them.
 
         The interval begins when a task is done: it never runs twice at once, however long it takes. With
-        ``waits_after_start`` it runs first as `_initial_delay_ms` says, else after an interval.
+        ``waits_after_start`` it runs first as `_initial_delay_ms` says, else after an interval. What looks at the world outside,
+        and not at how old something is, is not ``is_by_clock``.
         """
+        call_later = self._env.call_by_clock if is_by_clock else self._env.call_later
 
         def again() -> None:
             if not self._lifecycle.is_stopping:
-                self._timers[name] = self._env.call_later(interval_ms(self._config.settings), begin)
+                self._timers[name] = call_later(interval_ms(self._config.settings), begin)
 
         def failed(error: Exception) -> None:
             if isinstance(error, OSError):
@@ -115,7 +124,7 @@ class Housekeeping:
         first_ms = interval_ms(self._config.settings)
         if waits_after_start:
             first_ms = self._initial_delay_ms(first_ms)
-        self._timers[name] = self._env.call_later(first_ms, begin)
+        self._timers[name] = call_later(first_ms, begin)
 
     def _initial_delay_ms(self, interval_ms: int) -> int:
         """How long after a start a task of the logs runs first (log.initial.task.delay.ms).

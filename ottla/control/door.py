@@ -19,8 +19,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.env import why_not_bound
 from ottla.broker.http_server import BoundedHttpServer
 from ottla.broker.network.listener import Endpoint
-from ottla.broker.serving import Serving
-from ottla.control.commands import COMMANDS, Command, NoParameters, Refused
+from ottla.control.commands import COMMANDS, Command, NoParameters, Refused, Steered
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
@@ -73,10 +72,10 @@ class Pause:
 class ControlDoor:
     """Raises `ConfigError` for an address that cannot be had."""
 
-    def __init__(self, serving: Serving) -> None:
-        settings = serving.broker.settings
+    def __init__(self, steered: Steered) -> None:
+        settings = steered.serving.broker.settings
         self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
-        self._serving = serving
+        self._steered = steered
         self._loop = asyncio.get_running_loop()
         self._pause = Pause(self._loop)
         # One at a time: a command must not meet a pause that another has just begun.
@@ -125,7 +124,7 @@ class ControlDoor:
             parameters = _parameters(command.parameters, raw)
             if self._pause.is_held:
                 raise Refused(409, "the broker is paused; resume it first (POST /v1/resume)")
-            done = asyncio.run_coroutine_threadsafe(_run(command, self._serving, parameters), self._loop)
+            done = asyncio.run_coroutine_threadsafe(_run(command, self._steered, parameters), self._loop)
             try:
                 answer = done.result(COMMAND_TIMEOUT_S)
             except TimeoutError:
@@ -133,8 +132,8 @@ class ControlDoor:
         return {} if answer is None else answer
 
 
-async def _run(command: Command, serving: Serving, parameters: Any) -> Any:
-    return await command.run(serving, parameters)
+async def _run(command: Command, steered: Steered, parameters: Any) -> Any:
+    return await command.run(steered, parameters)
 
 
 def _command(method: str, path: str, other_paths: set[str]) -> Command:

@@ -41,6 +41,9 @@ class SimulatedEnv:
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> ScheduledCall:
         return self.scheduler.call_later(delay_ms, callback)
 
+    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> ScheduledCall:
+        return self.call_later(delay_ms, callback)
+
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.scheduler.call_soon(callback)
 

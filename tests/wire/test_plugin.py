@@ -65,6 +65,12 @@ def test_killed(ottla):
 def test_after_it(ottla):
     assert topics(ottla.bootstrap) == set()
 
+@pytest.mark.ottla(clock="manual")
+def test_clock(ottla):
+    before_ms = ottla.clock.now_ms
+    ottla.clock.advance("1h")
+    assert ottla.clock.now_ms - before_ms == 3_600_000
+
 @pytest.mark.ottla(settings={"auto.create.topics.enable": False})
 class TestOthers:
     def test_settings(self, ottla, ottla_session, ottla_topic):
@@ -83,13 +89,13 @@ class TestOthers:
 
 def test_each_test_gets_the_broker_that_it_wants(tmp_path: Path) -> None:
     code, output = run(tmp_path, SHARED)
-    assert (code, "8 passed" in output) == (0, True), output
+    assert (code, "9 passed" in output) == (0, True), output
 
 
 def test_collecting_starts_nothing(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import ottla.handle\ndel ottla.handle.Broker.start\n")
     code, output = run(tmp_path, SHARED, "--collect-only")
-    assert (code, "8 tests collected" in output) == (0, True), output
+    assert (code, "9 tests collected" in output) == (0, True), output
 
 
 def test_a_failure_carries_what_the_broker_has_logged_since(tmp_path: Path) -> None:
@@ -111,9 +117,10 @@ def test_failing(ottla_bootstrap):
 @pytest.mark.parametrize(
     ("marker", "told"),
     [
-        ("fresch=True", "the marker ottla has no option 'fresch'; there are settings, features, fresh"),
+        ("fresch=True", "the marker ottla has no option 'fresch'; there are settings, features, fresh, clock"),
+        ("clock='still'", """the marker ottla wants clock="manual", not 'still'"""),
         ("settings=3", """the marker ottla wants settings={"num.partitions": 3}, not 3"""),
-        ("True", "the options of the marker ottla have names: settings, features, fresh"),
+        ("True", "the options of the marker ottla have names: settings, features, fresh, clock"),
         ("features={'transaction.version': 'two'}", "features are NAME=LEVEL with a number for the level"),
     ],
 )

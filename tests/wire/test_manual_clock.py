@@ -1,0 +1,147 @@
+"""A broker whose clock a test moves, with stock clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla import Broker, ControlError
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.wire
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Broker]:
+    with Broker(clock="manual") as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(shared: Broker) -> Broker:
+    shared.reset()
+    return shared
+
+
+def transaction(broker: Broker, timeout_ms: int) -> Producer:
+    """One that is open, with a record in orders."""
+    options = {
+        "bootstrap.servers": broker.bootstrap,
+        "transactional.id": f"shop-{timeout_ms}",
+        "transaction.timeout.ms": timeout_ms,
+    }
+    producer = Producer(options)
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("orders", b"hidden")
+    assert producer.flush(10) == 0
+    return producer
+
+
+def committed_end(broker: Broker) -> int:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "ends", "isolation.level": "read_committed"})
+    try:
+        end: int = consumer.get_watermark_offsets(TopicPartition("orders", 0), timeout=10)[1]
+        return end
+    finally:
+        consumer.close()
+
+
+def test_transactions_time_out_when_the_clock_says_so_and_not_before(broker: Broker) -> None:
+    short, long = transaction(broker, 60_000), transaction(broker, 120_000)
+    broker.clock.advance("59s")
+    assert committed_end(broker) == 0
+    broker.clock.advance("2s")
+    # The first one's record and its marker; the second one's record stands before the marker.
+    assert committed_end(broker) == 1
+    with pytest.raises(KafkaException):
+        short.commit_transaction(10)
+    long.commit_transaction(10)
+    assert committed_end(broker) == 4
+
+
+def test_records_grow_old(broker: Broker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    config = {"retention.ms": "3600000", "segment.ms": "60000"}
+    (made,) = admin.create_topics([NewTopic("orders", 1, config=config)]).values()
+    made.result(10)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce("orders", b"old")
+    assert producer.flush(10) == 0
+    broker.clock.advance("50m")
+    producer.produce("orders", b"new", timestamp=broker.clock.now_ms)
+    assert producer.flush(10) == 0
+    broker.clock.advance("20m")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    try:
+        assert consumer.get_watermark_offsets(TopicPartition("orders", 0), timeout=10) == (1, 2)
+    finally:
+        consumer.close()
+
+
+def test_offsets_expire(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce("orders", b"1")
+    assert producer.flush(10) == 0
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    consumer.close()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    def offset() -> int:
+        (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g", [TopicPartition("orders", 0)])]).values()
+        committed: int = asked.result(10).topic_partitions[0].offset
+        return committed
+
+    broker.clock.advance("6d")
+    assert offset() == 1
+    broker.clock.advance("2d")
+    assert offset() == -1001
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_come_and_go_while_it_stands_still(broker: Broker, protocol: str) -> None:
+    """Long polls end, members join and are given what they read; one that is silent for too long is taken out when it is moved."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    options = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest", "group.protocol": protocol}
+    members = [Consumer(options) for _ in range(2)]
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    (made,) = admin.create_topics([NewTopic("orders", 2)]).values()
+    made.result(10)
+    for member in members:
+        member.subscribe(["orders"])
+
+    def assigned(count: int) -> bool:
+        for member in members:
+            member.poll(0.05)
+        return [len(member.assignment()) for member in members] == [count] * len(members)
+
+    wait_until(lambda: assigned(1))
+    producer.produce("orders", b"1")
+    assert producer.flush(10) == 0
+    members.pop().close()
+    wait_until(lambda: assigned(2))
+    members.pop().close()
+
+
+def test_it_never_goes_back(broker: Broker) -> None:
+    broker.clock.advance("30d")
+    before_ms = broker.clock.now_ms
+    broker.restart(kill=True)
+    assert broker.clock.now_ms == before_ms
+    broker.reset()
+    assert broker.clock.now_ms == before_ms
+
+
+def test_what_cannot_be_moved_is_refused(broker: Broker) -> None:
+    with pytest.raises(ValueError, match="'soon' is no duration"):
+        broker.clock.advance("soon")
+    with pytest.raises(ControlError, match="the clock is moved by 0 to"):
+        broker.clock.advance("99999d")
+    with Broker() as by_the_machine, pytest.raises(ControlError, match="goes by the machine's clock"):
+        by_the_machine.clock.advance("1s")
+    with pytest.raises(ValueError, match="clock: 'still' is neither machine nor manual"):
+        Broker(clock="still")
