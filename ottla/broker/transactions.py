@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import structlog
@@ -196,7 +197,7 @@ class Transactions:
             two_phase_commit=two_phase_commit,
             keep_prepared=keep_prepared,
         )
-        if self._interception is not None:
+        if self._interception is not None and self._interception.watched_points:
             self._check_decision(self._interception, shard, transactional_id, result)
         answer = runtime.execute(result)
         if answer.aborting:
@@ -225,7 +226,7 @@ class Transactions:
             now_ms=self._env.steady_ms(),
             new_producer_id=self._new_producer_id,
         )
-        if self._interception is not None:
+        if self._interception is not None and self._interception.watched_points:
             self._check_decision(self._interception, shard, transactional_id, result, commit=commit)
         answer = runtime.execute(result)
         if answer.refused is not Code.NONE:
@@ -271,10 +272,11 @@ class Transactions:
             if runtime is None or runtime.partition.log.is_offline:
                 return
             metadata = shard.ids[transactional_id]
-            if self._interception is None or not self._is_held(
-                self._interception, Point.AFTER_PREPARE, metadata, lambda: self._send_markers_again(shard, metadata)
-            ):
-                self._send_markers(shard, metadata)
+            if self._interception is not None and self._interception.watched_points:
+                again = partial(self._send_markers_again, shard, metadata)
+                if self._is_held(self._interception, Point.AFTER_PREPARE, metadata, again):
+                    return
+            self._send_markers(shard, metadata)
 
         self._gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
 
@@ -306,10 +308,10 @@ class Transactions:
         assert metadata.state in PREPARED, f"{transactional_id} is to be completed in {metadata.state.label}"
         assert not self._markers.is_owing(transactional_id), f"{transactional_id} is to be completed and owes markers"
         try:
-            if self._interception is not None and self._is_held(
-                self._interception, Point.BEFORE_COMPLETE, metadata, lambda: self._complete(shard, metadata)
-            ):
-                return
+            if self._interception is not None and self._interception.watched_points:
+                again = partial(self._complete, shard, metadata)
+                if self._is_held(self._interception, Point.BEFORE_COMPLETE, metadata, again):
+                    return
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
         except KafkaError as error:
             log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
@@ -358,7 +360,7 @@ class Transactions:
         """An id whose record the log refuses comes again after a while; the others go on."""
         try:
             result = shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id)
-            if self._interception is not None:
+            if self._interception is not None and self._interception.watched_points:
                 self._check_decision(self._interception, shard, transactional_id, result)
             runtime.execute(result)
         except KafkaError as error:

@@ -26,7 +26,7 @@ from ottla.protocol.messages import APIS
 
 __all__ = ["AddedFault", "Fault", "FaultError", "FaultView", "Faults", "parse_faults"]
 
-MAX_FAULTS = 1_000
+MAX_FAULTS = 200
 """Of one broker, those that have struck as often as they were to among them."""
 STRIKES_KEPT = 100
 """The newest strikes of each fault, to be looked at."""
@@ -57,6 +57,8 @@ class AddedFault:
     def __init__(self, fault_id: int, fault: Fault, remove: Callable[[int], object]) -> None:
         self.id = fault_id
         self.fault = fault
+        self.point = fault.point
+        self._limit = fault.limit
         self.matched = 0
         self.hits = 0
         self.strikes: deque[Strike] = deque(maxlen=STRIKES_KEPT)
@@ -78,12 +80,12 @@ class AddedFault:
     @property
     def is_spent(self) -> bool:
         """Whether it has struck as often as it was to."""
-        return self.fault.limit is not None and self.hits >= self.fault.limit
+        return self._limit is not None and self.hits >= self._limit
 
     @property
     def is_active(self) -> bool:
         """Whether it has to be asked still. One that is spent may hold transactions, which come again."""
-        return not self.is_spent or (self.fault.point is not None and self.fault.hold is not None)
+        return not self.is_spent or (self.point is not None and self.fault.hold is not None)
 
     def remove(self) -> None:
         """It strikes no more, and what it held goes on. Removing it again does nothing."""
@@ -151,8 +153,9 @@ class Faults:
         self._kill = kill
         self._added: dict[int, AddedFault] = {}
         self._last_id = 0
-        self._by_key: dict[int, tuple[AddedFault, ...]] = {}
-        self._by_point: dict[Point, tuple[AddedFault, ...]] = {}
+        # Both are plain attributes, which cost a request no call. They have the faults that are to be asked, too.
+        self.watched_keys: dict[int, tuple[AddedFault, ...]] = {}
+        self.watched_points: dict[Point, tuple[AddedFault, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._added)
@@ -194,25 +197,17 @@ class Faults:
     def _sort(self) -> None:
         """By what they watch. A frozen client comes first: no other fault counts its request before it is let go."""
         active = sorted((a for a in self._added.values() if a.is_active), key=lambda a: not a.fault.freeze)
-        of_requests = [a for a in active if a.fault.point is None]
+        of_requests = [a for a in active if a.point is None]
         keys = {key for a in of_requests for key in ((a.matcher.key,) if a.matcher.key is not None else APIS)}
-        self._by_key = {key: tuple(a for a in of_requests if a.matcher.key in (None, key)) for key in keys}
-        points = {a.fault.point for a in active if a.fault.point is not None}
-        self._by_point = {point: tuple(a for a in active if a.fault.point is point) for point in points}
+        self.watched_keys = {key: tuple(a for a in of_requests if a.matcher.key in (None, key)) for key in keys}
+        points = {a.point for a in active if a.point is not None}
+        self.watched_points = {point: tuple(a for a in active if a.point is point) for point in points}
 
     # what the broker asks
 
-    @property
-    def watched_keys(self) -> dict[int, tuple[AddedFault, ...]]:
-        return self._by_key
-
-    @property
-    def watched_points(self) -> dict[Point, tuple[AddedFault, ...]]:
-        return self._by_point
-
     def intercept(self, asked: Asked) -> Verdict | None:
         struck: list[AddedFault] = []
-        for added in self._by_key.get(asked.api_key, ()):
+        for added in self.watched_keys.get(asked.api_key, ()):
             if added.matcher.matches(asked) and added.strikes_now():
                 struck.append(added)
                 if added.matcher.is_final:
@@ -230,7 +225,7 @@ class Faults:
 
     def reached(self, reached: Reached) -> Latch | None:
         """Raises the `KafkaError` of a fault that refuses the step."""
-        for added in self._by_point.get(reached.point, ()):
+        for added in self.watched_points.get(reached.point, ()):
             if added.holds(reached):
                 return added.latch
             if added.matcher.matches_point(reached) and added.strikes_now():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -204,7 +206,7 @@ def test_there_may_be_only_so_many() -> None:
     faults = Faults()
     for _ in range(MAX_FAULTS):
         faults.add(Fault(kill="after-prepare"))
-    with pytest.raises(FaultError, match=r"there are 1,000 faults already; remove some"):
+    with pytest.raises(FaultError, match="there are 200 faults already; remove some"):
         faults.add(Fault(kill="after-prepare"))
 
 
@@ -242,6 +244,13 @@ def test_a_transaction_that_is_held_is_counted_once() -> None:
     assert added.hits == 1
     added.remove()
     assert latch.is_open and faults.reached(at(Point.BEFORE_PREPARE)) is None
+
+
+def test_a_process_ends_as_if_it_was_killed() -> None:
+    """Nobody cleans up."""
+    program = "import atexit; from ottla.control.faults import kill_process as kill; atexit.register(print, 1); kill()"
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert (ended.returncode, ended.stdout) == (137, b"")
 
 
 @pytest.mark.parametrize("key", sorted(SERVED))
