@@ -57,6 +57,11 @@ class Latch:
         else:
             self._waiting.append(then)
 
+    def forget(self, then: Callable[[], None]) -> None:
+        """Whoever waits with this is gone."""
+        if then in self._waiting:
+            self._waiting.remove(then)
+
     def open(self) -> None:
         self.is_open = True
         waiting, self._waiting = self._waiting, []
@@ -85,6 +90,8 @@ class Verdict:
     """What is done with one request, in the order of the fields."""
 
     held_before: Latch | None = None
+    is_unread: bool = False
+    """Whether what is held counts as not received yet: it is dropped where its client goes away."""
     delay_before_ms: float = 0
     rate: Rate | None = None
     """How fast the bytes of the request come in and those of its answer go out."""

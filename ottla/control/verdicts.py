@@ -42,6 +42,7 @@ def verdict(asked: Asked, struck: list[AddedFault], kill: Callable[[], None]) ->
     takes_effect = not (fault.drop_request or fault.cut == "before") and (refusal is NOTHING or refusal.complete is not None)
     return Verdict(
         held_before=last.latch if fault.freeze else held["before"],
+        is_unread=fault.freeze,
         delay_before_ms=sum(added.fault.delay_ms for added in struck),
         rate=_all_of(rates),
         on_begin=kill if fault.kill == "before" else None,

@@ -188,6 +188,50 @@ def test_a_held_transaction_of_a_deleted_topic_ends(faulty: Faulty) -> None:
     assert faulty.do("describe x").startswith("CompleteCommit")
 
 
+@pytest.mark.parametrize("point", list(Point))
+def test_answers_that_wait_for_the_disk(point: Point) -> None:
+    """With ``ottla.durability=power`` decisions and markers are driven behind syncs, and the points lie between them."""
+    faulty = Faulty(ottla_durability="power")
+    faulty.do(*BEGUN)
+    held = faulty.add(hold=point.value)
+    told = faulty.send("commit A nosettle")
+    faulty.broker.sleep(1_000)
+    assert held.hits == 1
+    assert faulty.do("describe x").split()[0] == ("Ongoing" if point is Point.BEFORE_PREPARE else "PrepareCommit")
+    faulty.release(held)
+    assert told().startswith("NONE")
+    assert outcome(faulty) == COMMITTED
+    faulty.add(kill=point.value)
+    faulty.do("produce A t", "produce A u", "add_offsets A g", "offsets A g t=5")
+    with faulty.killed():
+        faulty.do("commit A")
+    read = faulty.do("read t")
+    assert read == ("a1" if point is Point.BEFORE_PREPARE else "a1 a3")
+    faulty.close()
+
+
+def test_the_rest_of_many_markers_is_written_once_they_may(faulty: Faulty) -> None:
+    faulty.do("topic t partitions=120", "A = init x", f"add A {','.join(f't/{i}' for i in range(120))} v=3", "produce A t v=11")
+    held = faulty.add(hold="between-markers", after_markers=70)
+    assert faulty.do("commit A v=4 nosettle once") == "NONE"
+    assert (held.hits, faulty.do("describe x").split()[0]) == (1, "PrepareCommit")
+    assert sum(faulty.do(f"log t/{i}").count("commit") for i in range(120)) == 70
+    faulty.release(held)
+    assert faulty.do("describe x").split()[0] == "CompleteCommit"
+    assert [faulty.do(f"log t/{i}").count("commit") for i in range(120)] == [1] * 120
+
+
+def test_a_decision_that_waits_when_the_broker_stops_is_not_made(faulty: Faulty) -> None:
+    faulty.do(*BEGUN)
+    held = faulty.add(hold="before-prepare")
+    faulty.send("commit A nosettle")
+    faulty.do("restart")
+    held.remove()
+    assert faulty.do("describe x").startswith("Ongoing")
+    assert faulty.do("commit A").startswith("NONE")
+    assert outcome(faulty) == COMMITTED
+
+
 def test_a_broker_stops_while_a_transaction_is_held(faulty: Faulty) -> None:
     """And the next start, which has no faults, ends it."""
     faulty.do(*BEGUN)

@@ -377,6 +377,18 @@ def test_a_frozen_client_is_not_read(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 2
 
 
+def test_a_frozen_client_that_goes_away_was_never_read(faulty: Faulty) -> None:
+    faulty.do("topic t")
+    frozen = faulty.add(client_id="slow", freeze=True)
+    with faulty.broker.connect("slow") as slow:
+        slow.send(produced("f-t"), 9)
+    faulty.broker.sleep(10)
+    assert len(faulty.broker.broker.stepping) == 0
+    faulty.release(frozen)
+    assert faulty.do("log t") == "empty"
+    assert faulty.broker.broker.connections.request_budget.used_bytes == 0
+
+
 def test_a_throttle_is_told_and_kept_up(faulty: Faulty) -> None:
     """KIP-219: the answer leaves at once, and the connection is not read for as long as it says."""
     faulty.do("topic t")

@@ -14,6 +14,7 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.interception import Held, Latch
 from ottla.broker.later import Later
+from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -24,6 +25,7 @@ TV2_FROM = 5
 
 class Ports(Protocol):
     transactions: Transactions
+    lifecycle: Lifecycle
 
 
 def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | Later:
@@ -58,6 +60,8 @@ def _when_released(ports: Ports, request: EndTxnRequest, context: RequestContext
         later.resolve(response)
 
     def released() -> None:
+        if ports.lifecycle.is_stopping:
+            return
         response = handle(ports, request, context)
         if isinstance(response, Later):
             response.on_ready(answered)

@@ -8,6 +8,7 @@ no further request of it is handled, and none is read.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, Protocol, cast
 
@@ -64,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_handling = False
         self._holds = 0
         self._written_bytes = 0
+        self.when_lost: Callable[[], None] | None = None
         self.connection_id = 0
         self.peer = ""
         self.last_tick = connections.tick
@@ -88,6 +90,8 @@ class Connection(asyncio.BufferedProtocol):
             self._memory.release(self)
         self._answers.abandon()
         self._ports.connections.closed(self)
+        if self.when_lost is not None:
+            self.when_lost()
 
     def eof_received(self) -> bool:
         return False
@@ -112,6 +116,10 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._memory.note_unsent(self, self.unsent_bytes())
         self._release(Hold.PEER)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._transport is None
 
     @property
     def is_closing(self) -> bool:

@@ -6,7 +6,7 @@ have taken effect, and their bytes stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from ottla.broker.budgets import ResponseBudget
@@ -29,6 +29,12 @@ class Ports(Protocol):
 
 class Client(Protocol):
     """The connection that the request came by."""
+
+    when_lost: Callable[[], None] | None
+    """Called once it is gone."""
+
+    @property
+    def is_lost(self) -> bool: ...
 
     def close(self, reason: str) -> None: ...
 
@@ -99,6 +105,8 @@ class _InterceptedRequest:
         verdict = self._verdict
         wait_ms = verdict.delay_before_ms + self._rated_ms(size_bytes)
         yield from self._waited(verdict.held_before, wait_ms)
+        if verdict.is_unread and self._client.is_lost:
+            return None
         if verdict.on_begin is not None:
             verdict.on_begin()
         if not verdict.takes_effect:
@@ -121,7 +129,11 @@ class _InterceptedRequest:
         if latch is not None:
             held = Pause()
             latch.when_open(held.end)
+            if self._verdict.is_unread:
+                self._client.when_lost = held.end
             yield held
+            self._client.when_lost = None
+            latch.forget(held.end)
         if wait_ms > 0:
             delayed = Pause()
             self._ports.timers.call_later(wait_ms, delayed.end)
