@@ -11,8 +11,9 @@ from msgspec import UNSET, UnsetType
 from ottla.broker.interception import Point
 from ottla.broker.markers import RETRIABLE
 from ottla.control.named import names_groups, names_topics, names_transactions
-from ottla.control.naming import ANY, FaultError, api_key, error_code, one_of, request_type, response_type, shown, unknown, versions
+from ottla.control.naming import ANY, FaultError, api_key, error_code, one_of, request_type, shown, unknown, versions
 from ottla.control.refusals import can_be_partial
+from ottla.control.responses import response_of
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
@@ -224,18 +225,6 @@ def _check_request(fault: Fault, ways: list[str], paces: list[str]) -> None:
             raise unknown(f"field of {name}", field, request.__struct_fields__)
     if fault.answer is not None:
         response_of(key, fault.answer)
-
-
-def response_of(key: int, answer: dict[str, Any]) -> Any:
-    """A response with these fields. Raises `FaultError`."""
-    kind = response_type(key)
-    for field in answer:
-        if field not in kind.__struct_fields__:
-            raise unknown(f"field of an answer to {APIS[key].name}", field, kind.__struct_fields__)
-    try:
-        return msgspec.convert(answer, kind)
-    except msgspec.ValidationError as error:
-        raise FaultError(f"answer to {APIS[key].name}: {str(error).replace('`', '')}") from None
 
 
 _FIELDS = msgspec.structs.fields(Fault)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ottla.broker.interception import Asked, Ending, Rate, Verdict
-from ottla.control.fault import Fault, response_of
+from ottla.control.fault import Fault
 from ottla.control.naming import error_code
 from ottla.control.refusals import Refusal, refuse
+from ottla.control.responses import response_of
 
 if TYPE_CHECKING:
     from ottla.control.faults import AddedFault

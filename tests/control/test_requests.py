@@ -216,6 +216,14 @@ def test_a_whole_answer_takes_the_place_of_the_brokers(faulty: Faulty) -> None:
         assert client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4).coordinators[0].host != "elsewhere"
 
 
+def test_a_whole_fetch_can_be_made_up(faulty: Faulty) -> None:
+    topics = [{"topic": "t", "partitions": [{"partition_index": 3, "error_code": "OFFSET_OUT_OF_RANGE", "records": "AAE="}]}]
+    faulty.add(api="Fetch", answer={"responses": topics})
+    with faulty.broker.connect() as client:
+        told = client.call(fetched(3, topic="t"), 12).responses[0].partitions[0]
+    assert (told.error_code, bytes(told.records)) == (Code.OFFSET_OUT_OF_RANGE, b"\0\1")
+
+
 # the connection
 
 
