@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from base64 import b64decode
 from binascii import Error as NotBase64
 from typing import Any, get_args, get_origin
@@ -9,12 +10,20 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from ottla.control.naming import FaultError, error_code, response_type, shown, unknown
+from ottla.protocol.codec import api, response_parts
 from ottla.protocol.messages import APIS
 
 
 def response_of(key: int, answer: dict[str, Any]) -> Any:
     """What is left out has its default. Errors may be given by their names; ids and records are base64. Raises `FaultError`."""
-    return _struct(f"an answer to {APIS[key].name}", response_type(key), answer)
+    what, codec = f"an answer to {APIS[key].name}", api(key)
+    response = _struct(what, response_type(key), answer)
+    try:
+        for version in range(codec.min_version, codec.max_version + 1):
+            response_parts(codec, version, 0, response)
+    except (struct.error, ValueError, TypeError, OverflowError, AttributeError) as error:
+        raise FaultError(f"{what} cannot be written in version {version}: {error}") from None
+    return response
 
 
 def _struct(what: str, kind: type[msgspec.Struct], given: Any) -> Any:

@@ -44,6 +44,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"api": "EndTxn", "answer": {"eror_code": 3}}, "unknown field of an answer to EndTxn 'eror_code'; is it error_code"),
     ({"api": "EndTxn", "answer": {"error_code": "x"}}, "unknown error 'x'"),
     ({"api": "EndTxn", "answer": {"producer_id": "x"}}, "producer_id of an answer to EndTxn is a number, and not 'x'"),
+    ({"api": "EndTxn", "answer": {"error_code": 99_999}}, "an answer to EndTxn cannot be written in version 0:"),
     ({"api": "Produce", "answer": {"responses": {}}}, "responses of an answer to Produce is a list, and not {}"),
     ({"api": "Produce", "answer": {"responses": [1]}}, "responses of an answer to Produce is a mapping of fields, and not 1"),
     ({"api": "Metadata", "answer": {"topics": [{"topic_id": "?"}]}}, "is base64, and not '?'"),
