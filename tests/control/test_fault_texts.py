@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from ottla.broker.interception import Point
 from ottla.control.faults import Fault, FaultError, parse_faults
 from ottla.control.parsing import MAX_TEXT_BYTES
 
@@ -150,3 +153,23 @@ def test_every_error_of_kafka_has_its_number() -> None:
     theirs = {kind.errno for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "errno", None) is not None}
     assert theirs - {0} <= set(ERRORS.values())
     assert len(set(ERRORS.values())) == len(ERRORS)
+
+
+PAGE = (Path(__file__).parents[2] / "docs/faults.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_about_faults_has_faults_that_can_be() -> None:
+    assert [len(parse_faults(text)) for text in (*blocks("json"), *blocks("yaml"))] == [1, 3]
+    names: dict[str, Any] = {}
+    exec(blocks("python")[0], names)
+    assert names["lost"].fault == Fault(api="EndTxn", transactional_id="checkout-*", drop_answer=True)
+    assert "is it EndTxn" in PAGE
+
+
+def test_the_page_about_faults_has_every_field_and_every_point() -> None:
+    described = set(re.findall(r"`([a-z_-]+)`", "".join(line for line in PAGE.splitlines() if line.startswith("|"))))
+    assert set(Fault.__struct_fields__) | {point.value for point in Point} <= described
