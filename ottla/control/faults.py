@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
+import structlog
 
 from ottla.broker.interception import Asked, Interception, Latch, Point, Reached, Verdict
 from ottla.control.fault import Fault, refusal_code
@@ -30,8 +31,12 @@ MAX_FAULTS = 200
 """Of one broker, those that have struck as often as they were to among them."""
 STRIKES_KEPT = 100
 """The newest strikes of each fault, to be looked at."""
+STRIKES_LOGGED = 10
+"""Of each fault: one that strikes every request must not fill the log."""
 KILLED = 137
 """What a shell says of a process that was ended by SIGKILL."""
+
+log = structlog.get_logger("faults")
 
 
 def kill_process() -> None:
@@ -131,6 +136,9 @@ class AddedFault:
     def struck(self, strike: Strike) -> None:
         self.hits += 1
         self.strikes.append(strike)
+        if self.hits <= STRIKES_LOGGED:
+            what = strike.point or f"{strike.api} {strike.version}"
+            log.info("fault_struck", fault=self.id, hit=self.hits, what=what, client_id=strike.client_id)
         for call in list(self.on_hit):
             call(self)
 
@@ -169,6 +177,7 @@ class Faults:
         self._last_id += 1
         added = self._added[self._last_id] = AddedFault(self._last_id, fault, self.remove)
         self._sort()
+        log.info("fault_added", fault=added.id, **msgspec.to_builtins(fault))
         return added
 
     def all(self) -> list[AddedFault]:
@@ -184,6 +193,7 @@ class Faults:
         if added is None:
             return False
         self._sort()
+        log.info("fault_removed", fault=added.id, hits=added.hits)
         added.latch.open()
         return True
 
@@ -192,6 +202,7 @@ class Faults:
         removed, self._added = self.all(), {}
         self._sort()
         for added in removed:
+            log.info("fault_removed", fault=added.id, hits=added.hits)
             added.latch.open()
 
     def _sort(self) -> None:

@@ -370,6 +370,17 @@ def test_a_request_is_held_until_the_fault_is_removed(faulty: Faulty, moment: st
     assert faulty.do("log t").count("data") == 1
 
 
+def test_a_held_answer_is_let_go_with_its_client(faulty: Faulty) -> None:
+    faulty.do("topic t")
+    held = faulty.add(api="Produce", hold="after")
+    with faulty.broker.connect() as client:
+        client.send(produced("f-t"), 9)
+        assert faulty.broker.broker.response_budget.used_bytes > 0
+    faulty.broker.sleep(10)
+    assert faulty.broker.broker.response_budget.used_bytes == 0
+    assert not held.latch._waiting
+
+
 def test_a_frozen_client_is_not_read(faulty: Faulty) -> None:
     faulty.do("topic t")
     frozen = faulty.add(client_id="slow-*", freeze=True)

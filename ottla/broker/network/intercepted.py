@@ -7,6 +7,7 @@ have taken effect, and their bytes stay where they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import GeneratorType
 from typing import Any, Protocol
 
 from ottla.broker.budgets import ResponseBudget
@@ -17,6 +18,9 @@ from ottla.broker.interception import Asked, Ending, Interception, Latch, Verdic
 from ottla.broker.later import Later
 from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.storage.steps import Pause, Steps
+
+LARGE_REQUEST_BYTES = 1 << 16
+"""The answer to a larger request is encoded beside the loop, as it may have as many elements."""
 
 
 class Ports(Protocol):
@@ -103,6 +107,7 @@ class _InterceptedRequest:
     def steps(self, request: Any, size_bytes: int) -> Steps[Later | None]:
         """The answer, which may be there already; None where there is none."""
         verdict = self._verdict
+        is_large = size_bytes > LARGE_REQUEST_BYTES
         wait_ms = verdict.delay_before_ms + self._rated_ms(size_bytes)
         yield from self._waited(verdict.held_before, wait_ms)
         if verdict.is_unread and self._client.is_lost:
@@ -110,12 +115,13 @@ class _InterceptedRequest:
         if verdict.on_begin is not None:
             verdict.on_begin()
         if not verdict.takes_effect:
-            return self._ended(verdict.response)
+            return self._ended(verdict.response, is_large=is_large)
         request = request if verdict.request is None else verdict.request
         response = self._dispatcher.handle(self._route, request)
+        is_large = is_large or type(response) is GeneratorType
         response = yield from self._dispatcher.respond_in_steps(self._route, request, response)
         if type(response) is not Later:
-            return self._ended(response)
+            return self._ended(response, is_large=is_large)
         parked = response
         if verdict.ending is Ending.SILENCE:
             # Later answers need not wait until the handler has its own.
@@ -149,15 +155,15 @@ class _InterceptedRequest:
         if self._verdict.on_effect is not None:
             self._verdict.on_effect()
 
-    def _ended(self, response: Any) -> Later | None:
+    def _ended(self, response: Any, *, is_large: bool) -> Later | None:
         if response is None and self._verdict.ending is Ending.ANSWER:
             self._took_effect()
             return None
         answer = Later()
-        self._settled(response, answer)
+        self._settled(response, answer, is_large=is_large)
         return None if self._verdict.ending is not Ending.ANSWER else answer
 
-    def _settled(self, response: Any, answer: Later, *, is_large: bool = False) -> None:
+    def _settled(self, response: Any, answer: Later, *, is_large: bool) -> None:
         """The request has taken effect, or is not to."""
         verdict = self._verdict
         self._took_effect()
@@ -178,6 +184,7 @@ class _InterceptedRequest:
         parts = self._dispatcher.encode(self._route, self._correlation_id, response)
         size_bytes = 0 if parts is None else sum(map(len, parts))
         budget, verdict, is_over = self._ports.response_budget, self._verdict, False
+        latch = verdict.held_after or _OPEN
         wait_ms = verdict.delay_after_ms + self._rated_ms(size_bytes)
 
         def over() -> None:
@@ -196,9 +203,13 @@ class _InterceptedRequest:
             else:
                 send()
 
+        def given_up() -> None:
+            over()
+            latch.forget(wait)
+
         budget.read(size_bytes)
-        answer.on_abandoned = over
-        (verdict.held_after or _OPEN).when_open(wait)
+        answer.on_abandoned = given_up
+        latch.when_open(wait)
 
     def _send(self, response: Any, answer: Later) -> None:
         answer.resolve(response)
