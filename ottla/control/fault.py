@@ -9,7 +9,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ottla.broker.interception import Point
-from ottla.broker.markers import RETRIABLE
 from ottla.control.named import names_groups, names_topics, names_transactions
 from ottla.control.naming import ANY, FaultError, api_key, error_code, one_of, request_type, shown, unknown, versions
 from ottla.control.refusals import can_be_partial
@@ -183,6 +182,9 @@ def _check_point(fault: Fault, point: Point, paces: list[str]) -> None:
 def _check_refusal(fault: Fault, point: Point) -> None:
     if point is Point.AFTER_PREPARE:
         raise FaultError("nothing can be refused after-prepare, as the decision stands; hold it there, or refuse between-markers")
+    # The coordinators take a while to import, which whoever gives faults to another process need not wait for.
+    from ottla.broker.markers import RETRIABLE
+
     if fault.error is not None and point in _BY_MARKER and error_code(fault.error) not in RETRIABLE:
         right = one_of(sorted(code.name for code in RETRIABLE))
         raise FaultError(f"a marker that is refused with {fault.error} never comes again; give {right}")
