@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from confluent_kafka import Producer
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
@@ -94,3 +95,30 @@ async def test_a_delay_lasts_as_long_as_it_says(served: Served) -> None:
         return time.monotonic() - began
 
     assert await served.ask(ask) >= 0.12
+
+
+async def test_a_stock_producer_commits_once_though_it_never_hears_of_it(served: Served) -> None:
+    """The first batch is refused, the first EndTxn is carried out and its answer is lost. The client tries both again."""
+    refused = served.faults.add(Fault(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER"))
+    lost = served.faults.add(Fault(api="EndTxn", transactional_id="checkout-*", fields={"committed": True}, drop_answer=True))
+    ends = served.faults.add(Fault(api="EndTxn", observe=True))
+
+    def commit() -> None:
+        settings = {
+            "bootstrap.servers": served.server.bootstrap,
+            "transactional.id": "checkout-1",
+            "socket.timeout.ms": 1_000,
+            "retry.backoff.ms": 10,
+        }
+        producer = Producer(settings)
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("orders", b"1")
+        producer.commit_transaction(30)
+
+    await asyncio.to_thread(commit)
+    assert (refused.hits, lost.hits) == (1, 1)
+    assert ends.hits >= 1
+    (log,) = [log for log in served.server.directory.logs.values() if log.topic == "orders"]
+    # A record and one marker.
+    assert (log.log_end_offset, log.last_stable_offset) == (2, 2)
