@@ -22,6 +22,7 @@ from ottla.broker.handlers import write_txn_markers
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.inherited import Inherited, ServeMetrics
+from ottla.broker.interception import Interception
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.logs import LOG_LEVELS
@@ -59,7 +60,8 @@ log = structlog.get_logger("broker")
 class BrokerServer:
     """Owns all state; the event loop that runs it is the only one that touches it.
 
-    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served.
+    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served. ``interception`` may stand in
+    the way of requests and transactions; without it nobody does.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class BrokerServer:
         *,
         serve_metrics: ServeMetrics | None = None,
         inherited: Inherited | None = None,
+        interception: Interception | None = None,
     ) -> None:
         self.env = env
         self.clock: Clock = env
@@ -77,6 +80,7 @@ class BrokerServer:
         self.randomness: Randomness = env
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle()
+        self.interception = interception
         self._features = dict(features or {})
         self._inherited = inherited
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
@@ -211,6 +215,7 @@ class BrokerServer:
                 write=lambda request: write_txn_markers.write_markers(self, request),
                 failed=write_txn_markers.failed,
             ),
+            interception=self.interception,
         )
         self.verification: Verification = LocalVerification(
             clock=self.env,

@@ -5,22 +5,28 @@ One path whether the partition is here or elsewhere: a transport takes a WriteTx
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from ottla.broker.env import Env
+from ottla.broker.interception import Interception, Latch, Point, Reached
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.stepping import Stepping
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.cluster import OFFSETS_TOPIC, ClusterState
 from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED, TxnState
-from ottla.protocol.errors import Code
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
     WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
@@ -91,9 +97,10 @@ class MarkerSender:
         transport: Transport,
         is_served: Callable[[TransactionShard], bool],
         on_written: Callable[[TransactionShard, str], None],
+        interception: Interception | None = None,
     ) -> None:
         """``is_served`` says whether a shard is still its partition's. ``on_written`` takes the shard and the transactional id of
-        each transaction of which every marker is written.
+        each transaction of which every marker is written. ``interception`` may come between two markers.
         """
         self._env = env
         self._stepping = stepping
@@ -102,6 +109,7 @@ class MarkerSender:
         self._transport = transport
         self._is_served = is_served
         self._on_written = on_written
+        self._interception = interception
         self._owed: dict[str, frozenset[TopicPartition]] = {}
         # Ids whose many markers are on their way, and who waits for that.
         self._sending: dict[str, list[Callable[[], None]]] = {}
@@ -183,6 +191,13 @@ class MarkerSender:
             self._settle(shard, metadata, deleted)
             return
         request = WriteTxnMarkersRequest([marker])
+        if self._interception is not None and not _BY_MARKER.isdisjoint(self._interception.watched_points):
+            walk = _MarkerWalk(self._interception, self._transport, metadata, marker)
+            walk.markers_written = len(metadata.partitions) - len(self.owed(metadata))
+            walk.on_ended = lambda response: self._answered(shard, metadata, deleted, response)
+            walk.on_released = lambda left: self._retry(shard, metadata, left)
+            walk.go_on()
+            return
         self._transport.write_txn_markers(request, lambda response: self._answered(shard, metadata, deleted, response))
 
     def _answered(
@@ -237,3 +252,93 @@ class MarkerSender:
             and (current.producer_id, current.producer_epoch, current.start_ms)
             == (metadata.producer_id, metadata.producer_epoch, metadata.start_ms)
         )
+
+
+_BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))
+"""Points that lie between two markers of a transaction."""
+
+
+def reached(point: Point, metadata: TxnMetadata) -> Reached:
+    """A decided transaction at one of its points."""
+    return Reached(
+        point=point,
+        transactional_id=metadata.transactional_id,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        commit=metadata.state in (TxnState.PREPARE_COMMIT, TxnState.COMPLETE_COMMIT),
+    )
+
+
+class _MarkerWalk:
+    """Sends the markers of one transaction one after the other, because somebody may stop it between two of them.
+
+    ``on_ended`` takes what was answered up to the end, or up to where the walk was stopped; ``on_released`` takes the partitions
+    that are left, once it may go on. ``markers_written`` counts those of the whole transaction.
+    """
+
+    def __init__(self, interception: Interception, transport: Transport, metadata: TxnMetadata, marker: WritableTxnMarker) -> None:
+        self._interception = interception
+        self._transport = transport
+        self._metadata = metadata
+        self._marker = marker
+        self._left = deque((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
+        self._answers: list[WritableTxnMarkerTopicResult] = []
+        self.markers_written = 0
+        self.on_ended: Callable[[WriteTxnMarkersResponse], None]
+        self.on_released: Callable[[frozenset[TopicPartition]], None]
+
+    def go_on(self) -> None:
+        """Up to the end, the next stop, or a marker whose answer has to come from elsewhere."""
+        while self._left:
+            topic, index = self._left[0]
+            try:
+                latch = self._latch(topic, index)
+            except KafkaError as error:
+                self._left.popleft()
+                self._note(topic, index, error.code)
+                continue
+            if latch is not None:
+                self._end()
+                latch.when_open(lambda: self.on_released(frozenset(self._left)))
+                return
+            self._left.popleft()
+            if not self._send(topic, index):
+                return
+        self._end()
+
+    def _latch(self, topic: str, index: int) -> Latch | None:
+        """Raises the `KafkaError` by which the marker is refused."""
+        points = [Point.BETWEEN_MARKERS] if self.markers_written else []
+        points += [Point.BEFORE_OFFSETS] if topic == OFFSETS_TOPIC else []
+        for point in points:
+            if point in self._interception.watched_points:
+                at = reached(point, self._metadata)._replace(markers_written=self.markers_written, topic=topic, partition=index)
+                latch = self._interception.reached(at)
+                if latch is not None:
+                    return latch
+        return None
+
+    def _send(self, topic: str, index: int) -> bool:
+        """Whether the answer is there at once; otherwise it goes on by itself."""
+        one = msgspec.structs.replace(self._marker, topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])])
+        is_answered, has_returned = False, False
+
+        def answered(response: WriteTxnMarkersResponse) -> None:
+            nonlocal is_answered
+            is_answered = True
+            self._note(topic, index, Code(response.markers[0].topics[0].partitions[0].error_code))
+            if has_returned:
+                self.go_on()
+
+        self._transport.write_txn_markers(WriteTxnMarkersRequest([one]), answered)
+        has_returned = True
+        return is_answered
+
+    def _note(self, topic: str, index: int, code: Code) -> None:
+        self.markers_written += code is Code.NONE
+        result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+        self._answers.append(WritableTxnMarkerTopicResult(name=topic, partitions=[result]))
+
+    def _end(self) -> None:
+        result = WritableTxnMarkerResult(producer_id=self._marker.producer_id, topics=self._answers)
+        self.on_ended(WriteTxnMarkersResponse([result]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import structlog
 
@@ -11,14 +13,15 @@ from ottla.broker.config.settings import Settings
 from ottla.broker.counters import Counters
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
+from ottla.broker.interception import Held, Interception, Point, Reached
 from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.markers import MarkerSender, Transport
+from ottla.broker.markers import MarkerSender, Transport, reached
 from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import TRANSACTION_TOPIC, ClusterState
 from ottla.coordinator.invariants import check_transactions
-from ottla.coordinator.result import Effect, LogRecord, partition_for
+from ottla.coordinator.result import Effect, LogRecord, Result, partition_for
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
 from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
 from ottla.coordinator.transaction.requests import Ended, Initialised, NewProducerId, ProducerIdAndEpoch, TxnConfig
@@ -50,8 +53,9 @@ class Transactions:
         cluster_state: ClusterState,
         new_producer_id: NewProducerId,
         transport: Transport,
+        interception: Interception | None = None,
     ) -> None:
-        """``transport`` carries markers to the brokers that lead the partitions."""
+        """``transport`` carries markers to the brokers that lead the partitions. ``interception`` may stop a transaction."""
         self._env = env
         self._stepping = stepping
         self._lifecycle = lifecycle
@@ -60,6 +64,7 @@ class Transactions:
         self._partitions = partitions
         self._cluster_state = cluster_state
         self._new_producer_id = new_producer_id
+        self._interception = interception
         self._markers = MarkerSender(
             env=env,
             stepping=stepping,
@@ -68,6 +73,7 @@ class Transactions:
             transport=transport,
             is_served=lambda shard: self.runtime_of(shard) is not None,
             on_written=self._markers_written,
+            interception=interception,
         )
         self._shards: dict[int, tuple[TransactionShard, Runtime]] = {}
         self.load_ms: list[float] = []
@@ -182,17 +188,18 @@ class Transactions:
     ) -> ProducerIdAndEpoch:
         """Raises CONCURRENT_TRANSACTIONS while an older transaction of the id is being ended."""
         shard, runtime = self._shard(transactional_id)
-        answer: Initialised = runtime.execute(
-            shard.init_producer_id(
-                transactional_id,
-                timeout_ms,
-                expected,
-                self._env.steady_ms(),
-                self._new_producer_id,
-                two_phase_commit=two_phase_commit,
-                keep_prepared=keep_prepared,
-            )
+        result: Result[Initialised] = shard.init_producer_id(
+            transactional_id,
+            timeout_ms,
+            expected,
+            self._env.steady_ms(),
+            self._new_producer_id,
+            two_phase_commit=two_phase_commit,
+            keep_prepared=keep_prepared,
         )
+        if self._interception is not None and self._interception.watched_points:
+            self._check_decision(self._interception, shard, transactional_id, result)
+        answer = runtime.execute(result)
         if answer.aborting:
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         return answer.identity
@@ -209,21 +216,50 @@ class Transactions:
         return self._shard(transactional_id)[0].verify_partitions(transactional_id, identity, partitions)
 
     def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
-        """Commit or abort; the identity with which the client goes on."""
+        """Commit or abort; the identity with which the client goes on. Raises `Held` where that has to wait."""
         shard, runtime = self._shard(transactional_id)
-        answer: Ended = runtime.execute(
-            shard.end_txn(
-                transactional_id,
-                identity,
-                commit=commit,
-                client_version=client_version,
-                now_ms=self._env.steady_ms(),
-                new_producer_id=self._new_producer_id,
-            )
+        result: Result[Ended] = shard.end_txn(
+            transactional_id,
+            identity,
+            commit=commit,
+            client_version=client_version,
+            now_ms=self._env.steady_ms(),
+            new_producer_id=self._new_producer_id,
         )
+        if self._interception is not None and self._interception.watched_points:
+            self._check_decision(self._interception, shard, transactional_id, result, commit=commit)
+        answer = runtime.execute(result)
         if answer.refused is not Code.NONE:
             raise KafkaError(answer.refused)
         return answer.identity
+
+    @staticmethod
+    def _check_decision(
+        interception: Interception, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False
+    ) -> None:
+        """Before a Prepare record is logged. Raises the `KafkaError` by which it is refused, `Held` where it has to wait."""
+        is_decided = any(isinstance(effect, SendMarkers) for effect in result.effects)
+        if not is_decided or Point.BEFORE_PREPARE not in interception.watched_points:
+            return
+        metadata = shard.ids[transactional_id]
+        latch = interception.reached(
+            Reached(Point.BEFORE_PREPARE, transactional_id, metadata.producer_id, metadata.producer_epoch, commit)
+        )
+        if latch is not None:
+            raise Held(latch)
+
+    @staticmethod
+    def _is_held(interception: Interception, point: Point, metadata: TxnMetadata, go_on: Callable[[], None]) -> bool:
+        """Whether a decided transaction has to wait at a point; ``go_on`` is called then once it need not any more.
+
+        Raises the `KafkaError` by which the step is refused.
+        """
+        if point not in interception.watched_points:
+            return False
+        latch = interception.reached(reached(point, metadata))
+        if latch is not None:
+            latch.when_open(go_on)
+        return latch is not None
 
     def _drive(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
         """From here on the outcome stands: what goes wrong with the markers is mended, not told to the client.
@@ -233,8 +269,14 @@ class Transactions:
 
         def decided() -> None:
             runtime = self.runtime_of(shard)
-            if runtime is not None and not runtime.partition.log.is_offline:
-                self._send_markers(shard, shard.ids[transactional_id])
+            if runtime is None or runtime.partition.log.is_offline:
+                return
+            metadata = shard.ids[transactional_id]
+            if self._interception is not None and self._interception.watched_points:
+                again = partial(self._send_markers_again, shard, metadata)
+                if self._is_held(self._interception, Point.AFTER_PREPARE, metadata, again):
+                    return
+            self._send_markers(shard, metadata)
 
         self._gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
 
@@ -266,6 +308,10 @@ class Transactions:
         assert metadata.state in PREPARED, f"{transactional_id} is to be completed in {metadata.state.label}"
         assert not self._markers.is_owing(transactional_id), f"{transactional_id} is to be completed and owes markers"
         try:
+            if self._interception is not None and self._interception.watched_points:
+                again = partial(self._complete, shard, metadata)
+                if self._is_held(self._interception, Point.BEFORE_COMPLETE, metadata, again):
+                    return
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
         except KafkaError as error:
             log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
@@ -313,7 +359,10 @@ class Transactions:
     def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
         """An id whose record the log refuses comes again after a while; the others go on."""
         try:
-            runtime.execute(shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id))
+            result = shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id)
+            if self._interception is not None and self._interception.watched_points:
+                self._check_decision(self._interception, shard, transactional_id, result)
+            runtime.execute(result)
         except KafkaError as error:
             if transactional_id not in self._retry_after_ms:
                 log.error("time_out_delayed", transactional_id=transactional_id, error=str(error))

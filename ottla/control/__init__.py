@@ -1,1 +1,1 @@
-"""What people steer: a broker's life in its process. Behind HTTP with a token, and the same for all who ask."""
+"""What people steer of a broker, and see of it, as values. Above the broker, which knows nothing of this room."""

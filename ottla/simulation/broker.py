@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.interception import Interception
 from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS, SimulatedEnv
@@ -31,9 +32,11 @@ class SimulatedBroker:
         fs: Filesystem | None = None,
         seed: int = 1,
         now_ms: int = START_MS,
+        interception: Interception | None = None,
     ) -> None:
         self._settings = {"log.dirs": DATA_DIR, **(settings or {})}
         self._features = features or {}
+        self.interception = interception
         self.fs: Filesystem = MemoryFilesystem() if fs is None else fs
         self._rng = random.Random(seed)
         self._loop = asyncio.new_event_loop()
@@ -42,7 +45,9 @@ class SimulatedBroker:
 
     def start(self) -> SimulatedBroker:
         self.env = self.env_type(self.fs, self._rng, self.env.steady_ms() + 5)
-        self.broker = BrokerServer(cast(Any, self.env), BrokerConfig(self._settings), self._features)
+        self.broker = BrokerServer(
+            cast(Any, self.env), BrokerConfig(self._settings), self._features, interception=self.interception
+        )
         self._loop.run_until_complete(self.broker.start())
         self.env.settle()
         return self

@@ -12,7 +12,9 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
+from ottla.broker.interception import Held, Latch
 from ottla.broker.later import Later
+from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -23,6 +25,7 @@ TV2_FROM = 5
 
 class Ports(Protocol):
     transactions: Transactions
+    lifecycle: Lifecycle
 
 
 def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | Later:
@@ -35,6 +38,8 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
             commit=request.committed,
             client_version=2 if context.version >= TV2_FROM else 0,
         )
+    except Held as held:
+        return _when_released(ports, request, context, held.latch)
     except KafkaError as error:
         return failed(request, context.version, error.code)
     response = EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
@@ -44,6 +49,26 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
     later = Later(is_durable=True)
     lost = failed(request, context.version, Code.COORDINATOR_NOT_AVAILABLE)
     transactions.when_ended(request.transactional_id, lambda durable: later.resolve(response if durable else lost))
+    return later
+
+
+def _when_released(ports: Ports, request: EndTxnRequest, context: RequestContext, latch: Latch) -> Later:
+    """The request as if it came once the decision need not wait any more."""
+    later = Later()
+
+    def answered(response: EndTxnResponse) -> None:
+        later.resolve(response)
+
+    def released() -> None:
+        if ports.lifecycle.is_stopping:
+            return
+        response = handle(ports, request, context)
+        if isinstance(response, Later):
+            response.on_ready(answered)
+        else:
+            answered(response)
+
+    latch.when_open(released)
     return later
 
 

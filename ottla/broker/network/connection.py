@@ -8,17 +8,20 @@ no further request of it is handled, and none is read.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, Protocol, cast
 
 import structlog
 
 from ottla.broker.budgets import SMALL_BYTES
+from ottla.broker.interception import Interception
 from ottla.broker.later import Later
 from ottla.broker.network.answers import Answers, Slot, merged
 from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, RequestRefused, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.holds import Hold
+from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
 from ottla.broker.network.memory import ConnectionMemory
 from ottla.broker.services import Services
@@ -40,6 +43,7 @@ class Ports(Services, Protocol):
     """What the handlers are given, and what all connections share."""
 
     connections: Connections
+    interception: Interception | None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -48,6 +52,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, ports: Ports, listener: str) -> None:
         self._ports = ports
         self._listener = listener
+        self._interception = ports.interception
         connections = ports.connections
         self._frames = Frames(connections.buffers, ports.live_config.settings.socket_request_max_bytes)
         self._answers = Answers()
@@ -60,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_handling = False
         self._holds = 0
         self._written_bytes = 0
+        self.when_lost: Callable[[], None] | None = None
         self.connection_id = 0
         self.peer = ""
         self.last_tick = connections.tick
@@ -84,6 +90,8 @@ class Connection(asyncio.BufferedProtocol):
             self._memory.release(self)
         self._answers.abandon()
         self._ports.connections.closed(self)
+        if self.when_lost is not None:
+            self.when_lost()
 
     def eof_received(self) -> bool:
         return False
@@ -108,6 +116,10 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._memory.note_unsent(self, self.unsent_bytes())
         self._release(Hold.PEER)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._transport is None
 
     @property
     def is_closing(self) -> bool:
@@ -236,6 +248,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         # A handler may decode records of a coordinator's log, which counts anew.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
+        if self._interception is not None and route.api.key in self._interception.watched_keys:
+            steps = intercepted(self._interception, self._ports, self, dispatcher, route, correlation_id, request, len(frame))
+            if steps is not None:
+                self._work(route, correlation_id, steps, cost_bytes)
+                return
         response = dispatcher.handle(route, request)
         if response is None:
             return
@@ -284,10 +301,20 @@ class Connection(asyncio.BufferedProtocol):
         self._ports.stepping.run(steps, done, failed)
 
     def _decode_and_handle(self, route: Route, correlation_id: int, frame: memoryview) -> Steps[list[Buffer] | Later | None]:
-        request, self._memory.decoded_bytes = yield from self._dispatcher.decode_in_steps(route, frame)
+        dispatcher = self._dispatcher
+        request, self._memory.decoded_bytes = yield from dispatcher.decode_in_steps(route, frame)
         self._memory.charge(self)
-        response = self._dispatcher.handle(route, request)
-        return (yield from self._dispatcher.handle_in_steps(route, correlation_id, request, response))
+        if self._interception is not None and route.api.key in self._interception.watched_keys:
+            steps = intercepted(self._interception, self._ports, self, dispatcher, route, correlation_id, request, len(frame))
+            if steps is not None:
+                return (yield from steps)
+        response = dispatcher.handle(route, request)
+        return (yield from dispatcher.handle_in_steps(route, correlation_id, request, response))
+
+    def mute(self, for_ms: float) -> None:
+        """Handle no further request for a while."""
+        self._hold(Hold.MUTED)
+        self._ports.timers.call_later(for_ms, lambda: self._release(Hold.MUTED))
 
     def _steps_ended(self) -> None:
         self._holds &= ~Hold.STEPS

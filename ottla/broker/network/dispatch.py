@@ -175,6 +175,13 @@ class Dispatcher:
 
         None where there is no answer, or none that can be written.
         """
+        response = yield from self.respond_in_steps(route, request, response)
+        if response is None or type(response) is Later:
+            return response
+        return (yield from self.encode_in_steps(route, correlation_id, response))
+
+    def respond_in_steps(self, route: Route, request: Any, response: Any) -> Steps[Any]:
+        """What `handle` gave, with its steps carried out where it has any: the response, a `Later`, or None."""
         if type(response) is GeneratorType:
             try:
                 response = yield from response
@@ -182,9 +189,7 @@ class Dispatcher:
                 response = route.api.failed(request, route.context.version, error.code)
             except Exception:
                 response = self._failed(route, request)
-        if response is None or type(response) is Later:
-            return response
-        return (yield from self.encode_in_steps(route, correlation_id, response))
+        return response
 
     def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> Steps[list[Buffer] | None]:
         """`encode`, beside the event loop."""

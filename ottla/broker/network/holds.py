@@ -21,3 +21,5 @@ class Hold:
     """The memory for the answers to all connections is used up. The budget's call of `Connection.go_on` releases it."""
     TURN = 32
     """Other connections have their turn. `Connection._next_turn` releases it."""
+    MUTED = 64
+    """A `broker.interception.Verdict` keeps the client waiting after an answer. The timer of `Connection.mute` releases it."""

@@ -31,6 +31,7 @@ def broker() -> Any:
         lifecycle=Lifecycle(),
         counters=Counters(),
         gate=Gate(None),
+        interception=None,
     )
 
 

@@ -1,0 +1,221 @@
+"""A request that somebody stands in the way of: carried out by a `Verdict`, with its waits, and told of as that says.
+
+Only requests with a verdict come here. The connection works them off in steps, so no further request of it is handled before they
+have taken effect, and their bytes stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import GeneratorType
+from typing import Any, Protocol
+
+from ottla.broker.budgets import ResponseBudget
+from ottla.broker.cluster import Cluster
+from ottla.broker.env import Clock, Timers
+from ottla.broker.fetch_sessions import FetchSessions, PartitionKey
+from ottla.broker.interception import Asked, Ending, Interception, Latch, Verdict
+from ottla.broker.later import Later
+from ottla.broker.network.dispatch import Dispatcher, Route
+from ottla.storage.steps import Pause, Steps
+
+LARGE_REQUEST_BYTES = 1 << 16
+"""The answer to a larger request is encoded beside the loop, as it may have as many elements."""
+
+
+class Ports(Protocol):
+    clock: Clock
+    timers: Timers
+    cluster: Cluster
+    fetch_sessions: FetchSessions
+    response_budget: ResponseBudget
+
+
+class Client(Protocol):
+    """The connection that the request came by."""
+
+    when_lost: Callable[[], None] | None
+    """Called once it is gone."""
+
+    @property
+    def is_lost(self) -> bool: ...
+
+    def close(self, reason: str) -> None: ...
+
+    def mute(self, for_ms: float) -> None: ...
+
+
+class NamedTopics:
+    """`broker.interception.Topics` of this broker."""
+
+    __slots__ = ("_ports",)
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        topic = self._ports.cluster.state.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def of_fetch_session(self, session_id: int) -> Iterable[PartitionKey]:
+        session = self._ports.fetch_sessions.get(session_id)
+        return () if session is None else list(session.partitions)
+
+
+def intercepted(
+    interception: Interception,
+    ports: Ports,
+    client: Client,
+    dispatcher: Dispatcher,
+    route: Route,
+    correlation_id: int,
+    request: Any,
+    size_bytes: int,
+) -> Steps[Later | None] | None:
+    """The steps of a request that somebody stands in the way of; None where nobody does."""
+    asked = Asked(
+        api_key=route.api.key,
+        version=route.context.version,
+        client_id=route.context.client_id,
+        connection_id=route.context.connection_id,
+        request=request,
+        size_bytes=size_bytes,
+        refusal=route.api.failed,
+        topics=NamedTopics(ports),
+    )
+    verdict = interception.intercept(asked)
+    if verdict is None:
+        return None
+    return _InterceptedRequest(ports, client, dispatcher, verdict, route, correlation_id).steps(request, size_bytes)
+
+
+class _InterceptedRequest:
+    """One request and its verdict."""
+
+    __slots__ = ("_client", "_correlation_id", "_dispatcher", "_ports", "_route", "_verdict")
+
+    def __init__(
+        self, ports: Ports, client: Client, dispatcher: Dispatcher, verdict: Verdict, route: Route, correlation_id: int
+    ) -> None:
+        self._ports = ports
+        self._client = client
+        self._dispatcher = dispatcher
+        self._verdict = verdict
+        self._route = route
+        self._correlation_id = correlation_id
+
+    def steps(self, request: Any, size_bytes: int) -> Steps[Later | None]:
+        """The answer, which may be there already; None where there is none."""
+        verdict = self._verdict
+        is_large = size_bytes > LARGE_REQUEST_BYTES
+        wait_ms = verdict.delay_before_ms + self._rated_ms(size_bytes)
+        yield from self._waited(verdict.held_before, wait_ms)
+        if verdict.is_unread and self._client.is_lost:
+            return None
+        if verdict.on_begin is not None:
+            verdict.on_begin()
+        if not verdict.takes_effect:
+            return self._ended(verdict.response, is_large=is_large)
+        request = request if verdict.request is None else verdict.request
+        response = self._dispatcher.handle(self._route, request)
+        is_large = is_large or type(response) is GeneratorType
+        response = yield from self._dispatcher.respond_in_steps(self._route, request, response)
+        if type(response) is not Later:
+            return self._ended(response, is_large=is_large)
+        parked = response
+        if verdict.ending is Ending.SILENCE:
+            # Later answers need not wait until the handler has its own.
+            parked.on_ready(lambda _: self._took_effect())
+            return None
+        answer = Later(is_durable=parked.is_durable, on_abandoned=parked.abandon)
+        parked.on_ready(lambda told: self._settled(told, answer, is_large=parked.is_large))
+        return answer
+
+    def _waited(self, latch: Latch | None, wait_ms: float) -> Steps[None]:
+        if latch is not None:
+            held = Pause()
+            latch.when_open(held.end)
+            if self._verdict.is_unread:
+                self._client.when_lost = held.end
+            yield held
+            self._client.when_lost = None
+            latch.forget(held.end)
+        if wait_ms > 0:
+            delayed = Pause()
+            self._ports.timers.call_later(wait_ms, delayed.end)
+            yield delayed
+
+    def _rated_ms(self, size_bytes: int) -> float:
+        rate = self._verdict.rate
+        return 0 if rate is None else rate.delay_ms(size_bytes, self._ports.clock.monotonic_ms())
+
+    # the answer
+
+    def _took_effect(self) -> None:
+        if self._verdict.on_effect is not None:
+            self._verdict.on_effect()
+
+    def _ended(self, response: Any, *, is_large: bool) -> Later | None:
+        if response is None and self._verdict.ending is Ending.ANSWER:
+            self._took_effect()
+            return None
+        answer = Later()
+        self._settled(response, answer, is_large=is_large)
+        return None if self._verdict.ending is not Ending.ANSWER else answer
+
+    def _settled(self, response: Any, answer: Later, *, is_large: bool) -> None:
+        """The request has taken effect, or is not to."""
+        verdict = self._verdict
+        self._took_effect()
+        if verdict.ending is Ending.CUT:
+            self._client.close("a fault cuts it")
+        if verdict.ending is not Ending.ANSWER:
+            return
+        if verdict.complete is not None:
+            response = verdict.complete(response)
+        answer.is_large = is_large
+        if verdict.held_after is None and verdict.rate is None and verdict.delay_after_ms <= 0:
+            self._send(response, answer)
+        else:
+            self._send_later(response, answer)
+
+    def _send_later(self, response: Any, answer: Later) -> None:
+        """Until it leaves, an answer counts among all that are not taken, as its bytes are in memory."""
+        parts = self._dispatcher.encode(self._route, self._correlation_id, response)
+        size_bytes = 0 if parts is None else sum(map(len, parts))
+        budget, verdict, is_over = self._ports.response_budget, self._verdict, False
+        latch = verdict.held_after or _OPEN
+        wait_ms = verdict.delay_after_ms + self._rated_ms(size_bytes)
+
+        def over() -> None:
+            nonlocal is_over
+            if not is_over:
+                is_over = True
+                budget.read(-size_bytes)
+
+        def send() -> None:
+            over()
+            self._send(response, answer)
+
+        def wait() -> None:
+            if wait_ms > 0 and not is_over:
+                self._ports.timers.call_later(wait_ms, send)
+            else:
+                send()
+
+        def given_up() -> None:
+            over()
+            latch.forget(wait)
+
+        budget.read(size_bytes)
+        answer.on_abandoned = given_up
+        latch.when_open(wait)
+
+    def _send(self, response: Any, answer: Later) -> None:
+        answer.resolve(response)
+        if self._verdict.mute_ms > 0:
+            self._client.mute(self._verdict.mute_ms)
+
+
+_OPEN = Latch()
+_OPEN.open()

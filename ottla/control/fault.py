@@ -1,0 +1,232 @@
+"""A fault as a value: which requests, or which transactions, and what happens to them. `docs/faults.md` has the table."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, Literal, get_args
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ottla.broker.interception import Point
+from ottla.control.named import names_groups, names_topics, names_transactions
+from ottla.control.naming import ANY, FaultError, api_key, error_code, one_of, request_type, shown, unknown, versions
+from ottla.control.refusals import can_be_partial
+from ottla.control.responses import response_of
+from ottla.protocol.errors import Code
+from ottla.protocol.messages import APIS
+
+MAX_DELAY_MS = 3_600_000
+"""An hour: the longest that a fault may delay anything by itself. What is to last longer is held."""
+
+Moment = Literal["before", "after"]
+PointName = Literal["before-prepare", "after-prepare", "between-markers", "before-offsets", "before-complete"]
+
+WAYS = ("error", "answer", "cut", "drop_request", "drop_answer", "freeze", "hold", "kill", "refuse", "observe")
+"""What happens to a request. A fault has one of these at most."""
+PACES = ("delay_ms", "delay_answer_ms", "throttle_ms", "bytes_per_second")
+"""How fast it happens. These go together, and with those of `WAYS` that leave something to be slow."""
+_OF_REQUESTS = ("version", "client_id", "group", "fields")
+_BY_MARKER = (Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS)
+
+
+class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Every field that is given has to match. Names are exact, or patterns with ``*``, ``?`` and ``[...]``.
+
+    Raises `FaultError` for one that cannot be, or that could never strike.
+    """
+
+    api: str | int = ANY
+    """Kafka's name of an API, its key, or ``*``."""
+    version: str | int | None = None
+    """``3``, ``3-5`` or ``3+``."""
+    client_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+    fields: dict[str, Any] = {}
+    """Fields of the request with their values, by the names that Kafka's schemas give them: ``{"committed": true}`` of EndTxn."""
+
+    nth: int = 1
+    """The first of the matching requests that is struck; those before it pass."""
+    times: int | UnsetType | None = UNSET
+    """How often it strikes, None for ever. Left out: once; for ever with a probability, and for what lasts (freeze, hold, observe,
+    and a throttle)."""
+    probability: float = 1.0
+    seed: int = 0
+    """Of the fault's own random numbers: the same requests are struck each time."""
+
+    error: str | int | None = None
+    """Kafka's name of an error, or its number."""
+    answer: dict[str, Any] | None = None
+    """A whole response, by the field names of Kafka's schema; what is left out has its default."""
+    cut: Moment | None = None
+    """The connection is closed before the request takes effect, or after it."""
+    drop_request: bool = False
+    """The request has no effect and no answer."""
+    drop_answer: bool = False
+    """The request takes effect, and is never answered. Later answers of the connection are."""
+    freeze: bool = False
+    """No request is read of a client that matches, until the fault is removed."""
+    hold: Moment | PointName | None = None
+    """The request, its answer or the transaction waits until the fault is removed."""
+    kill: Moment | PointName | None = None
+    """The broker's process ends there, as by SIGKILL."""
+    refuse: PointName | None = None
+    """The transaction's next step is refused, by ``error`` where that is given. The coordinator tries again, or the client."""
+    after_markers: int = 1
+    """With ``between-markers``: how many markers are written by then."""
+    observe: bool = False
+    """Nothing happens, but requests are counted and kept to be looked at."""
+
+    delay_ms: float = 0
+    """How much later the request takes effect."""
+    delay_answer_ms: float = 0
+    """How much later it is answered. Answers behind it wait."""
+    throttle_ms: int = 0
+    """``throttle_time_ms`` of the answer; no further request of the connection is handled for so long (KIP-219)."""
+    bytes_per_second: int = 0
+    """Of all requests and answers together that match."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def point(self) -> Point | None:
+        """Where a transaction is stopped; None for a fault of requests."""
+        at = self.refuse or self.hold or self.kill
+        return None if at is None or at in get_args(Moment) else Point(at)
+
+    @property
+    def limit(self) -> int | None:
+        """How often it strikes, with what is meant where nothing is given; None for ever."""
+        if self.times is not UNSET:
+            return self.times
+        lasts = self.freeze or self.hold or self.observe or self.throttle_ms or self.bytes_per_second or self.probability < 1
+        return None if lasts else 1
+
+
+def check(fault: Fault) -> None:
+    """Raises `FaultError`."""
+    _check_types(fault)
+    _check_numbers(fault)
+    ways = [name for name in WAYS if getattr(fault, name) not in (None, False)]
+    if "refuse" in ways and "error" in ways:
+        ways.remove("error")
+    paces = [name for name in PACES if getattr(fault, name)]
+    if not ways and not paces:
+        raise FaultError(f"it does nothing; give {one_of((*WAYS, *PACES))}")
+    if len(ways) > 1:
+        raise FaultError(f"{' and '.join(ways)} contradict each other; give one of them")
+    if fault.after_markers != 1 and fault.point is not Point.BETWEEN_MARKERS:
+        raise FaultError("after_markers is for hold, kill or refuse at between-markers only")
+    if fault.point is not None:
+        _check_point(fault, fault.point, paces)
+    else:
+        _check_request(fault, ways, paces)
+
+
+def _check_types(fault: Fault) -> None:
+    """What `msgspec` does for JSON and YAML, for faults that are built in Python."""
+    for field in _FIELDS:
+        value = getattr(fault, field.name)
+        if value is not field.default:
+            try:
+                msgspec.convert(value, field.type)
+            except msgspec.ValidationError as error:
+                raise FaultError(f"{field.name}: {_in_words(field, value, error)}") from None
+
+
+def _in_words(field: msgspec.structs.FieldInfo, value: object, error: Exception) -> str:
+    choices = [choice for kind in get_args(field.type) for part in (kind, *get_args(kind)) for choice in get_args(part) or (part,)]
+    names = [str(choice) for choice in dict.fromkeys(choices) if isinstance(choice, str)]
+    return f"{shown(value)} is none of {', '.join(names)}" if names else str(error).replace("`", "")
+
+
+def _check_numbers(fault: Fault) -> None:
+    if not 0 <= fault.probability <= 1:
+        raise FaultError(f"probability {fault.probability:g} is not between 0 and 1; 0.1 strikes every tenth request or so")
+    for name, least, most in (
+        ("nth", 1, inf),
+        ("after_markers", 1, inf),
+        ("partition", 0, inf),
+        ("delay_ms", 0, MAX_DELAY_MS),
+        ("delay_answer_ms", 0, MAX_DELAY_MS),
+        ("throttle_ms", 0, MAX_DELAY_MS),
+        ("bytes_per_second", 0, inf),
+    ):
+        value = getattr(fault, name)
+        if value is not None and not least <= value <= most:
+            bounds = f"at least {least}" if most == inf else f"between {least} and {most:,}"
+            raise FaultError(f"{name} {value:g} has to be {bounds}")
+    if isinstance(fault.times, int) and fault.times < 1:
+        raise FaultError(f"times {fault.times} has to be at least 1; null strikes for ever")
+
+
+# of transactions
+
+
+def _check_point(fault: Fault, point: Point, paces: list[str]) -> None:
+    given = [name for name in _OF_REQUESTS if getattr(fault, name)] + ["api"] * (api_key(fault.api) is not None) + paces
+    if given:
+        raise FaultError(
+            f"{point} is a point of a transaction and no request: leave {one_of(given)} out; transactional_id says whose"
+        )
+    if point not in _BY_MARKER and (fault.topic is not None or fault.partition is not None):
+        raise FaultError(f"no marker is written at {point}: leave topic and partition out, or take between-markers")
+    if fault.refuse is not None:
+        _check_refusal(fault, point)
+
+
+def _check_refusal(fault: Fault, point: Point) -> None:
+    if point is Point.AFTER_PREPARE:
+        raise FaultError("nothing can be refused after-prepare, as the decision stands; hold it there, or refuse between-markers")
+    # The coordinators take a while to import, which whoever gives faults to another process need not wait for.
+    from ottla.broker.markers import RETRIABLE
+
+    if fault.error is not None and point in _BY_MARKER and error_code(fault.error) not in RETRIABLE:
+        right = one_of(sorted(code.name for code in RETRIABLE))
+        raise FaultError(f"a marker that is refused with {fault.error} never comes again; give {right}")
+
+
+def refusal_code(fault: Fault) -> Code:
+    """By which a step of a transaction is refused."""
+    if fault.error is not None:
+        return Code(error_code(fault.error))
+    return Code.NOT_LEADER_OR_FOLLOWER if fault.point in _BY_MARKER else Code.COORDINATOR_NOT_AVAILABLE
+
+
+# of requests
+
+
+def _check_request(fault: Fault, ways: list[str], paces: list[str]) -> None:
+    key = api_key(fault.api)
+    code = None if fault.error is None else error_code(fault.error)
+    first, last = (0, 0) if fault.version is None else versions(fault.version)
+    if fault.freeze and (fault.times is not UNSET or fault.nth != 1 or fault.probability < 1 or paces):
+        raise FaultError("freeze lasts until the fault is removed: leave times, nth, probability, delays and throttles out")
+    if (fault.cut or fault.drop_request or fault.drop_answer or fault.kill) and (fault.delay_answer_ms or fault.throttle_ms):
+        raise FaultError(f"{ways[0]} leaves no answer: delay_answer_ms and throttle_ms have nothing to do; delay_ms has")
+    if key is None:
+        if fault.answer is not None or fault.fields:
+            raise FaultError(f"{'answer' if fault.answer is not None else 'fields'} needs one api, such as api: EndTxn")
+        return
+    name, request = APIS[key].name, request_type(key)
+    if fault.version is not None and (first > APIS[key].newest_version or last < APIS[key].min_version):
+        raise FaultError(f"{name} has the versions {APIS[key].min_version} to {APIS[key].newest_version}, and not {fault.version}")
+    for field, is_named in (("topic", names_topics), ("group", names_groups), ("transactional_id", names_transactions)):
+        if getattr(fault, field) is not None and not is_named(request):
+            raise FaultError(f"{name} names no {field}, so this would never strike; leave {field} out, or take another api")
+    if fault.partition is not None and not names_topics(request):
+        raise FaultError(f"{name} names no partition, so this would never strike; leave partition out, or take another api")
+    if code is not None and (fault.topic is not None or fault.partition is not None) and not can_be_partial(key):
+        raise FaultError(f"an answer to {name} has no place for the error of one topic; leave topic and partition out")
+    for field in fault.fields:
+        if field not in request.__struct_fields__:
+            raise unknown(f"field of {name}", field, request.__struct_fields__)
+    if fault.answer is not None:
+        response_of(key, fault.answer)
+
+
+_FIELDS = msgspec.structs.fields(Fault)

@@ -1,0 +1,259 @@
+"""The faults of one broker: what was added, how often each has struck, and the broker's `Interception` made of them.
+
+All of it belongs to the broker's event loop, as all state does. Without a fault the broker is asked nothing: the two collections by
+which it knows whom to ask are empty.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+
+from ottla.broker.interception import Asked, Interception, Latch, Point, Reached, Verdict
+from ottla.control.fault import Fault, refusal_code
+from ottla.control.matching import Matcher
+from ottla.control.naming import FaultError
+from ottla.control.parsing import parse_faults
+from ottla.control.strikes import Strike, of_request, of_transaction
+from ottla.control.verdicts import ByteRate, verdict
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages import APIS
+
+__all__ = ["AddedFault", "Fault", "FaultError", "FaultView", "Faults", "parse_faults"]
+
+MAX_FAULTS = 200
+"""Of one broker, those that have struck as often as they were to among them."""
+STRIKES_KEPT = 100
+"""The newest strikes of each fault, to be looked at."""
+STRIKES_LOGGED = 10
+"""Of each fault: one that strikes every request must not fill the log."""
+KILLED = 137
+"""What a shell says of a process that was ended by SIGKILL."""
+
+log = structlog.get_logger("faults")
+
+
+def kill_process() -> None:
+    """End this process at once. Nothing is flushed, closed or cleaned up, as by SIGKILL."""
+    os._exit(KILLED)
+
+
+class FaultView(msgspec.Struct, kw_only=True):
+    """A fault as it stands, to be shown."""
+
+    id: int
+    fault: Fault
+    hits: int
+    matched: int
+    """Requests that it is about, struck or not."""
+    is_spent: bool
+    strikes: list[Strike]
+
+
+class AddedFault:
+    """A fault at work. It stays in the list when it has struck as often as it was to, so that its hits can be read."""
+
+    def __init__(self, fault_id: int, fault: Fault, remove: Callable[[int], object]) -> None:
+        self.id = fault_id
+        self.fault = fault
+        self.point = fault.point
+        self._limit = fault.limit
+        self.matched = 0
+        self.hits = 0
+        self.strikes: deque[Strike] = deque(maxlen=STRIKES_KEPT)
+        self.on_hit: list[Callable[[AddedFault], None]] = []
+        """Called in order each time it strikes."""
+        self.latch = Latch()
+        """Open once the fault is removed: what it holds goes on."""
+        self.rate = ByteRate(fault.bytes_per_second) if fault.bytes_per_second else None
+        self.matcher = Matcher(fault)
+        self._rng = random.Random(fault.seed)
+        self._remove = remove
+        # Transactions that it holds: who comes again with one of them has not been counted anew.
+        self._held: set[tuple[object, ...]] = set()
+
+    def __repr__(self) -> str:
+        given = msgspec.to_builtins(self.fault)
+        return f"<fault {self.id}: {', '.join(f'{k}={v!r}' for k, v in given.items())}; {self.hits} hits>"
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it has struck as often as it was to."""
+        return self._limit is not None and self.hits >= self._limit
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has to be asked still. One that is spent may hold transactions, which come again."""
+        return not self.is_spent or (self.point is not None and self.fault.hold is not None)
+
+    def remove(self) -> None:
+        """It strikes no more, and what it held goes on. Removing it again does nothing."""
+        self._remove(self.id)
+
+    def when_hits(self, count: int, then: Callable[[], None]) -> Callable[[], None]:
+        """Have ``then`` called once when it has struck so often, at once where it has. Gives what takes that back."""
+        if self.hits >= count:
+            then()
+            return lambda: None
+
+        def struck(_: AddedFault) -> None:
+            if self.hits >= count:
+                forget()
+                then()
+
+        def forget() -> None:
+            if struck in self.on_hit:
+                self.on_hit.remove(struck)
+
+        self.on_hit.append(struck)
+        return forget
+
+    def view(self) -> FaultView:
+        return FaultView(
+            id=self.id,
+            fault=self.fault,
+            hits=self.hits,
+            matched=self.matched,
+            is_spent=self.is_spent,
+            strikes=list(self.strikes),
+        )
+
+    # at work
+
+    def strikes_now(self) -> bool:
+        """Whether this match, which is counted, is struck."""
+        self.matched += 1
+        if self.matched < self.fault.nth or self.is_spent:
+            return False
+        return self.fault.probability >= 1 or self._rng.random() < self.fault.probability
+
+    def struck(self, strike: Strike) -> None:
+        self.hits += 1
+        self.strikes.append(strike)
+        if self.hits <= STRIKES_LOGGED:
+            what = strike.point or f"{strike.api} {strike.version}"
+            log.info("fault_struck", fault=self.id, hit=self.hits, what=what, client_id=strike.client_id)
+        for call in list(self.on_hit):
+            call(self)
+
+    def holds(self, reached: Reached) -> bool:
+        """Whether the transaction is one that it holds at this point already."""
+        return reached[:-2] in self._held
+
+    def hold(self, reached: Reached) -> Latch:
+        self._held.add(reached[:-2])
+        return self.latch
+
+
+class Faults:
+    """`broker.interception.Interception`. In the order in which they were added; the first that has a way to strike has the say.
+
+    ``kill`` ends the broker's process.
+    """
+
+    def __init__(self, *, kill: Callable[[], None] = kill_process) -> None:
+        self._kill = kill
+        self._added: dict[int, AddedFault] = {}
+        self._last_id = 0
+        # Both are plain attributes, which cost a request no call. They have the faults that are to be asked, too.
+        self.watched_keys: dict[int, tuple[AddedFault, ...]] = {}
+        self.watched_points: dict[Point, tuple[AddedFault, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._added)
+
+    # what people do
+
+    def add(self, fault: Fault) -> AddedFault:
+        """Raises `FaultError` where there are too many."""
+        if len(self._added) >= MAX_FAULTS:
+            raise FaultError(f"there are {MAX_FAULTS:,} faults already; remove some, such as those that are spent")
+        self._last_id += 1
+        added = self._added[self._last_id] = AddedFault(self._last_id, fault, self.remove)
+        self._sort()
+        log.info("fault_added", fault=added.id, **msgspec.to_builtins(fault))
+        return added
+
+    def all(self) -> list[AddedFault]:
+        """In the order in which they were added."""
+        return list(self._added.values())
+
+    def get(self, fault_id: int) -> AddedFault | None:
+        return self._added.get(fault_id)
+
+    def remove(self, fault_id: int) -> bool:
+        """Whether there was one. What it held goes on."""
+        added = self._added.pop(fault_id, None)
+        if added is None:
+            return False
+        self._sort()
+        log.info("fault_removed", fault=added.id, hits=added.hits)
+        added.latch.open()
+        return True
+
+    def clear(self) -> None:
+        """Remove all, and let everything go on that they held."""
+        removed, self._added = self.all(), {}
+        self._sort()
+        for added in removed:
+            log.info("fault_removed", fault=added.id, hits=added.hits)
+            added.latch.open()
+
+    def _sort(self) -> None:
+        """By what they watch. A frozen client comes first: no other fault counts its request before it is let go."""
+        active = sorted((a for a in self._added.values() if a.is_active), key=lambda a: not a.fault.freeze)
+        of_requests = [a for a in active if a.point is None]
+        keys = {key for a in of_requests for key in ((a.matcher.key,) if a.matcher.key is not None else APIS)}
+        self.watched_keys = {key: tuple(a for a in of_requests if a.matcher.key in (None, key)) for key in keys}
+        points = {a.point for a in active if a.point is not None}
+        self.watched_points = {point: tuple(a for a in active if a.point is point) for point in points}
+
+    # what the broker asks
+
+    def intercept(self, asked: Asked) -> Verdict | None:
+        struck: list[AddedFault] = []
+        for added in self.watched_keys.get(asked.api_key, ()):
+            if added.matcher.matches(asked) and added.strikes_now():
+                struck.append(added)
+                if added.matcher.is_final:
+                    break
+        if not struck:
+            return None
+        # Made before anybody is told, who may remove a fault.
+        made = verdict(asked, struck, self._kill)
+        strike = of_request(asked)
+        for added in struck:
+            added.struck(strike)
+        if any(added.is_spent for added in struck):
+            self._sort()
+        return made
+
+    def reached(self, reached: Reached) -> Latch | None:
+        """Raises the `KafkaError` of a fault that refuses the step."""
+        for added in self.watched_points.get(reached.point, ()):
+            if added.holds(reached):
+                return added.latch
+            if added.matcher.matches_point(reached) and added.strikes_now():
+                added.struck(of_transaction(reached))
+                if not added.is_active:
+                    self._sort()
+                return self._stopped(added, reached)
+        return None
+
+    def _stopped(self, added: AddedFault, reached: Reached) -> Latch:
+        if added.fault.kill is not None:
+            self._kill()
+        if added.fault.refuse is not None:
+            raise KafkaError(refusal_code(added.fault), f"fault {added.id}")
+        return added.hold(reached)
+
+
+if TYPE_CHECKING:
+    # mypy holds it against the broker's port here, where both are known.
+    _PORT: type[Interception] = Faults

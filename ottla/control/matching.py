@@ -1,0 +1,69 @@
+"""Whether a fault is about a request, or about a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from ottla.broker.interception import Asked, Point, Reached
+from ottla.control.fault import WAYS, Fault
+from ottla.control.named import Place, groups, places, transactional_ids
+from ottla.control.naming import api_key, versions
+
+
+def is_like(name: str, pattern: str | None) -> bool:
+    """Exact, or by a pattern as in a shell; None is like everything. A name with brackets in it is found as it is."""
+    return pattern is None or name == pattern or fnmatchcase(name, pattern)
+
+
+class Matcher:
+    """One fault's conditions, those that cost least first."""
+
+    __slots__ = ("_fault", "_names_places", "_versions", "is_final", "key")
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+        self.key = api_key(fault.api)
+        """Of its API, None for any."""
+        self._versions = None if fault.version is None else versions(fault.version)
+        self._names_places = fault.topic is not None or fault.partition is not None
+        self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
+        """Whether no later fault has a say once this one has struck."""
+
+    @property
+    def names_places(self) -> bool:
+        """Whether it is about some topics or partitions only."""
+        return self._names_places
+
+    def matches(self, asked: Asked) -> bool:
+        fault = self._fault
+        if self._versions is not None and not self._versions[0] <= asked.version <= self._versions[1]:
+            return False
+        if not is_like(asked.client_id, fault.client_id):
+            return False
+        if fault.fields and any(getattr(asked.request, name) != value for name, value in fault.fields.items()):
+            return False
+        if fault.transactional_id is not None and not _any_like(transactional_ids(asked), fault.transactional_id):
+            return False
+        if fault.group is not None and not _any_like(groups(asked), fault.group):
+            return False
+        return not self._names_places or any(map(self.matches_place, places(asked)))
+
+    def matches_place(self, place: Place) -> bool:
+        """A topic or a partition of a request. What stands for all of them is like each."""
+        fault = self._fault
+        if place.topic is not None and not is_like(place.topic, fault.topic):
+            return False
+        return fault.partition is None or place.partition is None or place.partition == fault.partition
+
+    def matches_point(self, reached: Reached) -> bool:
+        fault = self._fault
+        if not is_like(reached.transactional_id, fault.transactional_id):
+            return False
+        if reached.point is Point.BETWEEN_MARKERS and reached.markers_written != fault.after_markers:
+            return False
+        return not self._names_places or self.matches_place(Place(reached.topic, reached.partition))
+
+
+def _any_like(names: Iterable[str], pattern: str) -> bool:
+    return any(is_like(name, pattern) for name in names)

@@ -1,0 +1,147 @@
+"""What a request names: topics and their partitions, groups, transactional ids. By field, as Kafka's schemas call them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+
+from ottla.broker.interception import Asked, Topics
+
+FETCH = 1
+FIND_COORDINATOR = 10
+_GROUP_KEY, _TRANSACTION_KEY = 0, 1
+"""Kinds of keys that FindCoordinator asks for (FindCoordinatorRequest.CoordinatorType)."""
+
+TOPIC_FIELDS = {"topics", "topic_data", "v3_and_below_topics", "topic_partitions"}
+TOPIC_NAME_FIELDS = {"topic_names", "subscribed_topic_names"}
+PARTITION_FIELDS = ("partitions", "partition_data", "partition_indexes")
+INDEX_FIELDS = ("partition_index", "partition", "index", "partition_id")
+GROUP_FIELDS = {"group_id", "group_ids", "groups_names"}
+TRANSACTION_FIELDS = {"transactional_id", "v3_and_below_transactional_id", "transactional_ids"}
+_WITHIN = ("groups", "transactions", "markers", "dirs")
+"""Arrays of a request whose elements name such things in their turn."""
+
+
+class Place(NamedTuple):
+    """A topic, or one of its partitions. None stands for all."""
+
+    topic: str | None
+    partition: int | None = None
+
+
+def topic_of(entry: Any, topics: Topics) -> str:
+    """The name in an array's element, also where it has an id in its place; empty for an id that is no topic's."""
+    for field in ("name", "topic", "topic_name"):
+        name = getattr(entry, field, None)
+        if name:
+            return str(name)
+    topic_id = getattr(entry, "topic_id", None)
+    return (topics.name_of(topic_id) or "") if topic_id is not None else ""
+
+
+def index_of(entry: Any) -> int:
+    if isinstance(entry, int):
+        return entry
+    return next(int(getattr(entry, field)) for field in INDEX_FIELDS if hasattr(entry, field))
+
+
+def places(asked: Asked) -> Iterator[Place]:
+    """All topics and partitions that a request is about, a fetch session's among them."""
+    yield from _places(asked.request, asked.topics)
+    if asked.api_key == FETCH and asked.request.session_id:
+        for topic_id, name, index in asked.topics.of_fetch_session(asked.request.session_id):
+            yield Place(name or asked.topics.name_of(topic_id) or "", index)
+
+
+def _places(message: Any, topics: Topics) -> Iterator[Place]:
+    for field in message.__struct_fields__:
+        value = getattr(message, field)
+        if field in TOPIC_FIELDS:
+            if value is None:
+                yield Place(None)
+            for entry in value or ():
+                yield from _of_topic(entry, topics)
+        elif field in TOPIC_NAME_FIELDS:
+            yield from (Place(name) for name in value or ())
+        elif field in _WITHIN:
+            for entry in value or ():
+                if isinstance(entry, msgspec.Struct):
+                    yield from _places(entry, topics)
+
+
+def _of_topic(entry: Any, topics: Topics) -> Iterator[Place]:
+    name = topic_of(entry, topics)
+    partitions = next((getattr(entry, field) for field in PARTITION_FIELDS if hasattr(entry, field)), None)
+    if not partitions:
+        yield Place(name)
+    for partition in partitions or ():
+        yield Place(name, index_of(partition))
+
+
+def groups(asked: Asked) -> Iterator[str]:
+    if asked.api_key == FIND_COORDINATOR:
+        yield from _coordinator_keys(asked.request, _GROUP_KEY)
+        return
+    yield from _texts(asked.request, GROUP_FIELDS)
+    for group in getattr(asked.request, "groups", None) or ():
+        yield from (group,) if isinstance(group, str) else _texts(group, GROUP_FIELDS)
+
+
+def transactional_ids(asked: Asked) -> Iterator[str]:
+    if asked.api_key == FIND_COORDINATOR:
+        yield from _coordinator_keys(asked.request, _TRANSACTION_KEY)
+        return
+    yield from _texts(asked.request, TRANSACTION_FIELDS)
+    for transaction in getattr(asked.request, "transactions", None) or ():
+        yield from _texts(transaction, TRANSACTION_FIELDS)
+
+
+def _coordinator_keys(request: Any, kind: int) -> Iterable[str]:
+    return (request.coordinator_keys or [request.key]) if request.key_type == kind else ()
+
+
+def _texts(message: Any, fields: set[str]) -> Iterator[str]:
+    for field in message.__struct_fields__:
+        if field in fields:
+            value = getattr(message, field)
+            if isinstance(value, str):
+                if value:
+                    yield value
+            else:
+                yield from value or ()
+
+
+# what an API can name at all
+
+
+@cache
+def fields_of(message: type[msgspec.Struct]) -> frozenset[str]:
+    """Names of the fields of a message and of all that it holds."""
+    names: set[str] = set()
+    for field in msgspec.structs.fields(message):
+        names.add(field.name)
+        for inner in _structs(field.type):
+            names |= fields_of(inner)
+    return frozenset(names)
+
+
+def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _structs(argument)
+
+
+def names_topics(message: type[msgspec.Struct]) -> bool:
+    return not fields_of(message).isdisjoint(TOPIC_FIELDS | TOPIC_NAME_FIELDS)
+
+
+def names_groups(message: type[msgspec.Struct]) -> bool:
+    return not fields_of(message).isdisjoint(GROUP_FIELDS | {"groups", "coordinator_keys"})
+
+
+def names_transactions(message: type[msgspec.Struct]) -> bool:
+    return not fields_of(message).isdisjoint(TRANSACTION_FIELDS | {"coordinator_keys"})

@@ -1,0 +1,147 @@
+"""Names that people give: of APIs, their fields and Kafka's errors. A wrong one is answered with those that are nearest."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+
+import msgspec
+
+from ottla.protocol.errors import Code
+from ottla.protocol.messages import APIS
+
+NEAREST = 3
+"""So many names are offered in place of a wrong one."""
+
+
+class FaultError(ValueError):
+    """A fault that cannot be. The text is one line that says what is wrong, and what would be right."""
+
+
+_OTHER_CODES = {
+    "BROKER_NOT_AVAILABLE": 8,
+    "REPLICA_NOT_AVAILABLE": 9,
+    "STALE_CONTROLLER_EPOCH": 11,
+    "NETWORK_EXCEPTION": 13,
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": 20,
+    "INVALID_COMMIT_OFFSET_SIZE": 28,
+    "NOT_CONTROLLER": 41,
+    "SASL_AUTHENTICATION_FAILED": 58,
+    "REASSIGNMENT_IN_PROGRESS": 60,
+    "DELEGATION_TOKEN_AUTH_DISABLED": 61,
+    "DELEGATION_TOKEN_NOT_FOUND": 62,
+    "DELEGATION_TOKEN_OWNER_MISMATCH": 63,
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": 65,
+    "DELEGATION_TOKEN_EXPIRED": 66,
+    "INVALID_PRINCIPAL_TYPE": 67,
+    "LISTENER_NOT_FOUND": 72,
+    "STALE_BROKER_EPOCH": 77,
+    "PREFERRED_LEADER_NOT_AVAILABLE": 80,
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE": 83,
+    "THROTTLING_QUOTA_EXCEEDED": 89,
+    "INCONSISTENT_VOTER_SET": 94,
+    "PRINCIPAL_DESERIALIZATION_FAILURE": 97,
+    "SNAPSHOT_NOT_FOUND": 98,
+    "POSITION_OUT_OF_RANGE": 99,
+    "DUPLICATE_BROKER_REGISTRATION": 101,
+    "INELIGIBLE_REPLICA": 107,
+    "NEW_LEADER_ELECTED": 108,
+    "OFFSET_MOVED_TO_TIERED_STORAGE": 109,
+    "UNKNOWN_CONTROLLER_ID": 116,
+    "UNKNOWN_SUBSCRIPTION_ID": 117,
+    "TELEMETRY_TOO_LARGE": 118,
+    "INVALID_REGISTRATION": 119,
+    "INVALID_VOTER_KEY": 125,
+}
+"""Errors of Kafka that ottla never answers of its own accord (org.apache.kafka.common.protocol.Errors)."""
+
+ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.NONE} | _OTHER_CODES
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = 100
+
+
+def shown(value: object) -> str:
+    """Whatever somebody gave, in a few words."""
+    return _SHORT.repr(value)
+
+
+def one_of(names: Iterable[str]) -> str:
+    """``a, b or c``."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
+    """``unknown API 'EndTx'; is it EndTxn or EndQuorumEpoch?``"""
+    by_lower = {known.lower(): known for known in names}
+    wrong = shown(name)
+    near = [by_lower[lower] for lower in get_close_matches(wrong.strip("'").lower(), by_lower, NEAREST, 0.5)]
+    if near:
+        return FaultError(f"unknown {what} {wrong}; is it {one_of(near)}?")
+    return FaultError(f"unknown {what} {wrong}; there are {', '.join(list(by_lower.values())[:NEAREST])} and others")
+
+
+def error_code(error: str | int) -> int:
+    """Raises `FaultError`."""
+    text = str(error).strip()
+    if text.lstrip("-").isdigit():
+        if int(text) in ERRORS.values():
+            return int(text)
+    elif text.upper() in ERRORS:
+        return ERRORS[text.upper()]
+    if text.upper() in ("NONE", "0"):
+        raise FaultError("NONE is no error; observe: true only counts requests")
+    raise unknown("error", error, ERRORS)
+
+
+ANY = "*"
+
+_KEYS = {entry.name.lower(): key for key, entry in APIS.items()}
+
+
+def api_key(api: str | int) -> int | None:
+    """None for any. Raises `FaultError`."""
+    text = str(api).strip()
+    if text == ANY:
+        return None
+    if text.isdigit():
+        if int(text) in APIS:
+            return int(text)
+        raise FaultError(f"unknown API key {text}; keys go from 0 to {max(APIS)}, and names such as EndTxn will do")
+    key = _KEYS.get(text.replace("_", "").lower())
+    if key is None:
+        raise unknown("API", api, [entry.name for entry in APIS.values()])
+    return key
+
+
+@cache
+def request_type(key: int) -> type[msgspec.Struct]:
+    return _message(key, "Request")
+
+
+@cache
+def response_type(key: int) -> type[msgspec.Struct]:
+    return _message(key, "Response")
+
+
+def _message(key: int, kind: str) -> type[msgspec.Struct]:
+    entry = APIS[key]
+    message: type[msgspec.Struct] = getattr(import_module(f"ottla.protocol.messages.{entry.module}"), f"{entry.name}{kind}")
+    return message
+
+
+def versions(text: str | int) -> tuple[int, int]:
+    """The first and the last of ``3``, ``3-5`` or ``3+``. Raises `FaultError`."""
+    first, dash, last = str(text).replace(" ", "").partition("-")
+    if not dash and first.endswith("+"):
+        first, last = first[:-1], "32767"
+    elif not dash:
+        last = first
+    if not (first.isdigit() and last.isdigit()) or int(first) > int(last):
+        raise FaultError(f"version {text!r} is none; give one such as 3, a range such as 3-5, or 3+ for that and newer ones")
+    return int(first), int(last)

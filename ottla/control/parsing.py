@@ -1,0 +1,60 @@
+"""Faults from text: JSON, or YAML, of which JSON is a part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ottla.control.fault import Fault
+from ottla.control.naming import FaultError, shown, unknown
+
+MAX_TEXT_BYTES = 1 << 16
+"""Of faults that are given as one text. YAML that is nested as deeply as this allows takes a second."""
+
+
+def parse_faults(text: str | bytes) -> list[Fault]:
+    """One fault or a list of them, in JSON or YAML. Raises `FaultError`, which says of several which it is about."""
+    if len(text) > MAX_TEXT_BYTES:
+        raise FaultError(f"{len(text):,} bytes are too many for faults; {MAX_TEXT_BYTES:,} are taken")
+    given = _decoded(text)
+    if not isinstance(given, list):
+        return [fault_of(given)]
+    faults = []
+    for number, one in enumerate(given, 1):
+        try:
+            faults.append(fault_of(one))
+        except FaultError as error:
+            raise FaultError(f"fault {number}: {error}") from None
+    return faults
+
+
+def _decoded(text: str | bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    # JSON is the usual case, and YAML takes a while to load.
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" in line {mark.line + 1}"
+        raise FaultError(f"neither JSON nor YAML{where}: {getattr(error, 'problem', None) or 'it cannot be read'}") from None
+
+
+def fault_of(given: Any) -> Fault:
+    """The fault of a mapping. Raises `FaultError`."""
+    if not isinstance(given, dict):
+        what = "nothing" if given is None else shown(given)
+        raise FaultError(f"a fault is a mapping such as {{api: EndTxn, drop_answer: true}}, and not {what}")
+    for name in given:
+        if name not in Fault.__struct_fields__:
+            raise unknown("field", name, Fault.__struct_fields__)
+    try:
+        # By keyword, so that what is wrong is said in one way wherever a fault comes from.
+        return Fault(**given)
+    except RecursionError:
+        raise FaultError("it is nested too deeply") from None

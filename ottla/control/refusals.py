@@ -1,0 +1,325 @@
+"""An error in an answer, where the API carries it: for the request as a whole, or for those of its topics and partitions that a
+fault is about, while the others are really carried out.
+
+APIs that only read are carried out as a whole, and the answer is changed. Of the others the matching part is taken out of the
+request, and its refusal put into the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from ottla.broker.interception import Asked, Topics
+from ottla.control.named import FETCH, INDEX_FIELDS, Place, index_of, topic_of
+from ottla.control.naming import ERRORS, response_type
+from ottla.protocol.errors import Code
+
+METADATA = 3
+PRODUCE = 0
+_SESSION_ERRORS = {
+    ERRORS[name] for name in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR")
+}
+"""Of a whole fetch. Clients read all others by partition, and take none of them from the head of an answer."""
+_FROM_MINUS_ONE = ("offset", "epoch", "timestamp", "watermark", "leader_id")
+"""Ends of the names of numbers that are -1 where there is none."""
+
+TOPIC_ITSELF = -1
+"""No partition's index: what is about some partitions only is not about their topic."""
+
+Matches = Callable[[Place], bool]
+
+
+class Refusal(NamedTuple):
+    """``request`` is what is still to be carried out, None for nothing; ``response`` is the answer then. ``complete`` makes of the
+    handler's response the one that is told.
+    """
+
+    request: Any
+    response: Any
+    complete: Callable[[Any], Any] | None
+
+
+class Shape(NamedTuple):
+    """Where an API has its topics and partitions, in request and response. Without ``partitions`` each topic has one error.
+
+    ``within`` is an array around the topics: its name here and there, and the field by which its elements belong together.
+    """
+
+    topics: str
+    answered: str
+    partitions: str = ""
+    answered_partitions: str = ""
+    within: tuple[str, str, str] = ("", "", "")
+
+
+_PLAIN = Shape("topics", "topics", "partitions", "partitions")
+_OF_INDEXES = Shape("topics", "topics", "partition_indexes", "partitions")
+
+CHANGING: dict[int, tuple[Shape, ...]] = {
+    PRODUCE: (Shape("topic_data", "responses", "partition_data", "partition_responses"),),
+    8: (_PLAIN,),
+    19: (Shape("topics", "topics"),),
+    20: (Shape("topics", "responses"), Shape("topic_names", "responses")),
+    21: (_PLAIN,),
+    24: (
+        Shape("v3_and_below_topics", "results_by_topic_v3_and_below", "partitions", "results_by_partition"),
+        Shape(
+            "topics",
+            "topic_results",
+            "partitions",
+            "results_by_partition",
+            within=("transactions", "results_by_transaction", "transactional_id"),
+        ),
+    ),
+    27: (_OF_INDEXES._replace(within=("markers", "markers", "producer_id")),),
+    28: (_PLAIN,),
+    37: (Shape("topics", "results"),),
+    47: (_PLAIN,),
+}
+"""By key: Produce, OffsetCommit, CreateTopics, DeleteTopics, DeleteRecords, AddPartitionsToTxn, WriteTxnMarkers, TxnOffsetCommit,
+CreatePartitions, OffsetDelete."""
+
+READING: dict[int, tuple[Shape, ...]] = {
+    FETCH: (Shape("topics", "responses", "partitions", "partitions"),),
+    2: (_PLAIN,),
+    METADATA: (Shape("topics", "topics", "", "partitions"),),
+    9: (_OF_INDEXES, _OF_INDEXES._replace(within=("groups", "groups", "group_id"))),
+    23: (_PLAIN,),
+    61: (_OF_INDEXES,),
+    75: (Shape("topics", "topics", "", "partitions"),),
+}
+"""By key: Fetch, ListOffsets, Metadata, OffsetFetch, OffsetForLeaderEpoch, DescribeProducers, DescribeTopicPartitions."""
+
+
+def can_be_partial(key: int) -> bool:
+    """Whether an API can carry an error for some of its topics."""
+    return key in CHANGING or key in READING
+
+
+def refuse(asked: Asked, code: int, matches: Matches | None) -> Refusal:
+    """``matches`` says which places are refused; None for the request as a whole."""
+    if asked.api_key == FETCH and code not in _SESSION_ERRORS:
+        return _fetch(asked, code, matches or _everything)
+    if matches is None or not can_be_partial(asked.api_key):
+        return Refusal(None, asked.refusal(asked.request, asked.version, cast(Code, code)), None)
+    if asked.api_key in READING:
+        shapes = READING[asked.api_key]
+        return Refusal(asked.request, None, lambda response: _rewritten(response, shapes, asked.topics, code, matches))
+    return _split(asked, code, matches)
+
+
+def _everything(place: Place) -> bool:
+    return True
+
+
+# answers of APIs that only read
+
+
+def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: Topics, code: int, matches: Matches) -> Any:
+    for shape in shapes:
+        outer = shape.within[1]
+        if outer:
+            inner = (shape._replace(within=("", "", "")),)
+            changed = [_rewritten(one, inner, topics, code, matches) for one in getattr(message, outer)]
+            message = replace(message, **{outer: changed})
+        elif getattr(message, shape.answered, None):
+            rewrite = partial(_rewritten_topic, shape=shape, topics=topics, code=code, matches=matches)
+            message = replace(message, **{shape.answered: [rewrite(topic) for topic in getattr(message, shape.answered)]})
+    return message
+
+
+def _rewritten_topic(topic: Any, *, shape: Shape, topics: Topics, code: int, matches: Matches) -> Any:
+    name = topic_of(topic, topics)
+    if not shape.partitions and matches(Place(name, TOPIC_ITSELF)):
+        # The topic has an error of its own, and no partitions then.
+        return replace(topic, error_code=code, **{shape.answered_partitions: []})
+    answers = getattr(topic, shape.answered_partitions)
+    told = [_refused(type(a), index_of(a), code) if matches(Place(name, index_of(a))) else a for a in answers]
+    return replace(topic, **{shape.answered_partitions: told})
+
+
+def _fetch(asked: Asked, code: int, matches: Matches) -> Refusal:
+    """An error must not wait for data. A session's answer names only what is new, so a refused partition is added to it."""
+    refused: dict[tuple[bytes, str, int], None] = {}
+    by_id = asked.version >= 13
+    for topic in asked.request.topics:
+        name = topic_of(topic, asked.topics)
+        for p in topic.partitions:
+            if matches(Place(name, p.partition)):
+                refused[topic.topic_id, "" if by_id else topic.topic, p.partition] = None
+    for topic_id, name, index in asked.topics.of_fetch_session(asked.request.session_id) if asked.request.session_epoch > 0 else ():
+        if matches(Place(name or asked.topics.name_of(topic_id) or "", index)):
+            refused[topic_id, "" if by_id else name, index] = None
+    for gone in asked.request.forgotten_topics_data:
+        for index in gone.partitions:
+            refused.pop((gone.topic_id, "" if by_id else gone.topic, index), None)
+    request = replace(asked.request, max_wait_ms=0)
+    return Refusal(request, None, lambda response: _fetched(response, list(refused), code))
+
+
+def _fetched(response: Any, refused: list[tuple[bytes, str, int]], code: int) -> Any:
+    if response.error_code:
+        return response
+    keys = set(refused)
+    topics = []
+    for topic in response.responses:
+        kept = [p for p in topic.partitions if (topic.topic_id, topic.topic, p.partition_index) not in keys]
+        if kept:
+            topics.append(replace(topic, partitions=kept))
+    topic_type, partition_type = _types(response_type(FETCH), Shape("", "responses", "", "partitions"))
+    for topic_id, name, index in refused:
+        if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):
+            topics.append(topic_type(topic_id=topic_id, topic=name, partitions=[]))
+        topics[-1].partitions.append(_refused(partition_type, index, code))
+    return replace(response, responses=topics)
+
+
+# requests that are carried out in part
+
+
+def _split(asked: Asked, code: int, matches: Matches) -> Refusal:
+    request, response = asked.request, response_type(asked.api_key)()
+    is_whole = True
+    for shape in CHANGING[asked.api_key]:
+        outer, answered_outer, key = shape.within
+        if not outer:
+            rest, refused = _split_topics(request, response, shape, asked.topics, code, matches)
+            request = replace(request, **{shape.topics: rest})
+            setattr(response, shape.answered, getattr(response, shape.answered) + refused)
+            is_whole = is_whole and not rest
+            continue
+        kept, answers = [], []
+        element_type = _element(type(response), answered_outer)
+        for one in getattr(request, outer):
+            rest, refused = _split_topics(one, element_type(), shape, asked.topics, code, matches)
+            if rest:
+                kept.append(replace(one, **{shape.topics: rest}))
+            if refused:
+                answers.append(element_type(**{key: getattr(one, key), shape.answered: refused}))
+        request = replace(request, **{outer: kept})
+        setattr(response, answered_outer, answers)
+        is_whole = is_whole and not kept
+    if is_whole:
+        return Refusal(None, None if _is_unanswered(asked) else response, None)
+    return Refusal(request, None, lambda handled: None if handled is None else _merged(handled, response, CHANGING[asked.api_key]))
+
+
+def _is_unanswered(asked: Asked) -> bool:
+    return asked.api_key == PRODUCE and asked.request.acks == 0
+
+
+def _split_topics(
+    message: Any, answer: Any, shape: Shape, topics: Topics, code: int, matches: Matches
+) -> tuple[list[Any], list[Any]]:
+    """Topics that stay in the request, and the answers for those that do not. Of one topic some partitions may stay."""
+    topic_type, partition_type = _types(type(answer), shape)
+    rest, refused = [], []
+    for topic in getattr(message, shape.topics) or ():
+        name = topic if isinstance(topic, str) else topic_of(topic, topics)
+        if not shape.partitions:
+            if matches(Place(name)):
+                refused.append(_named(topic_type(error_code=code), topic))
+            else:
+                rest.append(topic)
+            continue
+        kept, gone = [], []
+        for entry in getattr(topic, shape.partitions):
+            index = index_of(entry)
+            if matches(Place(name, index)):
+                gone.append(_refused(partition_type, index, code))
+            else:
+                kept.append(entry)
+        if kept or not gone:
+            rest.append(replace(topic, **{shape.partitions: kept}))
+        if gone:
+            refused.append(_named(topic_type(**{shape.answered_partitions: gone}), topic))
+    return rest, refused
+
+
+def _named(answer: Any, topic: Any) -> Any:
+    """The answer of a topic with the topic's name and id, as far as both messages have them."""
+    if isinstance(topic, str):
+        answer.name = topic
+        return answer
+    for field in ("name", "topic", "topic_name", "topic_id"):
+        if hasattr(topic, field) and hasattr(answer, field):
+            setattr(answer, field, getattr(topic, field))
+    return answer
+
+
+def _merged(handled: Any, refused: Any, shapes: tuple[Shape, ...]) -> Any:
+    for shape in {(shape.within, shape.answered): shape for shape in shapes}.values():
+        _, outer, key = shape.within
+        if not outer:
+            joined = _joined(getattr(handled, shape.answered), getattr(refused, shape.answered), shape)
+            handled = replace(handled, **{shape.answered: joined})
+            continue
+        others = {getattr(one, key): one for one in getattr(refused, outer)}
+        elements = []
+        for one in getattr(handled, outer):
+            other = others.pop(getattr(one, key), None)
+            told = [] if other is None else getattr(other, shape.answered)
+            elements.append(replace(one, **{shape.answered: _joined(getattr(one, shape.answered), told, shape)}))
+        handled = replace(handled, **{outer: elements + list(others.values())})
+    return handled
+
+
+def _joined(handled: list[Any], refused: list[Any], shape: Shape) -> list[Any]:
+    """Answers of topics with those that were refused: a topic that is in both has all its partitions in one place."""
+    if not shape.partitions:
+        return handled + refused
+    waiting = list(refused)
+    topics = []
+    for topic in handled:
+        same = next((other for other in waiting if _key(other) == _key(topic)), None)
+        if same is not None:
+            waiting.remove(same)
+            both = getattr(topic, shape.answered_partitions) + getattr(same, shape.answered_partitions)
+            topics.append(replace(topic, **{shape.answered_partitions: both}))
+        else:
+            topics.append(topic)
+    return topics + waiting
+
+
+def _key(topic: Any) -> tuple[Any, ...]:
+    return tuple(getattr(topic, field, None) for field in ("name", "topic", "topic_id"))
+
+
+# answers that say only what went wrong
+
+
+def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
+    """The answer of one partition with an error, and nothing else in it."""
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(answer):
+        if field.name in INDEX_FIELDS:
+            values[field.name] = index
+        elif field.name.endswith("error_code"):
+            values[field.name] = code
+        elif field.name.endswith(_FROM_MINUS_ONE) and field.type is int:
+            values[field.name] = -1
+        elif field.name == "records":
+            values[field.name] = b""
+        elif field.name == "metadata":
+            values[field.name] = ""
+    return answer(**values)
+
+
+def _types(answer: type[msgspec.Struct], shape: Shape) -> tuple[Any, Any]:
+    """The structs of a topic and, where it has partitions, of a partition in an answer."""
+    topic = _element(answer, shape.answered)
+    return topic, _element(topic, shape.answered_partitions) if shape.answered_partitions else None
+
+
+def _element(message: type[msgspec.Struct], field: str) -> Any:
+    """The struct that an array of a message holds."""
+    annotation = next(f.type for f in msgspec.structs.fields(message) if f.name == field)
+    options = getattr(annotation, "__args__", ())
+    return next(
+        o if isinstance(o, type) and issubclass(o, msgspec.Struct) else o.__args__[0] for o in options if o is not type(None)
+    )

@@ -1,0 +1,63 @@
+"""What a fault has struck, kept as plain values: a request's bytes lie in a buffer that is used again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ottla.broker.interception import Asked, Reached
+from ottla.protocol.messages import APIS
+
+ELEMENTS_SHOWN = 20
+"""Of each array of a request; how many more there are is said."""
+CHARACTERS_SHOWN = 200
+
+
+class Strike(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One strike, of a request or, with a ``point``, of a transaction."""
+
+    api: str = ""
+    version: int = 0
+    client_id: str = ""
+    connection_id: int = 0
+    request: dict[str, Any] = {}
+    point: str = ""
+    transactional_id: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    markers_written: int = 0
+
+
+def of_request(asked: Asked) -> Strike:
+    return Strike(
+        api=APIS[asked.api_key].name,
+        version=asked.version,
+        client_id=asked.client_id[:CHARACTERS_SHOWN],
+        connection_id=asked.connection_id,
+        request=_shown(asked.request),
+    )
+
+
+def of_transaction(reached: Reached) -> Strike:
+    return Strike(
+        point=reached.point.value,
+        transactional_id=reached.transactional_id,
+        producer_id=reached.producer_id,
+        producer_epoch=reached.producer_epoch,
+        markers_written=reached.markers_written,
+    )
+
+
+def _shown(value: Any) -> Any:
+    """A field as JSON can have it. Of bytes their number is told: they are records, or what clients mean by them."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _shown(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, list):
+        shown = [_shown(one) for one in value[:ELEMENTS_SHOWN]]
+        return shown if len(value) <= ELEMENTS_SHOWN else [*shown, f"and {len(value) - ELEMENTS_SHOWN:,} more"]
+    if isinstance(value, str):
+        return value if len(value) <= CHARACTERS_SHOWN else f"{value[:CHARACTERS_SHOWN]}..."
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex() if len(value) == 16 else f"{len(value):,} bytes"
+    return value

@@ -1,0 +1,105 @@
+"""From the faults that strike a request to the one `Verdict` that the broker carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from ottla.broker.interception import Asked, Ending, Rate, Verdict
+from ottla.control.fault import Fault
+from ottla.control.naming import error_code
+from ottla.control.refusals import Refusal, refuse
+from ottla.control.responses import response_of
+
+if TYPE_CHECKING:
+    from ottla.control.faults import AddedFault
+
+NOTHING = Refusal(None, None, None)
+
+
+class ByteRate:
+    """`broker.interception.Rate`: one queue for the bytes of all requests and answers that a fault is about."""
+
+    __slots__ = ("_bytes_per_ms", "_free_at_ms")
+
+    def __init__(self, bytes_per_second: int) -> None:
+        self._bytes_per_ms = bytes_per_second / 1000
+        self._free_at_ms = 0.0
+
+    def delay_ms(self, size_bytes: int, now_ms: float) -> float:
+        self._free_at_ms = max(self._free_at_ms, now_ms) + size_bytes / self._bytes_per_ms
+        return self._free_at_ms - now_ms
+
+
+def verdict(asked: Asked, struck: list[AddedFault], kill: Callable[[], None]) -> Verdict:
+    """Delays and throttles of all that strike, and the way of the last of them, if it has one."""
+    last, fault = struck[-1], struck[-1].fault
+    rates: list[Rate] = [added.rate for added in struck if added.rate is not None]
+    throttle_ms = max(added.fault.throttle_ms for added in struck)
+    held = {"before": None, "after": None} | ({str(fault.hold): last.latch} if fault.hold else {})
+    refusal = _refusal(asked, last)
+    takes_effect = not (fault.drop_request or fault.cut == "before") and (refusal is NOTHING or refusal.complete is not None)
+    return Verdict(
+        held_before=last.latch if fault.freeze else held["before"],
+        is_unread=fault.freeze,
+        delay_before_ms=sum(added.fault.delay_ms for added in struck),
+        rate=_all_of(rates),
+        on_begin=kill if fault.kill == "before" else None,
+        takes_effect=takes_effect,
+        request=refusal.request,
+        response=_throttled(refusal.response, throttle_ms),
+        complete=_completed(refusal.complete, throttle_ms) if takes_effect else None,
+        on_effect=kill if fault.kill == "after" else None,
+        ending=_ending(fault),
+        held_after=held["after"],
+        delay_after_ms=sum(added.fault.delay_answer_ms for added in struck),
+        mute_ms=throttle_ms,
+    )
+
+
+def _ending(fault: Fault) -> Ending:
+    if fault.cut is not None:
+        return Ending.CUT
+    return Ending.SILENCE if fault.drop_request or fault.drop_answer else Ending.ANSWER
+
+
+def _refusal(asked: Asked, added: AddedFault) -> Refusal:
+    """What is answered instead, `NOTHING` where the request is left as it is."""
+    fault, matcher = added.fault, added.matcher
+    if fault.error is not None:
+        return refuse(asked, error_code(fault.error), matcher.matches_place if matcher.names_places else None)
+    if fault.answer is not None:
+        return Refusal(None, response_of(asked.api_key, fault.answer), None)
+    return NOTHING
+
+
+def _throttled(response: Any, throttle_ms: int) -> Any:
+    if throttle_ms and response is not None and hasattr(response, "throttle_time_ms"):
+        return replace(response, throttle_time_ms=throttle_ms)
+    return response
+
+
+def _completed(complete: Callable[[Any], Any] | None, throttle_ms: int) -> Callable[[Any], Any] | None:
+    if complete is None and not throttle_ms:
+        return None
+    return lambda response: _throttled(response if complete is None else complete(response), throttle_ms)
+
+
+class _Slowest:
+    """Several rates at once."""
+
+    __slots__ = ("_rates",)
+
+    def __init__(self, rates: list[Rate]) -> None:
+        self._rates = rates
+
+    def delay_ms(self, size_bytes: int, now_ms: float) -> float:
+        return max(rate.delay_ms(size_bytes, now_ms) for rate in self._rates)
+
+
+def _all_of(rates: list[Rate]) -> Rate | None:
+    if len(rates) > 1:
+        return _Slowest(rates)
+    return rates[0] if rates else None

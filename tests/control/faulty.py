@@ -1,0 +1,73 @@
+"""A simulated broker with faults, whose process a fault may kill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ottla.control.faults import AddedFault, Fault, Faults
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import newest
+from tests.scenarios.play import cut_up, perform
+from tests.scenarios.verbs import VERBS
+from tests.scenarios.world import Ask, World
+
+
+class Killed(BaseException):
+    """The process has ended: nothing behind it is done, and no handler of errors sees it."""
+
+
+def die() -> None:
+    raise Killed
+
+
+class Faulty:
+    """A broker, its faults, and a case of commands in the words of the transcripts."""
+
+    def __init__(self, **settings: str) -> None:
+        self.faults = Faults(kill=die)
+        self.broker = SimulatedBroker(
+            {"auto.create.topics.enable": "false", **{k.replace("_", "."): v for k, v in settings.items()}},
+            interception=self.faults,
+        ).start()
+        self.broker.with_coordinators()
+        self.world = World(self.broker, "simulated", "f-")
+
+    def add(self, **fault: Any) -> AddedFault:
+        return self.faults.add(Fault(**fault))
+
+    def release(self, added: AddedFault) -> None:
+        """Remove a fault, and let all go on that it held."""
+        added.remove()
+        self.broker.env.settle()
+
+    def do(self, *commands: str) -> str:
+        """The answer to the last one."""
+        return [perform(self.world, command) for command in commands][-1]
+
+    def send(self, command: str) -> Callable[[], str]:
+        """On a connection of its own, without waiting; what it gives waits for the answer."""
+        words = cut_up(command, {})
+        ask = VERBS[words.verb](self.world, words)
+        assert isinstance(ask, Ask)
+        client = self.broker.connect()
+        sent = client.send(ask.request, newest(ask.request) if ask.version is None else ask.version)
+        return lambda: ask.show(client.receive(sent))
+
+    @contextmanager
+    def killed(self) -> Iterator[None]:
+        """What is done within kills the process, which then starts anew on its files, without its faults."""
+        with pytest.raises(Killed):
+            yield
+        self.faults.clear()
+        self.world.forget_connection()
+        self.broker.restart(kill=True)
+
+    def close(self) -> None:
+        self.faults.clear()
+        self.world.close()
+        self.broker.close()
+        assert self.broker.bugs == 0

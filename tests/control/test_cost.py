@@ -1,0 +1,79 @@
+"""What the door for faults costs where none is behind it: no call of Python's, with faults switched on and none added."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+from ottla.control.faults import Fault, Faults
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS
+from tests.raw import create
+
+TIMES = 10
+
+
+def calls(client: SimulatedClient, *requests: tuple[Any, int]) -> int:
+    """How many functions of Python run for some requests, from their bytes to those of their answers."""
+    count = 0
+
+    def counted(frame: object, event: str, arg: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    for rounds in range(TIMES):
+        if rounds == 1:
+            sys.setprofile(counted)
+        for request, version in requests:
+            client.call(request, version)
+    sys.setprofile(None)
+    return count
+
+
+def produced() -> ProduceRequest:
+    data = [PartitionProduceData(index=0, records=bytes(build_batch([(None, b"v")], START_MS)))]
+    return ProduceRequest(transactional_id=None, acks=-1, topic_data=[TopicProduceData(name="t", partition_data=data)])
+
+
+def fetched() -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100)
+    return FetchRequest(replica_id=-1, topics=[FetchTopic(topic="t", partitions=[partition])])
+
+
+def counts(interception: Faults | None) -> dict[str, int]:
+    broker = SimulatedBroker(interception=interception).start().with_coordinators()
+    with broker.connect() as client:
+        create(cast(Any, client), "t")
+        producer = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
+        add = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        end = EndTxnRequest(
+            transactional_id="x", producer_id=producer.producer_id, producer_epoch=producer.producer_epoch, committed=True
+        )
+        counted = {
+            "Produce": calls(client, (produced(), 9)),
+            "Fetch": calls(client, (fetched(), 9)),
+            "a transaction": calls(client, (add, 3), (end, 3)),
+        }
+        assert client.call(end, 3).error_code == 0
+    broker.close()
+    return counted
+
+
+def test_a_request_that_nobody_watches_costs_no_call() -> None:
+    without, idle, others = counts(None), Faults(), Faults()
+    assert min(without.values()) > 10 * TIMES
+    assert counts(idle) == without
+    others.add(Fault(api="JoinGroup", error="REBALANCE_IN_PROGRESS"))
+    assert counts(others) == without

@@ -1,0 +1,242 @@
+"""A transaction is stopped at each point of its way to the end: the process dies there, it waits there, or the step is refused.
+
+Whatever happens, the transaction ends as a whole: its records in all partitions and the offsets of its group, or none of them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.interception import Point
+from ottla.control.faults import Fault
+from tests.control.faulty import Faulty
+
+BEGUN = (
+    "topic t",
+    "topic u",
+    "A = init x",
+    "produce A t",
+    "produce A u",
+    "add_offsets A g",
+    "offsets A g t=5",
+)
+"""A transaction with two partitions and offsets: three markers, of which that of `__consumer_offsets` is the first."""
+COMMITTED = "a1 / a2 / 5"
+NOTHING = "nothing / nothing / nothing"
+
+
+def outcome(faulty: Faulty) -> str:
+    """What readers get, and where the group goes on."""
+    committed = faulty.do("committed g t")
+    return " / ".join((faulty.do("read t"), faulty.do("read u"), "5" if "5" in committed else "nothing"))
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+@pytest.mark.parametrize("point", [p for p in Point if p is not Point.BEFORE_PREPARE])
+def test_what_was_decided_is_carried_out_after_a_crash(faulty: Faulty, point: Point, end: str) -> None:
+    faulty.do(*BEGUN)
+    faulty.add(kill=point.value, transactional_id="f-x")
+    with faulty.killed():
+        faulty.do(f"{end} A")
+    assert outcome(faulty) == (COMMITTED if end == "commit" else NOTHING)
+    # The client has heard nothing, and asks again.
+    assert faulty.do(f"{end} A stay once").startswith("NONE")
+    assert faulty.do("describe x").startswith("CompleteCommit" if end == "commit" else "CompleteAbort")
+
+
+def test_what_was_not_logged_is_open_after_a_crash(faulty: Faulty) -> None:
+    faulty.do(*BEGUN)
+    faulty.add(kill="before-prepare")
+    with faulty.killed():
+        faulty.do("commit A")
+    assert outcome(faulty) == NOTHING
+    assert faulty.do("describe x").startswith("Ongoing")
+    assert faulty.do("commit A").startswith("NONE")
+    assert outcome(faulty) == COMMITTED
+
+
+@pytest.mark.parametrize("written", [1, 2])
+def test_a_crash_between_two_markers_leaves_some_of_them(faulty: Faulty, written: int) -> None:
+    """Until the start that follows has written the others: each partition has one marker, whoever wrote it."""
+    faulty.do(*BEGUN)
+    hit = faulty.add(kill="between-markers", after_markers=written)
+    with faulty.killed():
+        faulty.do("commit A")
+    assert hit.strikes[0].markers_written == written
+    assert outcome(faulty) == COMMITTED
+    markers = sum(faulty.do(f"log {topic}").count("commit") for topic in "tu")
+    # The coordinator writes them all again, and the ones that were there are known as such.
+    assert markers >= 2
+
+
+@pytest.mark.parametrize("point", [p for p in Point if p is not Point.BEFORE_PREPARE])
+def test_a_decided_transaction_waits_until_the_fault_is_removed(faulty: Faulty, point: Point) -> None:
+    faulty.do(*BEGUN)
+    held = faulty.add(hold=point.value)
+    assert faulty.do("commit A nosettle once").startswith("NONE")
+    assert held.hits == 1
+    assert faulty.do("describe x").startswith("PrepareCommit")
+    assert (faulty.do("committed g t") == "5") == (point is Point.BEFORE_COMPLETE or point is Point.BETWEEN_MARKERS)
+    assert (faulty.do("read u") == "a2") == (point is Point.BEFORE_COMPLETE)
+    assert faulty.do("B = init x once") == "CONCURRENT_TRANSACTIONS"
+    faulty.broker.sleep(5_000)
+    assert held.hits == 1
+    held.remove()
+    assert faulty.do("describe x").startswith("CompleteCommit")
+    assert outcome(faulty) == COMMITTED
+
+
+def test_a_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
+    faulty.do(*BEGUN)
+    held = faulty.add(hold="before-prepare")
+    first = faulty.send("commit A nosettle")
+    faulty.broker.sleep(1_000)
+    assert held.hits == 1
+    assert faulty.do("describe x").startswith("Ongoing")
+    # Whoever comes again waits as well, and a new producer is told to.
+    again = faulty.send("commit A nosettle")
+    assert held.hits == 1
+    assert faulty.do("B = init x once") == "CONCURRENT_TRANSACTIONS"
+    assert held.hits == 2
+    held.remove()
+    assert first().startswith("NONE")
+    assert again().startswith("NONE")
+    assert outcome(faulty) == COMMITTED
+
+
+def test_a_transaction_that_times_out_is_held_and_then_aborted(faulty: Faulty) -> None:
+    faulty.do("topic t", "A = init x timeout=1000", "produce A t")
+    held = faulty.add(hold="before-prepare")
+    faulty.broker.sleep(5_000)
+    assert held.hits == 1
+    assert faulty.do("describe x").startswith("Ongoing")
+    held.remove()
+    faulty.broker.sleep(2_000)
+    assert faulty.do("describe x").startswith("CompleteAbort")
+
+
+@pytest.mark.parametrize("written", [1, 2])
+def test_some_markers_are_there_while_a_fault_holds_the_next(faulty: Faulty, written: int) -> None:
+    faulty.do(*BEGUN)
+    held = faulty.add(hold="between-markers", after_markers=written)
+    faulty.do("commit A nosettle once")
+    assert [faulty.do("committed g t"), faulty.do("read t"), faulty.do("read u")] == [
+        "5",
+        "a1" if written == 2 else "nothing",
+        "nothing",
+    ]
+    held.remove()
+    assert outcome(faulty) == COMMITTED
+
+
+def test_one_partition_can_be_left_without_its_marker(faulty: Faulty) -> None:
+    """A reader of committed data is held back in that partition alone."""
+    faulty.do(*BEGUN)
+    held = faulty.add(hold="between-markers", topic="f-u", after_markers=2)
+    faulty.do("commit A nosettle once")
+    assert [faulty.do("read t"), faulty.do("read u"), faulty.do("read u uncommitted")] == ["a1", "nothing", "a2"]
+    held.remove()
+    assert outcome(faulty) == COMMITTED
+
+
+def test_a_refused_decision_has_changed_nothing(faulty: Faulty) -> None:
+    faulty.do(*BEGUN)
+    refused = faulty.add(refuse="before-prepare", error="NOT_COORDINATOR")
+    assert faulty.do("commit A once") == "NOT_COORDINATOR"
+    assert faulty.do("describe x").startswith("Ongoing")
+    assert faulty.do("commit A").startswith("NONE")
+    assert refused.hits == 1
+    assert outcome(faulty) == COMMITTED
+
+
+@pytest.mark.parametrize("point", ["between-markers", "before-offsets", "before-complete"])
+def test_a_refused_step_comes_again(faulty: Faulty, point: str) -> None:
+    faulty.do(*BEGUN)
+    refused = faulty.add(refuse=point, times=3 if point != "between-markers" else 1)
+    assert faulty.do("commit A").startswith("NONE")
+    faulty.broker.sleep(5_000)
+    assert refused.is_spent
+    assert faulty.do("describe x").startswith("CompleteCommit")
+    assert outcome(faulty) == COMMITTED
+
+
+def test_other_transactions_pass(faulty: Faulty) -> None:
+    faulty.do(*BEGUN, "B = init y", "produce B t")
+    held = faulty.add(hold="after-prepare", transactional_id="f-x")
+    assert faulty.do("commit B").startswith("NONE")
+    assert (held.hits, faulty.do("describe y").split()[0]) == (0, "CompleteCommit")
+    faulty.do("commit A nosettle")
+    assert (held.hits, faulty.do("describe x").split()[0]) == (1, "PrepareCommit")
+
+
+def test_two_faults_hold_one_after_the_other(faulty: Faulty) -> None:
+    faulty.do(*BEGUN)
+    first, second = (faulty.faults.add(Fault(hold="before-complete")) for _ in range(2))
+    faulty.do("commit A nosettle")
+    assert (first.hits, second.hits) == (1, 0)
+    first.remove()
+    assert (second.hits, faulty.do("describe x").split()[0]) == (1, "PrepareCommit")
+    second.remove()
+    assert faulty.do("describe x").startswith("CompleteCommit")
+
+
+def test_a_held_transaction_of_a_deleted_topic_ends(faulty: Faulty) -> None:
+    faulty.do(*BEGUN)
+    held = faulty.add(hold="between-markers", after_markers=2)
+    faulty.do("commit A nosettle", "delete u")
+    held.remove()
+    assert faulty.do("describe x").startswith("CompleteCommit")
+
+
+@pytest.mark.parametrize("point", list(Point))
+def test_answers_that_wait_for_the_disk(point: Point) -> None:
+    """With ``ottla.durability=power`` decisions and markers are driven behind syncs, and the points lie between them."""
+    faulty = Faulty(ottla_durability="power")
+    faulty.do(*BEGUN)
+    held = faulty.add(hold=point.value)
+    told = faulty.send("commit A nosettle")
+    faulty.broker.sleep(1_000)
+    assert held.hits == 1
+    assert faulty.do("describe x").split()[0] == ("Ongoing" if point is Point.BEFORE_PREPARE else "PrepareCommit")
+    faulty.release(held)
+    assert told().startswith("NONE")
+    assert outcome(faulty) == COMMITTED
+    faulty.add(kill=point.value)
+    faulty.do("produce A t", "produce A u", "add_offsets A g", "offsets A g t=5")
+    with faulty.killed():
+        faulty.do("commit A")
+    read = faulty.do("read t")
+    assert read == ("a1" if point is Point.BEFORE_PREPARE else "a1 a3")
+    faulty.close()
+
+
+def test_the_rest_of_many_markers_is_written_once_they_may(faulty: Faulty) -> None:
+    faulty.do("topic t partitions=120", "A = init x", f"add A {','.join(f't/{i}' for i in range(120))} v=3", "produce A t v=11")
+    held = faulty.add(hold="between-markers", after_markers=70)
+    assert faulty.do("commit A v=4 nosettle once") == "NONE"
+    assert (held.hits, faulty.do("describe x").split()[0]) == (1, "PrepareCommit")
+    assert sum(faulty.do(f"log t/{i}").count("commit") for i in range(120)) == 70
+    faulty.release(held)
+    assert faulty.do("describe x").split()[0] == "CompleteCommit"
+    assert [faulty.do(f"log t/{i}").count("commit") for i in range(120)] == [1] * 120
+
+
+def test_a_decision_that_waits_when_the_broker_stops_is_not_made(faulty: Faulty) -> None:
+    faulty.do(*BEGUN)
+    held = faulty.add(hold="before-prepare")
+    faulty.send("commit A nosettle")
+    faulty.do("restart")
+    held.remove()
+    assert faulty.do("describe x").startswith("Ongoing")
+    assert faulty.do("commit A").startswith("NONE")
+    assert outcome(faulty) == COMMITTED
+
+
+def test_a_broker_stops_while_a_transaction_is_held(faulty: Faulty) -> None:
+    """And the next start, which has no faults, ends it."""
+    faulty.do(*BEGUN)
+    held = faulty.add(hold="before-complete")
+    faulty.do("commit A nosettle", "restart")
+    held.remove()
+    assert faulty.do("describe x").startswith("CompleteCommit")
+    assert outcome(faulty) == COMMITTED

@@ -1,0 +1,175 @@
+"""Faults as people write them: in JSON, YAML and Python, and one line for each that cannot be."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ottla.broker.interception import Point
+from ottla.control.faults import Fault, FaultError, parse_faults
+from ottla.control.parsing import MAX_TEXT_BYTES
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"api": "EndTx", "drop_answer": True}, "unknown API 'EndTx'; is it EndTxn"),
+    ({"api": 999, "drop_answer": True}, "unknown API key 999; keys go from 0 to"),
+    ({"api": "Produce", "error": "NOT_LEADER"}, "unknown error 'NOT_LEADER'; is it NOT_LEADER_OR_FOLLOWER"),
+    ({"api": "Produce", "error": 12345}, "unknown error 12345"),
+    ({"api": "Produce", "error": "NONE"}, "NONE is no error; observe: true only counts requests"),
+    ({"api": "Produce", "error": 7, "probability": 1.5}, "probability 1.5 is not between 0 and 1"),
+    ({"api": "Produce", "error": 7, "probability": -0.1}, "probability -0.1 is not between 0 and 1"),
+    ({"api": "Produce"}, "it does nothing; give error, answer, cut,"),
+    ({"error": 7, "cut": "before"}, "error and cut contradict each other; give one of them"),
+    (
+        {"drop_answer": True, "delay_answer_ms": 5},
+        "drop_answer leaves no answer: delay_answer_ms and throttle_ms have nothing to do",
+    ),
+    ({"api": "Produce", "cut": "between"}, "cut: 'between' is none of before, after"),
+    ({"hold": "prepare"}, "hold: 'prepare' is none of before, after, before-prepare,"),
+    ({"api": "Produce", "error": 7, "times": 0}, "times 0 has to be at least 1; null strikes for ever"),
+    ({"api": "Produce", "error": 7, "nth": 0}, "nth 0 has to be at least 1"),
+    ({"api": "Produce", "delay_ms": -1}, "delay_ms -1 has to be between 0 and 3,600,000"),
+    ({"api": "Produce", "delay_ms": "soon"}, "delay_ms: Expected float, got str"),
+    ({"api": "EndTxn", "version": 9, "drop_answer": True}, "EndTxn has the versions 0 to 5, and not 9"),
+    ({"api": "EndTxn", "version": "new", "drop_answer": True}, "version 'new' is none; give one such as 3"),
+    ({"api": "EndTxn", "version": "5-3", "drop_answer": True}, "version '5-3' is none"),
+    ({"api": "EndTxn", "topic": "t", "drop_answer": True}, "EndTxn names no topic, so this would never strike"),
+    ({"api": "Metadata", "group": "g", "cut": "before"}, "Metadata names no group"),
+    ({"api": "Fetch", "transactional_id": "x", "cut": "before"}, "Fetch names no transactional_id"),
+    ({"api": "EndTxn", "partition": 1, "cut": "before"}, "EndTxn names no partition"),
+    ({"api": "ShareFetch", "topic": "t", "error": 3}, "an answer to ShareFetch has no place for the error of one topic"),
+    ({"api": "EndTxn", "fields": {"commited": True}, "drop_answer": True}, "unknown field of EndTxn 'commited'; is it committed?"),
+    ({"fields": {"committed": True}, "drop_answer": True}, "fields needs one api, such as api: EndTxn"),
+    ({"answer": {}}, "answer needs one api"),
+    ({"api": "EndTxn", "answer": {"eror_code": 3}}, "unknown field of an answer to EndTxn 'eror_code'; is it error_code"),
+    ({"api": "EndTxn", "answer": {"error_code": "x"}}, "unknown error 'x'"),
+    ({"api": "EndTxn", "answer": {"producer_id": "x"}}, "producer_id of an answer to EndTxn is a number, and not 'x'"),
+    ({"api": "EndTxn", "answer": {"error_code": 99_999}}, "an answer to EndTxn cannot be written in version 0:"),
+    ({"api": "Produce", "answer": {"responses": {}}}, "responses of an answer to Produce is a list, and not {}"),
+    ({"api": "Produce", "answer": {"responses": [1]}}, "responses of an answer to Produce is a mapping of fields, and not 1"),
+    ({"api": "Metadata", "answer": {"topics": [{"topic_id": "?"}]}}, "is base64, and not '?'"),
+    ({"api": "Metadata", "answer": {"topics": [{"is_internal": 1}]}}, "is true or false, and not 1"),
+    ({"freeze": True, "times": 2}, "freeze lasts until the fault is removed: leave times"),
+    ({"api": "EndTxn", "kill": "after-prepare"}, "after-prepare is a point of a transaction and no request: leave api out"),
+    ({"client_id": "c", "hold": "before-complete"}, "leave client_id out; transactional_id says whose"),
+    ({"topic": "t", "kill": "before-complete"}, "no marker is written at before-complete: leave topic and partition out"),
+    ({"refuse": "after-prepare"}, "nothing can be refused after-prepare, as the decision stands"),
+    (
+        {"refuse": "between-markers", "error": "INVALID_REQUEST"},
+        "a marker that is refused with INVALID_REQUEST never comes again; give",
+    ),
+    ({"kill": "before-complete", "after_markers": 2}, "after_markers is for hold, kill or refuse at between-markers only"),
+    ({"api": "EndTxn", "drop_anwser": True}, "unknown field 'drop_anwser'; is it drop_answer"),
+]
+
+
+@pytest.mark.parametrize(("given", "says"), WRONG)
+def test_what_cannot_be_is_said_in_one_line(given: dict[str, Any], says: str) -> None:
+    texts = []
+    for build in (lambda: parse_faults(msgspec.json.encode(given)), lambda: parse_faults(msgspec.yaml.encode(given))):
+        with pytest.raises(FaultError) as raised:
+            build()
+        texts.append(str(raised.value))
+    if not set(given) - set(Fault.__struct_fields__):
+        with pytest.raises(FaultError) as raised:
+            Fault(**given)
+        texts.append(str(raised.value))
+    assert len(set(texts)) == 1
+    assert says in texts[0]
+    assert "\n" not in texts[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "a fault is a mapping such as {api: EndTxn, drop_answer: true}, and not nothing"),
+        ("17", "and not 17"),
+        ("[1]", "fault 1: a fault is a mapping"),
+        ("- {api: EndTxn, drop_answer: true}\n- {api: EndTx, drop_answer: true}", "fault 2: unknown API 'EndTx'"),
+        ("{api: [", "neither JSON nor YAML in line 1"),
+        (b"\xff\xfe\x00", "neither JSON nor YAML"),
+        ("[" * 60_000, "neither JSON nor YAML"),
+        (" " * (MAX_TEXT_BYTES + 1), "bytes are too many for faults"),
+        ("!!python/object/apply:os.getcwd []", "neither JSON nor YAML"),
+    ],
+)
+def test_text_that_holds_no_fault(text: str | bytes, says: str) -> None:
+    with pytest.raises(FaultError) as raised:
+        parse_faults(text)
+    assert says in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_one_or_many_in_json_or_yaml() -> None:
+    one = Fault(api="EndTxn", transactional_id="checkout-*", drop_answer=True, times=1)
+    other = Fault(kill="between-markers", after_markers=2, times=None)
+    assert parse_faults('{"api": "EndTxn", "transactional_id": "checkout-*", "drop_answer": true, "times": 1}') == [one]
+    assert parse_faults("api: EndTxn\ntransactional_id: checkout-*\ndrop_answer: true\ntimes: 1\n") == [one]
+    assert parse_faults(msgspec.json.encode([one, other])) == [one, other]
+    assert parse_faults("- kill: between-markers\n  after_markers: 2\n  times: null\n") == [other]
+    assert parse_faults("[]") == []
+
+
+def test_what_is_not_given_is_not_shown() -> None:
+    assert msgspec.to_builtins(Fault(api="EndTxn", drop_answer=True)) == {"api": "EndTxn", "drop_answer": True}
+
+
+def test_an_api_is_known_by_its_name_or_key() -> None:
+    from ottla.control.naming import api_key
+
+    assert [api_key(name) for name in ("EndTxn", "endtxn", "end_txn", 26, "26", "*")] == [26] * 5 + [None]
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        ({"error": 7}, 1),
+        ({"error": 7, "times": 3}, 3),
+        ({"error": 7, "times": None}, None),
+        ({"error": 7, "probability": 0.5}, None),
+        ({"error": 7, "probability": 0.5, "times": 1}, 1),
+        ({"freeze": True}, None),
+        ({"hold": "before"}, None),
+        ({"throttle_ms": 5}, None),
+        ({"bytes_per_second": 5}, None),
+        ({"delay_ms": 5}, 1),
+        ({"kill": "before-prepare"}, 1),
+        ({"observe": True}, None),
+    ],
+)
+def test_how_often_a_fault_strikes(given: dict[str, Any], limit: int | None) -> None:
+    assert Fault(**given).limit == limit
+
+
+def test_every_error_of_kafka_has_its_number() -> None:
+    """Held against a client that has its own list."""
+    from kafka import errors
+
+    from ottla.control.naming import ERRORS
+
+    theirs = {kind.errno for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "errno", None) is not None}
+    assert theirs - {0} <= set(ERRORS.values())
+    assert len(set(ERRORS.values())) == len(ERRORS)
+
+
+PAGE = (Path(__file__).parents[2] / "docs/faults.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_about_faults_has_faults_that_can_be() -> None:
+    assert [len(parse_faults(text)) for text in (*blocks("json"), *blocks("yaml"))] == [1, 3]
+    names: dict[str, Any] = {}
+    exec(blocks("python")[0], names)
+    assert names["lost"].fault == Fault(api="EndTxn", transactional_id="checkout-*", drop_answer=True)
+    assert "is it EndTxn" in PAGE
+
+
+def test_the_page_about_faults_has_every_field_and_every_point() -> None:
+    described = set(re.findall(r"`([a-z_-]+)`", "".join(line for line in PAGE.splitlines() if line.startswith("|"))))
+    assert set(Fault.__struct_fields__) | {point.value for point in Point} <= described

@@ -1,0 +1,285 @@
+"""Which requests a fault strikes, and what its handle tells: without a broker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from ottla.broker.handlers.registry import SERVED, declaration
+from ottla.broker.interception import Asked, Ending, Point, Reached
+from ottla.control.faults import MAX_FAULTS, STRIKES_KEPT, AddedFault, Fault, FaultError, Faults
+from ottla.control.naming import request_type, response_type
+from ottla.control.refusals import CHANGING, READING, _element, _types
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.simulation.client import api_key, newest
+
+
+@dataclass
+class Known:
+    """Topics by id, and what a fetch session holds."""
+
+    names: dict[bytes, str] = field(default_factory=dict)
+    session: list[tuple[bytes, str, int]] = field(default_factory=list)
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return self.names.get(topic_id)
+
+    def of_fetch_session(self, session_id: int) -> Iterable[tuple[bytes, str, int]]:
+        return self.session
+
+
+def asked(request: Any, version: int | None = None, client_id: str = "c", known: Known | None = None) -> Asked:
+    key = api_key(request)
+    return Asked(
+        api_key=key,
+        version=newest(request) if version is None else version,
+        client_id=client_id,
+        connection_id=1,
+        request=request,
+        size_bytes=100,
+        refusal=declaration(key).failed,
+        topics=known or Known(),
+    )
+
+
+def end(transactional_id: str = "x", *, committed: bool = True) -> EndTxnRequest:
+    return EndTxnRequest(transactional_id=transactional_id, producer_id=1, producer_epoch=0, committed=committed)
+
+
+def produce(topic: str = "t", *indexes: int) -> ProduceRequest:
+    parts = [PartitionProduceData(index=i, records=b"") for i in indexes or (0,)]
+    return ProduceRequest(transactional_id=None, acks=1, topic_data=[TopicProduceData(name=topic, partition_data=parts)])
+
+
+MATCHES: list[tuple[dict[str, Any], Asked, bool]] = [
+    ({}, asked(end()), True),
+    ({"api": "EndTxn"}, asked(end()), True),
+    ({"api": "EndTxn"}, asked(produce()), False),
+    ({"version": "3-5"}, asked(end(), 3), True),
+    ({"version": "3-5"}, asked(end(), 2), False),
+    ({"version": "4+"}, asked(end(), 5), True),
+    ({"version": 4}, asked(end(), 5), False),
+    ({"client_id": "checkout-?"}, asked(end(), client_id="checkout-1"), True),
+    ({"client_id": "checkout-?"}, asked(end(), client_id="checkout-12"), False),
+    ({"client_id": "a[1]"}, asked(end(), client_id="a[1]"), True),
+    ({"transactional_id": "x*"}, asked(end("xyz")), True),
+    ({"transactional_id": "x"}, asked(end("xyz")), False),
+    ({"transactional_id": "x"}, asked(FindCoordinatorRequest(key_type=1, coordinator_keys=["y", "x"])), True),
+    ({"transactional_id": "x"}, asked(FindCoordinatorRequest(key_type=0, coordinator_keys=["x"])), False),
+    ({"group": "x"}, asked(FindCoordinatorRequest(key_type=0, key="x"), 3), True),
+    ({"topic": "t"}, asked(produce("t"), 9), True),
+    ({"topic": "t"}, asked(produce("u"), 9), False),
+    ({"topic": "t", "partition": 2}, asked(produce("t", 0, 2), 9), True),
+    ({"topic": "t", "partition": 1}, asked(produce("t", 0, 2), 9), False),
+    ({"partition": 0}, asked(produce("t", 0, 2), 9), True),
+    ({"topic": "t"}, asked(MetadataRequest(None)), True),
+    ({"topic": "t"}, asked(MetadataRequest([])), False),
+    ({"topic": "t"}, asked(MetadataRequest([MetadataRequestTopic(topic_id=b"1" * 16)]), known=Known({b"1" * 16: "t"})), True),
+    ({"topic": "t", "partition": 3}, asked(FetchRequest(session_id=7), 12, known=Known(session=[(b"", "t", 3)])), True),
+    ({"topic": "t", "partition": 3}, asked(FetchRequest(session_id=7), 12, known=Known(session=[(b"", "u", 3)])), False),
+    ({"api": "EndTxn", "fields": {"committed": False}}, asked(end(committed=False)), True),
+    ({"api": "EndTxn", "fields": {"committed": False}}, asked(end(committed=True)), False),
+]
+
+
+@pytest.mark.parametrize(("given", "request_", "is_struck"), MATCHES)
+def test_what_a_fault_is_about(given: dict[str, Any], request_: Asked, is_struck: bool) -> None:
+    faults = Faults()
+    added = faults.add(Fault(**given, cut="before"))
+    is_watched = request_.api_key in faults.watched_keys
+    verdict = faults.intercept(request_) if is_watched else None
+    assert (verdict is not None, added.hits) == (is_struck, int(is_struck))
+
+
+def strikes(faults: Faults, count: int, request: Any = None) -> list[bool]:
+    return [faults.intercept(asked(request or end())) is not None for _ in range(count)]
+
+
+def test_the_kth_match_and_how_often() -> None:
+    faults = Faults()
+    added = faults.add(Fault(api="EndTxn", nth=3, times=2, cut="before"))
+    assert strikes(faults, 6) == [False, False, True, True, False, False]
+    assert (added.matched, added.hits, added.is_spent) == (4, 2, True)
+
+
+def test_a_probability_is_the_same_each_time() -> None:
+    def played(seed: int) -> list[bool]:
+        faults = Faults()
+        faults.add(Fault(api="EndTxn", probability=0.3, seed=seed, cut="before"))
+        return strikes(faults, 200)
+
+    assert played(1) == played(1) != played(2)
+    assert 30 <= sum(played(1)) <= 90
+
+
+def test_probabilities_of_no_and_of_every_request() -> None:
+    faults = Faults()
+    faults.add(Fault(api="EndTxn", probability=0, cut="before"))
+    assert not any(strikes(faults, 50))
+    faults.add(Fault(api="EndTxn", probability=1, times=None, cut="before"))
+    assert all(strikes(faults, 50))
+
+
+def test_the_first_that_was_added_has_the_say_and_the_next_comes_after_it() -> None:
+    """As control functions of one key are tried in turn by kfake."""
+    faults = Faults()
+    for cut in ("before", "after"):
+        faults.add(Fault(api="EndTxn", cut=cut))
+    first, second, third = (faults.intercept(asked(end())) for _ in range(3))
+    assert first is not None and second is not None and third is None
+    assert [first.takes_effect, second.takes_effect] == [False, True]
+
+
+def test_observers_and_delays_leave_the_say_to_others() -> None:
+    faults = Faults()
+    seen = faults.add(Fault(api="EndTxn", observe=True))
+    slow = faults.add(Fault(api="EndTxn", delay_ms=5, times=None))
+    faults.add(Fault(api="EndTxn", drop_answer=True))
+    verdict = faults.intercept(asked(end()))
+    assert verdict is not None
+    assert (verdict.delay_before_ms, verdict.ending) == (5, Ending.SILENCE)
+    assert (seen.hits, slow.hits) == (1, 1)
+
+
+def test_without_faults_nothing_is_watched() -> None:
+    faults = Faults()
+    assert not faults.watched_keys and not faults.watched_points
+    one, all_, point = (
+        faults.add(Fault(**given)) for given in ({"api": 26, "cut": "before"}, {"cut": "after"}, {"kill": "after-prepare"})
+    )
+    assert set(SERVED) <= set(faults.watched_keys)
+    assert set(faults.watched_points) == {Point.AFTER_PREPARE}
+    all_.remove()
+    assert set(faults.watched_keys) == {26}
+    strikes(faults, 1)
+    assert not faults.watched_keys
+    assert faults.all() == [one, point]
+    faults.clear()
+    assert not faults.watched_points and not len(faults)
+
+
+def test_a_handle() -> None:
+    faults, called = Faults(), list[int]()
+    added = faults.add(Fault(api="EndTxn", transactional_id="checkout-*", drop_answer=True, times=2))
+    added.on_hit.append(lambda one: called.append(one.hits))
+    added.when_hits(2, lambda: called.append(-2))
+    taken_back = added.when_hits(1, lambda: called.append(-1))
+    taken_back()
+    strikes(faults, 3, end("checkout-7"))
+    assert called == [1, 2, -2]
+    added.when_hits(1, lambda: called.append(-1))
+    assert called == [1, 2, -2, -1]
+    assert faults.get(added.id) is added
+    assert "checkout-*" in repr(added) and "2 hits" in repr(added)
+    assert faults.remove(added.id) and not faults.remove(added.id)
+    added.remove()
+    assert faults.get(added.id) is None
+
+
+def test_what_was_struck_can_be_looked_at() -> None:
+    faults = Faults()
+    added = faults.add(Fault(observe=True))
+    faults.intercept(asked(end("x"), client_id="c1"))
+    large = produce("t" * 300, *range(50))
+    faults.intercept(asked(large, 9))
+    shown = msgspec.json.decode(msgspec.json.encode(added.view()))
+    assert shown["hits"] == 2 and shown["fault"] == {"observe": True}
+    assert shown["strikes"][0]["request"]["transactional_id"] == "x"
+    assert (shown["strikes"][0]["api"], shown["strikes"][0]["client_id"]) == ("EndTxn", "c1")
+    topic = shown["strikes"][1]["request"]["topic_data"][0]
+    assert len(topic["name"]) == 203 and topic["partition_data"][-1] == "and 30 more"
+    strikes(faults, STRIKES_KEPT)
+    assert (len(added.strikes), added.hits) == (STRIKES_KEPT, STRIKES_KEPT + 2)
+
+
+def test_there_may_be_only_so_many() -> None:
+    faults = Faults()
+    for _ in range(MAX_FAULTS):
+        faults.add(Fault(kill="after-prepare"))
+    with pytest.raises(FaultError, match="there are 200 faults already; remove some"):
+        faults.add(Fault(kill="after-prepare"))
+
+
+def test_who_hears_of_a_hit_may_remove_the_fault() -> None:
+    faults = Faults()
+    added = faults.add(Fault(api="EndTxn", hold="before"))
+    added.on_hit.append(AddedFault.remove)
+    verdict = faults.intercept(asked(end()))
+    assert verdict is not None and verdict.held_before is not None and verdict.held_before.is_open
+
+
+def at(point: Point = Point.BETWEEN_MARKERS, transactional_id: str = "x", written: int = 1, topic: str = "t") -> Reached:
+    return Reached(point, transactional_id, 1, 0, True, written, topic, 0)
+
+
+def test_a_point_of_a_transaction() -> None:
+    killed = list[str]()
+    faults = Faults(kill=lambda: killed.append("killed"))
+    added = faults.add(Fault(kill="between-markers", after_markers=2, topic="u", transactional_id="x"))
+    assert faults.reached(at(written=1, topic="u")) is None
+    assert faults.reached(at(written=2, topic="t")) is None
+    assert faults.reached(at(written=2, topic="u", transactional_id="y")) is None
+    assert not killed
+    faults.reached(at(written=2, topic="u"))
+    assert killed == ["killed"] and added.hits == 1
+
+
+def test_a_transaction_that_is_held_is_counted_once() -> None:
+    faults = Faults()
+    added = faults.add(Fault(hold="before-prepare", times=1))
+    latch = faults.reached(at(Point.BEFORE_PREPARE))
+    assert latch is not None and not latch.is_open
+    assert faults.reached(at(Point.BEFORE_PREPARE)) is latch
+    assert faults.reached(at(Point.BEFORE_PREPARE, transactional_id="y")) is None
+    assert added.hits == 1
+    added.remove()
+    assert latch.is_open and faults.reached(at(Point.BEFORE_PREPARE)) is None
+
+
+def test_a_process_ends_as_if_it_was_killed() -> None:
+    """Nobody cleans up."""
+    program = "import atexit; from ottla.control.faults import kill_process as kill; atexit.register(print, 1); kill()"
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert (ended.returncode, ended.stdout) == (137, b"")
+
+
+@pytest.mark.parametrize("key", sorted(SERVED))
+def test_every_api_can_be_refused(key: int) -> None:
+    """Whatever is missing in the request: the answer can be written in every version."""
+    from ottla.protocol.codec import api, response_parts
+
+    request = request_type(key)()
+    faults = Faults()
+    faults.add(Fault(api=key, error="UNKNOWN_SERVER_ERROR", times=None))
+    faults.add(Fault(api=key, throttle_ms=5, times=None))
+    codec = api(key)
+    for version in range(codec.min_version, codec.max_version + 1):
+        verdict = faults.intercept(asked(request, version))
+        assert verdict is not None
+        if verdict.response is not None:
+            assert response_parts(codec, version, 1, verdict.response)
+
+
+@pytest.mark.parametrize("key", [*CHANGING, *READING])
+def test_requests_and_answers_have_their_topics_where_they_are_looked_for(key: int) -> None:
+    for shape in (*CHANGING.get(key, ()), *READING.get(key, ())):
+        request, response = request_type(key), response_type(key)
+        if shape.within[0]:
+            request, response = _element(request, shape.within[0]), _element(response, shape.within[1])
+            assert {shape.within[2]} <= set(request.__struct_fields__) & set(response.__struct_fields__)
+        assert shape.topics in request.__struct_fields__
+        topic, _ = _types(response, shape)
+        if shape.partitions:
+            assert shape.partitions in _element(request, shape.topics).__struct_fields__
+        else:
+            assert "error_code" in topic.__struct_fields__

@@ -1,0 +1,124 @@
+"""Faults on a real event loop and over sockets: what a client at the other end sees."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import Producer
+
+from ottla.broker.broker import BrokerServer
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.env import RealEnv
+from ottla.control.faults import Fault, Faults
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.simulation.client import Closed
+from tests.raw import RawClient
+
+pytestmark = pytest.mark.wire
+
+T = TypeVar("T")
+
+
+class Served:
+    """A broker on this loop, and its faults. Clients block, so they are asked beside the loop."""
+
+    def __init__(self, server: BrokerServer, faults: Faults) -> None:
+        self.server, self.faults = server, faults
+
+    async def ask(self, work: Callable[[RawClient], T]) -> T:
+        def asked() -> T:
+            with RawClient(self.server.bootstrap) as client:
+                return work(client)
+
+        return await asyncio.to_thread(asked)
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    faults = Faults()
+    config = BrokerConfig({"log.dirs": str(tmp_path / "data"), "listeners": "PLAINTEXT://127.0.0.1:0"})
+    server = BrokerServer(RealEnv(), config, interception=faults)
+    await server.start()
+    yield Served(server, faults)
+    faults.clear()
+    await server.stop()
+    assert server.unexpected_errors == 0
+
+
+def metadata(client: RawClient) -> Any:
+    return client.call(MetadataRequest([]), 9)
+
+
+async def test_a_connection_is_cut(served: Served) -> None:
+    added = served.faults.add(Fault(api="Metadata", cut="after"))
+    with pytest.raises(Closed):
+        await served.ask(metadata)
+    assert added.hits == 1
+    assert (await served.ask(metadata)).brokers
+
+
+async def test_a_lost_answer_does_not_keep_later_ones_back(served: Served) -> None:
+    served.faults.add(Fault(api="Metadata", drop_answer=True))
+
+    def ask(client: RawClient) -> Any:
+        client.send(MetadataRequest([]), 9)
+        return client.receive(client.send(ApiVersionsRequest(), 0))
+
+    assert (await served.ask(ask)).api_keys
+
+
+async def test_a_frozen_client_goes_on_once_it_is_let_go(served: Served) -> None:
+    frozen = served.faults.add(Fault(client_id="raw", freeze=True))
+    asking = asyncio.create_task(served.ask(metadata))
+    struck = asyncio.Event()
+    frozen.when_hits(1, struck.set)
+    await struck.wait()
+    assert not asking.done()
+    frozen.remove()
+    assert (await asking).brokers
+
+
+async def test_a_delay_lasts_as_long_as_it_says(served: Served) -> None:
+    served.faults.add(Fault(api="Metadata", delay_ms=60))
+    served.faults.add(Fault(api="Metadata", delay_answer_ms=60))
+
+    def ask(client: RawClient) -> float:
+        began = time.monotonic()
+        metadata(client)
+        metadata(client)
+        return time.monotonic() - began
+
+    assert await served.ask(ask) >= 0.12
+
+
+async def test_a_stock_producer_commits_once_though_it_never_hears_of_it(served: Served) -> None:
+    """The first batch is refused, the first EndTxn is carried out and its answer is lost. The client tries both again."""
+    refused = served.faults.add(Fault(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER"))
+    lost = served.faults.add(Fault(api="EndTxn", transactional_id="checkout-*", fields={"committed": True}, drop_answer=True))
+    ends = served.faults.add(Fault(api="EndTxn", observe=True))
+
+    def commit() -> None:
+        settings = {
+            "bootstrap.servers": served.server.bootstrap,
+            "transactional.id": "checkout-1",
+            "socket.timeout.ms": 1_000,
+            "retry.backoff.ms": 10,
+        }
+        producer = Producer(settings)
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("orders", b"1")
+        producer.commit_transaction(30)
+
+    await asyncio.to_thread(commit)
+    assert (refused.hits, lost.hits) == (1, 1)
+    assert ends.hits >= 1
+    (log,) = [log for log in served.server.directory.logs.values() if log.topic == "orders"]
+    # A record and one marker.
+    assert (log.log_end_offset, log.last_stable_offset) == (2, 2)
