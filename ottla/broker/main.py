@@ -19,6 +19,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.env import RealEnv, TimeSource, process_id
 from ottla.broker.inherited import ServedMetrics
+from ottla.broker.interception import Interception
 from ottla.broker.ready_file import ReadyFile
 from ottla.broker.serving import Serving
 from ottla.storage.identity import DirectoryError
@@ -97,9 +98,10 @@ async def _serve(
     open_door: OpenDoor | None = None,
     owner: Owner | None = None,
     clock: TimeSource | None = None,
+    interception: Interception | None = None,
 ) -> None:
     ready_file.check()
-    serving = Serving(RealEnv(clock), config, features, serve_metrics=_serve_metrics)
+    serving = Serving(RealEnv(clock), config, features, serve_metrics=_serve_metrics, interception=interception)
     serving.broker.directory.acquire()
     # One that a killed broker left behind says nothing of this one. With the lock it is not another's that runs.
     ready_file.remove()
@@ -142,11 +144,12 @@ def run(
     open_door: OpenDoor | None = None,
     owner: Owner | None = None,
     clock: TimeSource | None = None,
+    interception: Interception | None = None,
 ) -> int:
     """Serve until told to stop. The exit code: 0 after a clean stop, 1 when the broker could not start.
 
     ``warnings``: settings without effect, and what each was probably meant to be. ``open_door`` is called once the broker serves.
-    ``clock`` takes the place of the machine's.
+    ``clock`` takes the place of the machine's, and ``interception`` may stand in the way of requests and transactions.
     """
     logs.configure(as_json=not sys.stderr.isatty() if as_json is None else as_json, level=log_level)
     keep_freed_memory()
@@ -155,7 +158,7 @@ def run(
     for name, meant in (warnings or {}).items():
         log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
     try:
-        _run(_serve(config, features, ReadyFile(ready_file), open_door, owner, clock))
+        _run(_serve(config, features, ReadyFile(ready_file), open_door, owner, clock, interception))
     except (DirectoryError, ConfigError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return 1

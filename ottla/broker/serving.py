@@ -14,6 +14,7 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.env import Env
 from ottla.broker.inherited import Inherited, ServeMetrics
+from ottla.broker.interception import Interception
 from ottla.broker.logs import LOG_LEVELS
 from ottla.operations.snapshots import check_snapshot, copy_directory, wipe
 from ottla.storage.identity import DirectoryError
@@ -29,11 +30,13 @@ class Serving:
         features: Mapping[str, int] | None = None,
         *,
         serve_metrics: ServeMetrics | None = None,
+        interception: Interception | None = None,
     ) -> None:
         self._env = env
         self._config = config
         self._features = dict(features or {})
         self._serve_metrics = serve_metrics
+        self._interception = interception
         self.stop_wanted = asyncio.Event()
         """Set when the process is to end."""
         self.failure: Exception | None = None
@@ -41,7 +44,14 @@ class Serving:
         self.broker = self._new_broker(None)
 
     def _new_broker(self, inherited: Inherited | None) -> BrokerServer:
-        return BrokerServer(self._env, self._config, self._features, serve_metrics=self._serve_metrics, inherited=inherited)
+        return BrokerServer(
+            self._env,
+            self._config,
+            self._features,
+            serve_metrics=self._serve_metrics,
+            inherited=inherited,
+            interception=self._interception,
+        )
 
     @property
     def directory(self) -> str:

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from ottla.broker.serving import Serving
-from ottla.control.clock import ManualClock
-
-
-class Refused(Exception):
-    """What was asked cannot be done; the text is one line for a person. ``status`` is HTTP's."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
-    """For commands that take none."""
+from ottla.control.asking import Command, NoParameters, Refused, Steered
+from ottla.control.fault_commands import FAULT_COMMANDS
 
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -31,28 +17,6 @@ class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
 
 class AdvanceParameters(msgspec.Struct, forbid_unknown_fields=True):
     by_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steered:
-    """What the door is on."""
-
-    serving: Serving
-    clock: ManualClock | None = None
-    """None where the broker goes by the machine's clock."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """``run`` is called on the broker's event loop with its parameters, and gives what is answered as JSON.
-
-    Raises `Refused`, `DirectoryError` and whatever else names what a person has to mend.
-    """
-
-    method: str
-    path: str
-    parameters: type[Any]
-    run: Callable[[Steered, Any], Awaitable[Any]]
 
 
 async def _state(steered: Steered, _: NoParameters) -> dict[str, Any]:
@@ -68,6 +32,7 @@ async def _state(steered: Steered, _: NoParameters) -> dict[str, Any]:
 
 
 async def _reset(steered: Steered, _: NoParameters) -> None:
+    steered.faults.clear()
     await steered.serving.reset()
 
 
@@ -94,11 +59,12 @@ async def _advance(steered: Steered, parameters: AdvanceParameters) -> dict[str,
 
 
 COMMANDS = (
-    Command(method="GET", path="/v1/state", parameters=NoParameters, run=_state),
-    Command(method="GET", path="/v1/clock", parameters=NoParameters, run=_time),
-    Command(method="POST", path="/v1/clock/advance", parameters=AdvanceParameters, run=_advance),
-    Command(method="POST", path="/v1/reset", parameters=NoParameters, run=_reset),
-    Command(method="POST", path="/v1/snapshot", parameters=SnapshotParameters, run=_snapshot),
-    Command(method="POST", path="/v1/restore", parameters=SnapshotParameters, run=_restore),
+    Command(method="GET", path="/v1/state", run=_state),
+    Command(method="GET", path="/v1/clock", run=_time),
+    Command(method="POST", path="/v1/clock/advance", run=_advance, parameters=AdvanceParameters),
+    Command(method="POST", path="/v1/reset", run=_reset),
+    Command(method="POST", path="/v1/snapshot", run=_snapshot, parameters=SnapshotParameters),
+    Command(method="POST", path="/v1/restore", run=_restore, parameters=SnapshotParameters),
+    *FAULT_COMMANDS,
 )
 """`door` adds what it does itself: to hold the event loop, and to let it go on."""

@@ -19,7 +19,8 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.env import why_not_bound
 from ottla.broker.http_server import BoundedHttpServer
 from ottla.broker.network.listener import Endpoint
-from ottla.control.commands import COMMANDS, Command, NoParameters, Refused, Steered
+from ottla.control.asking import Command, Refused, Steered
+from ottla.control.commands import COMMANDS
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
@@ -33,6 +34,8 @@ PAUSE_TIMEOUT_S = 5.0
 """How long the event loop may be busy before it can be held."""
 TOKEN_BYTES = 16
 SCHEME = "Bearer "
+PAUSE, RESUME = "/v1/pause", "/v1/resume"
+"""What the door does itself."""
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed", 409: "Conflict"}
 
 
@@ -78,6 +81,7 @@ class ControlDoor:
         self._steered = steered
         self._loop = asyncio.get_running_loop()
         self._pause = Pause(self._loop)
+        self._own: dict[str, Callable[[], None]] = {PAUSE: self._pause.hold, RESUME: self._pause.let_go}
         # One at a time: a command must not meet a pause that another has just begun.
         self._turn = threading.Lock()
         where = Endpoint("control", settings.ottla_control_host, settings.ottla_control_port or 0)
@@ -111,42 +115,48 @@ class ControlDoor:
             raise Refused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
         method, path = str(environ["REQUEST_METHOD"]), str(environ["PATH_INFO"])
         raw = _body(environ)
-        own: dict[tuple[str, str], Callable[[], None]] = {
-            ("POST", "/v1/pause"): self._pause.hold,
-            ("POST", "/v1/resume"): self._pause.let_go,
-        }
+        if path in self._own:
+            return self._asked_itself(method, path, raw)
+        command, numbers = _command(method, path)
+        parameters = command.parsed(raw)
+        if command.waits:
+            return self._on_loop(command, parameters, numbers)
         with self._turn:
-            if (method, path) in own:
-                _parameters(NoParameters, raw)
-                own[method, path]()
-                return {}
-            command = _command(method, path, {path for _, path in own})
-            parameters = _parameters(command.parameters, raw)
-            if self._pause.is_held:
-                raise Refused(409, "the broker is paused; resume it first (POST /v1/resume)")
-            done = asyncio.run_coroutine_threadsafe(_run(command, self._steered, parameters), self._loop)
-            try:
-                answer = done.result(COMMAND_TIMEOUT_S)
-            except TimeoutError:
-                raise Refused(409, f"the broker has not done it within {COMMAND_TIMEOUT_S:.0f} s") from None
+            return self._on_loop(command, parameters, numbers)
+
+    def _asked_itself(self, method: str, path: str, raw: bytes) -> Any:
+        if method != "POST":
+            raise Refused(405, f"{path} is asked by POST")
+        if raw.strip() not in (b"", b"{}"):
+            raise Refused(400, f"{path} takes no parameters")
+        with self._turn:
+            self._own[path]()
+        return {}
+
+    def _on_loop(self, command: Command, parameters: Any, numbers: tuple[int, ...]) -> Any:
+        if self._pause.is_held:
+            raise Refused(409, "the broker is paused; resume it first (POST /v1/resume)")
+        done = asyncio.run_coroutine_threadsafe(_run(command, self._steered, parameters, numbers), self._loop)
+        try:
+            answer = done.result(COMMAND_TIMEOUT_S)
+        except TimeoutError:
+            raise Refused(409, f"the broker has not done it within {COMMAND_TIMEOUT_S:.0f} s") from None
         return {} if answer is None else answer
 
 
-async def _run(command: Command, steered: Steered, parameters: Any) -> Any:
-    return await command.run(steered, parameters)
+async def _run(command: Command, steered: Steered, parameters: Any, numbers: tuple[int, ...]) -> Any:
+    return await command.run(steered, parameters, *numbers)
 
 
-def _command(method: str, path: str, other_paths: set[str]) -> Command:
+def _command(method: str, path: str) -> tuple[Command, tuple[int, ...]]:
     """Raises `Refused`."""
-    at_path = [command for command in COMMANDS if command.path == path]
-    for command in at_path:
+    at_path = [(command, number) for command in COMMANDS if (number := command.number_in(path)) is not None]
+    for command, number in at_path:
         if command.method == method:
-            return command
+            return command, () if number < 0 else (number,)
     if at_path:
-        raise Refused(405, f"{path} is asked by {' or '.join(command.method for command in at_path)}")
-    if path in other_paths:
-        raise Refused(405, f"{path} is asked by POST")
-    known = ", ".join(sorted({command.path for command in COMMANDS} | other_paths))
+        raise Refused(405, f"{path} is asked by {' or '.join(command.method for command, _ in at_path)}")
+    known = ", ".join(sorted({command.path for command in COMMANDS} | {PAUSE, RESUME}))
     raise Refused(404, f"there is no {path}; there are {known}")
 
 
@@ -160,11 +170,3 @@ def _body(environ: WSGIEnvironment) -> bytes:
         raise Refused(400, f"the body may have {MAX_BODY_BYTES} bytes")
     body: bytes = environ["wsgi.input"].read(size)
     return body
-
-
-def _parameters(kind: type[Any], raw: bytes) -> Any:
-    """Raises `Refused`."""
-    try:
-        return msgspec.json.decode(raw or b"{}", type=kind)
-    except msgspec.DecodeError as error:
-        raise Refused(400, f"the body is not what is wanted here: {error}") from None

@@ -1,0 +1,74 @@
+"""How a broker is asked something from outside: what a command is, and how it is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ottla.broker.serving import Serving
+from ottla.control.clock import ManualClock
+from ottla.control.faults import Faults
+
+_NUMBER = "{number}"
+_DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
+
+
+class Refused(Exception):
+    """What was asked cannot be done; the text is one line for a person. ``status`` is HTTP's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
+    """For commands that take none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steered:
+    """What the door is on."""
+
+    serving: Serving
+    faults: Faults
+    clock: ManualClock | None = None
+    """None where the broker goes by the machine's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """``run`` is called on the broker's event loop with its parameters, and gives what is answered as JSON.
+
+    A ``path`` with ``{number}`` stands for many; the number is the third argument of ``run``, which raises `Refused`,
+    `DirectoryError` and whatever else names what a person has to mend.
+    """
+
+    method: str
+    path: str
+    run: Callable[..., Awaitable[Any]]
+    parameters: type[Any] = NoParameters
+    parse: Callable[[bytes], Any] | None = None
+    """Reads the body in place of ``parameters``. Raises `Refused`."""
+    waits: bool = False
+    """Whether others may be asked meanwhile."""
+
+    def number_in(self, path: str) -> int | None:
+        """The number in a path that is one of this command's, -1 where it has none; None for another's path."""
+        if _NUMBER not in self.path:
+            return -1 if path == self.path else None
+        before, _, after = self.path.partition(_NUMBER)
+        middle = path.removeprefix(before).removesuffix(after) if path.startswith(before) and path.endswith(after) else ""
+        return int(middle) if _DIGITS.fullmatch(middle) else None
+
+    def parsed(self, raw: bytes) -> Any:
+        """Raises `Refused`."""
+        if self.parse is not None:
+            return self.parse(raw)
+        try:
+            return msgspec.json.decode(raw or b"{}", type=self.parameters)
+        except msgspec.DecodeError as error:
+            raise Refused(400, f"the body is not what is wanted here: {error}") from None

@@ -1,0 +1,82 @@
+"""What may be asked about faults, as `commands` has it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from ottla.control.asking import Command, NoParameters, Refused, Steered
+from ottla.control.faults import AddedFault, Fault, FaultError, parse_faults
+
+MAX_WAIT_MS = 30_000
+"""How long one question waits for strikes. Whoever waits longer asks again."""
+
+
+class WaitParameters(msgspec.Struct, forbid_unknown_fields=True):
+    hits: int = 1
+    timeout_ms: int = MAX_WAIT_MS
+
+
+def _fault(steered: Steered, number: int) -> AddedFault:
+    added = steered.faults.get(number)
+    if added is None:
+        raise Refused(404, f"there is no fault {number}; GET /v1/faults names those that there are")
+    return added
+
+
+async def _all(steered: Steered, _: NoParameters) -> Any:
+    return msgspec.to_builtins([added.view() for added in steered.faults.all()])
+
+
+async def _add(steered: Steered, faults: list[Fault]) -> Any:
+    try:
+        return msgspec.to_builtins([steered.faults.add(fault).view() for fault in faults])
+    except FaultError as error:
+        raise Refused(409, str(error)) from None
+
+
+async def _clear(steered: Steered, _: NoParameters) -> None:
+    steered.faults.clear()
+
+
+async def _one(steered: Steered, _: NoParameters, number: int) -> Any:
+    return msgspec.to_builtins(_fault(steered, number).view())
+
+
+async def _remove(steered: Steered, _: NoParameters, number: int) -> None:
+    _fault(steered, number).remove()
+
+
+async def _wait(steered: Steered, parameters: WaitParameters, number: int) -> Any:
+    """Until it has struck so often, or the time is over: its hits say which."""
+    added = _fault(steered, number)
+    struck = asyncio.Event()
+    forget = added.when_hits(parameters.hits, struck.set)
+    try:
+        async with asyncio.timeout(min(max(parameters.timeout_ms, 0), MAX_WAIT_MS) / 1_000):
+            await struck.wait()
+    except TimeoutError:
+        pass
+    finally:
+        forget()
+    return {"hits": added.hits}
+
+
+def _parsed(raw: bytes) -> list[Fault]:
+    """Raises `Refused`."""
+    try:
+        return parse_faults(raw)
+    except FaultError as error:
+        raise Refused(400, str(error)) from None
+
+
+FAULT_COMMANDS = (
+    Command(method="GET", path="/v1/faults", run=_all),
+    Command(method="POST", path="/v1/faults", run=_add, parse=_parsed),
+    Command(method="DELETE", path="/v1/faults", run=_clear),
+    Command(method="GET", path="/v1/faults/{number}", run=_one),
+    Command(method="DELETE", path="/v1/faults/{number}", run=_remove),
+    Command(method="POST", path="/v1/faults/{number}/wait", run=_wait, parameters=WaitParameters, waits=True),
+)
