@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -10,6 +10,7 @@ from msgspec import to_builtins
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.counters import Counters
 from ottla.broker.descriptors import share_out
@@ -17,6 +18,7 @@ from ottla.broker.disk_health import DiskHealth
 from ottla.broker.durability import GroupCommit
 from ottla.broker.env import Clock, Env, Listening, Randomness, Timers, why_not_bound
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.first_topics import create_first_topics
 from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
 from ottla.broker.handlers import write_txn_markers
@@ -69,7 +71,8 @@ ServeMetrics = Callable[[str, int, "Callable[[], list[Metric]]"], Listening]
 class BrokerServer:
     """Owns all state; the event loop that runs it is the only one that touches it.
 
-    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served.
+    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served. ``first_topics`` are made
+    before the broker listens.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class BrokerServer:
         features: Mapping[str, int] | None = None,
         *,
         serve_metrics: ServeMetrics | None = None,
+        first_topics: Sequence[FirstTopic] = (),
     ) -> None:
         self.env = env
         self.clock: Clock = env
@@ -87,6 +91,7 @@ class BrokerServer:
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle()
         self._features = dict(features or {})
+        self._first_topics = first_topics
         self.addresses = Addresses(env, self.settings)
         self._metrics: Listening | None = None
         self._metrics_server = serve_metrics
@@ -151,6 +156,7 @@ class BrokerServer:
                 self.cluster.skip_producer_ids(highest_known_id(self.directory.logs.values(), self.transactions.shards()))
             self._audit()
             self._resume()
+            create_first_topics(self, self._first_topics)
             self.lifecycle.is_serving = True
         except BaseException:
             self.directory.abandon()

@@ -7,7 +7,7 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import structlog
 from ottla.broker import logs
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.env import Listening, RealEnv, process_id
 from ottla.broker.ready_file import ReadyFile
@@ -54,7 +55,14 @@ def _tell_ready(broker: BrokerServer, ready_file: ReadyFile) -> None:
         ready["metrics"] = broker.metrics_url
     line = json.dumps(ready)
     ready_file.write(line + "\n")
-    print(line, flush=True)
+    print(_for_people(broker) if sys.stdout.isatty() else line, flush=True)
+
+
+def _for_people(broker: BrokerServer) -> str:
+    lines = [f"ottla listens at {broker.bootstrap}", f"its data lies in {broker.directory.absolute_path}"]
+    if broker.metrics_url is not None:
+        lines.append(f"its metrics are at {broker.metrics_url}")
+    return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"])
 
 
 def _serve_metrics(host: str, port: int, collect: Callable[[], list[Metric]]) -> Listening:
@@ -64,9 +72,11 @@ def _serve_metrics(host: str, port: int, collect: Callable[[], list[Metric]]) ->
     return MetricsServer(host, port, collect)
 
 
-async def _serve(config: BrokerConfig, features: Mapping[str, int], ready_file: ReadyFile) -> None:
+async def _serve(
+    config: BrokerConfig, features: Mapping[str, int], ready_file: ReadyFile, first_topics: Sequence[FirstTopic]
+) -> None:
     ready_file.check()
-    broker = BrokerServer(RealEnv(), config, features, serve_metrics=_serve_metrics)
+    broker = BrokerServer(RealEnv(), config, features, serve_metrics=_serve_metrics, first_topics=first_topics)
     broker.directory.acquire()
     # One that a killed broker left behind says nothing of this one. With the lock it is not another's that runs.
     ready_file.remove()
@@ -95,10 +105,11 @@ def run(
     as_json: bool | None = None,
     log_level: str = "info",
     warnings: Mapping[str, str | None] | None = None,
+    first_topics: Sequence[FirstTopic] = (),
 ) -> int:
     """Serve until told to stop. The exit code: 0 after a clean stop, 1 when the broker could not start.
 
-    ``warnings``: settings without effect, and what each was probably meant to be.
+    ``warnings``: settings without effect, and what each was probably meant to be. ``first_topics`` are made at the start.
     """
     logs.configure(as_json=not sys.stderr.isatty() if as_json is None else as_json, level=log_level)
     keep_freed_memory()
@@ -107,7 +118,7 @@ def run(
     for name, meant in (warnings or {}).items():
         log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
     try:
-        _run(_serve(config, features, ReadyFile(ready_file)))
+        _run(_serve(config, features, ReadyFile(ready_file), first_topics))
     except (DirectoryError, ConfigError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return 1

@@ -109,8 +109,9 @@ class TopicProducer:
 
         def attempt() -> int:
             answered = self._brokers.ask(self._brokers.leader(self._topic, index), request).responses[0].partition_responses[0]
-            reasons = [answered.error_message, *(e.batch_index_error_message for e in answered.record_errors)]
-            check(what, answered.error_code, "; ".join(reason for reason in reasons if reason) or None)
+            # The broker's own message may quote those of many records.
+            of_records = [e.batch_index_error_message for e in answered.record_errors if e.batch_index_error_message]
+            check(what, answered.error_code, of_records[0] if of_records else answered.error_message)
             return int(answered.base_offset)
 
         try:
