@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.commands import CommandGroup, Lazy
-from ottla.cli.options import COUNT, TOPIC_OR_PARTITION, TOPIC_PARTITION, Checked, asks, cluster_at
+from ottla.cli.options import SECONDS, TOPIC_OR_PARTITION, TOPIC_PARTITION, Checked, asks, cluster_at
 from ottla.cli.output import NOTHING, duration_text, note, progress, show_json, show_pairs, show_table, time_text
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LAZY: Final[dict[str, Lazy]] = {}
 """Commands of ``ottla txn`` in modules beside this one."""
-DEFAULT_MAX_MINUTES: Final = 15
+DEFAULT_OLDER_THAN_S: Final = 900.0
 ABORT_HELP = """Aborts an open transaction.
 
 With TRANSACTIONAL_ID the coordinator aborts it and fences its producer, which learns so when it goes on.
@@ -149,15 +149,16 @@ def abort(
     "--topic", "topics", type=TOPIC_OR_PARTITION, multiple=True, metavar="TOPIC[:P]", help="may be given again (default: all)"
 )
 @click.option(
-    "--max-minutes",
-    type=COUNT,
-    default=DEFAULT_MAX_MINUTES,
-    metavar="N",
-    help="how long transactions may last, transaction.max.timeout.ms (default: 15)",
+    "--older-than-s",
+    type=SECONDS,
+    default=DEFAULT_OLDER_THAN_S,
+    metavar="S",
+    help=f"only those that were last written to so long ago; transaction.max.timeout.ms says how long one may last"
+    f" (default: {DEFAULT_OLDER_THAN_S:g})",
 )
 @asks
 def find_hanging(
-    topics: tuple[tuple[str, int | None], ...], max_minutes: int, bootstrap: str, timeout_s: float, as_json: bool
+    topics: tuple[tuple[str, int | None], ...], older_than_s: float, bootstrap: str, timeout_s: float, as_json: bool
 ) -> None:
     from ottla.client import transactions
 
@@ -167,20 +168,24 @@ def find_hanging(
         with progress("looking through topics", len(wanted)) as advance:
             for topic, index in wanted:
                 hanging += transactions.find_hanging(
-                    cluster.brokers, [topic], partition=index, max_timeout_ms=max_minutes * 60_000, progress=lambda _: advance(1)
+                    cluster.brokers,
+                    [topic],
+                    partition=index,
+                    max_timeout_ms=round(older_than_s * 1_000),
+                    progress=lambda _: advance(1),
                 )
     if as_json:
         show_json([_hanging_document(h) for h in hanging])
     elif hanging:
         show_table(
-            ["PARTITION", "START OFFSET", "PRODUCER", "EPOCH", "OPEN FOR", "TRANSACTIONAL ID"],
+            ["PARTITION", "START OFFSET", "PRODUCER", "EPOCH", "IDLE FOR", "TRANSACTIONAL ID"],
             [
                 (
                     f"{h.transaction.topic}:{h.transaction.partition}",
                     str(h.transaction.start_offset),
                     str(h.transaction.producer_id),
                     str(h.transaction.producer_epoch),
-                    duration_text(h.open_ms),
+                    duration_text(h.idle_ms),
                     h.transactional_id or NOTHING,
                 )
                 for h in hanging
@@ -201,6 +206,6 @@ def _hanging_document(hanging: HangingTransaction) -> dict[str, Any]:
         "producer_epoch": transaction.producer_epoch,
         "coordinator_epoch": transaction.coordinator_epoch,
         "last_timestamp_ms": transaction.last_timestamp_ms,
-        "open_ms": hanging.open_ms,
+        "idle_ms": hanging.idle_ms,
         "transactional_id": hanging.transactional_id,
     }

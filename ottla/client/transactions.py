@@ -58,11 +58,11 @@ class OpenTransaction:
 
 @dataclass(slots=True, frozen=True)
 class HangingTransaction:
-    """``transactional_id``: whose producer id it is today, if anybody's."""
+    """``transactional_id``: whose producer id it is today, if anybody's. ``idle_ms``: how long ago it was written to."""
 
     transaction: OpenTransaction
     transactional_id: str | None
-    open_ms: int
+    idle_ms: int
 
 
 def list_transactions(
@@ -222,8 +222,9 @@ def find_hanging(
 ) -> list[HangingTransaction]:
     """Open transactions whose coordinator knows nothing of them, as ``kafka-transactions find-hanging`` finds them.
 
-    Candidates are those that last for longer than a transaction may. One hangs where no transactional id has its producer id, or
-    where the one that has it has no open transaction in the partition. ``progress`` is told of each topic that was looked through.
+    Candidates are those that nobody has written to for longer than a transaction may last. One hangs where no transactional id has
+    its producer id, or where the one that has it has no open transaction in the partition. ``progress`` is told of each topic that
+    was looked through.
     """
     candidates: list[OpenTransaction] = []
     for topic in topics:
@@ -240,8 +241,8 @@ def find_hanging(
         transactional_id = ids.get(transaction.producer_id)
         known = None if transactional_id is None else described[transactional_id]
         if known is None or (transaction.topic, transaction.partition) not in known.partitions:
-            open_ms = now_ms() - transaction.last_timestamp_ms
-            hanging.append(HangingTransaction(transaction=transaction, transactional_id=transactional_id, open_ms=open_ms))
+            idle_ms = now_ms() - transaction.last_timestamp_ms
+            hanging.append(HangingTransaction(transaction=transaction, transactional_id=transactional_id, idle_ms=idle_ms))
     return hanging
 
 
