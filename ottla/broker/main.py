@@ -73,7 +73,7 @@ def _serve_metrics(host: str, port: int, collect: Callable[[], list[Metric]]) ->
 
 
 async def _serve(
-    config: BrokerConfig, features: Mapping[str, int], ready_file: ReadyFile, first_topics: Sequence[FirstTopic]
+    config: BrokerConfig, features: Mapping[str, int], ready_file: ReadyFile, first_topics: Sequence[FirstTopic] = ()
 ) -> None:
     ready_file.check()
     broker = BrokerServer(RealEnv(), config, features, serve_metrics=_serve_metrics, first_topics=first_topics)
