@@ -15,6 +15,8 @@ from ottla.cli.options import KEY_VALUE, PATH, Checked, asks, cluster_at
 from ottla.cli.output import note, progress, show_json
 
 MAX_LINE_BYTES: Final = 16 << 20
+BAR_STEP_BYTES: Final = 64 << 10
+"""How much is read before the bar moves on."""
 HELP = """Writes records to a topic, one for each --value, else one for each line of FILE or of stdin, and waits until all are
 acknowledged. Records with a key go to the partition that Java's producer would choose."""
 
@@ -71,7 +73,10 @@ def command(
         show_json({"topic": topic, "records": sum(written.values()), "partitions": partitions})
     else:
         where = ", ".join(f"{count:,} to partition {index}" for index, count in written.items())
-        click.echo(f"{sum(written.values()):,} records were written to {topic}" + (f": {where}" if where else ""))
+        total = sum(written.values())
+        click.echo(
+            f"{total:,} {'record was' if total == 1 else 'records were'} written to {topic}" + (f": {where}" if where else "")
+        )
 
 
 def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes | None, bytes]:
@@ -92,9 +97,13 @@ def _lines(file: Path | None) -> Iterator[bytes]:
         return
     try:
         with file.open("rb") as opened, progress(f"writing {file.name} (bytes)", file.stat().st_size) as advance:
+            unseen_bytes = 0
             for line in _read(opened, str(file)):
                 yield line
-                advance(len(line) + 1)
+                unseen_bytes += len(line) + 1
+                if unseen_bytes >= BAR_STEP_BYTES:
+                    advance(unseen_bytes)
+                    unseen_bytes = 0
     except OSError as error:
         raise Refused(f"cannot read {file}: {error.strerror}") from None
 

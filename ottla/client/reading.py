@@ -25,7 +25,7 @@ FETCH_BYTES: Final = 16 << 20
 PARTITION_BYTES: Final = 4 << 20
 MAX_RECORDS: Final = 1_000_000
 """How many records `read` holds; `stream` has no such limit."""
-FOLLOW_WAIT_MS: Final = 500
+FETCH_WAIT_MS: Final = 500
 """How long a broker holds a Fetch while nothing new comes."""
 FRUITLESS_ROUNDS: Final = 10
 """After how many rounds of empty answers reading up to an end is given up."""
@@ -84,7 +84,7 @@ def stream(
         wanted = {index: at for index, at in position.items() if ends is None or at < ends[index]}
         if not wanted:
             return
-        answered = fetch(brokers, topic, wanted, committed=isolation != "all", max_wait_ms=FOLLOW_WAIT_MS)
+        answered = fetch(brokers, topic, wanted, committed=isolation != "all", max_wait_ms=FETCH_WAIT_MS)
         for index, data in answered.items():
             limit = None if ends is None else ends[index]
             records, position[index] = _records_of(topic, data, wanted[index], limit, isolation, show_control=show_control)
