@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from argparse import ArgumentTypeError
 from pathlib import Path
 
-from ottla.arguments import split_address
+from ottla.addresses import split_address
 
 API_VERSIONS, DESCRIBE_LOG_DIRS = 18, 35
 MAX_ANSWER_BYTES = 1 << 20
@@ -29,7 +28,7 @@ def listening_address(ready_file: Path) -> str:
         raise NotReady(f"there is no {ready_file}: no broker is ready") from None
     except OSError as error:
         raise NotReady(f"cannot read {ready_file}: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, StopIteration, ArgumentTypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError):
         raise NotReady(f"{ready_file} is not what ottla serve --ready-file writes") from None
     host = _LOOPBACK.get(host, host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

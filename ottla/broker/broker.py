@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.counters import Counters
 from ottla.broker.descriptors import share_out
@@ -16,6 +17,7 @@ from ottla.broker.disk_health import DiskHealth, log_unwritten
 from ottla.broker.durability import GroupCommit
 from ottla.broker.env import Clock, Env, Randomness, Timers, why_not_bound
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.first_topics import create_first_topics
 from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
 from ottla.broker.handlers import write_txn_markers
@@ -60,8 +62,8 @@ log = structlog.get_logger("broker")
 class BrokerServer:
     """Owns all state; the event loop that runs it is the only one that touches it.
 
-    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served. ``interception`` may stand in
-    the way of requests and transactions; without it nobody does.
+    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served. ``first_topics`` are made
+    before the broker listens. ``interception`` may stand in the way of requests and transactions; without it nobody does.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class BrokerServer:
         serve_metrics: ServeMetrics | None = None,
         inherited: Inherited | None = None,
         interception: Interception | None = None,
+        first_topics: Sequence[FirstTopic] = (),
     ) -> None:
         self.env = env
         self.clock: Clock = env
@@ -82,6 +85,7 @@ class BrokerServer:
         self.lifecycle = Lifecycle()
         self.interception = interception
         self._features = dict(features or {})
+        self._first_topics = first_topics
         self._inherited = inherited
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
         self._metrics = None if inherited is None else inherited.metrics
@@ -151,6 +155,7 @@ class BrokerServer:
                     log.warning("producer_ids_skipped", next_producer_id=highest + 1)
             self._audit()
             self._resume()
+            create_first_topics(self, self._first_topics)
             self.lifecycle.is_serving = True
         except BaseException:
             self.directory.abandon()

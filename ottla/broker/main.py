@@ -7,26 +7,27 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import structlog
 
 from ottla.broker import logs
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.env import RealEnv, TimeSource, process_id
-from ottla.broker.inherited import ServedMetrics
-from ottla.broker.interception import Interception
+from ottla.broker.env import RealEnv, process_id
+from ottla.broker.inherited import Inherited, ServedMetrics
 from ottla.broker.ready_file import ReadyFile
 from ottla.broker.serving import Serving
+from ottla.broker.steering import Door, Steering
 from ottla.storage.identity import DirectoryError
 from ottla.storage.memory import keep_freed_memory
 
 GC_THRESHOLDS = (10_000, 50, 100)
 """When the collector walks its generations: seldom, for a broker makes little garbage in cycles."""
+NOT_STEERED = Steering()
 SWITCH_INTERVAL_S = 0.001
 """How long work beside the event loop may keep Python's interpreter lock from it, in s."""
 
@@ -39,31 +40,6 @@ def _run(serving: Coroutine[None, None, None]) -> None:
         asyncio.run(serving)
     else:
         uvloop.run(serving)
-
-
-class Door(Protocol):
-    """Where the broker is steered."""
-
-    url: str
-    token: str
-
-    def close(self) -> None: ...
-
-
-OpenDoor = Callable[[Serving], Door]
-"""Raises `ConfigError`."""
-
-
-class Owner(Protocol):
-    """The process without which this one has nothing to do."""
-
-    def watch(self, end: Callable[[], None]) -> None:
-        """``end`` is called from another thread when it is gone."""
-        ...
-
-    def ended(self) -> None:
-        """This process is about to end."""
-        ...
 
 
 def _tell_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None) -> None:
@@ -81,7 +57,14 @@ def _tell_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None) 
         ready["control"] = {"url": door.url, "token": door.token}
     line = json.dumps(ready)
     ready_file.write(line + "\n", is_secret=door is not None)
-    print(line, flush=True)
+    print(_for_people(broker) if sys.stdout.isatty() else line, flush=True)
+
+
+def _for_people(broker: BrokerServer) -> str:
+    lines = [f"ottla listens at {broker.bootstrap}", f"its data lies in {broker.directory.absolute_path}"]
+    if broker.metrics_url is not None:
+        lines.append(f"its metrics are at {broker.metrics_url}")
+    return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"])
 
 
 def _serve_metrics(host: str, port: int) -> ServedMetrics:
@@ -95,25 +78,36 @@ async def _serve(
     config: BrokerConfig,
     features: Mapping[str, int],
     ready_file: ReadyFile,
-    open_door: OpenDoor | None = None,
-    owner: Owner | None = None,
-    clock: TimeSource | None = None,
-    interception: Interception | None = None,
+    first_topics: Sequence[FirstTopic] = (),
+    steering: Steering = NOT_STEERED,
 ) -> None:
     ready_file.check()
-    serving = Serving(RealEnv(clock), config, features, serve_metrics=_serve_metrics, interception=interception)
+    env = RealEnv(steering.clock)
+
+    def new_broker(inherited: Inherited | None) -> BrokerServer:
+        return BrokerServer(
+            env,
+            config,
+            features,
+            serve_metrics=_serve_metrics,
+            inherited=inherited,
+            interception=steering.interception,
+            first_topics=first_topics,
+        )
+
+    serving = Serving(env, new_broker)
     serving.broker.directory.acquire()
     # One that a killed broker left behind says nothing of this one. With the lock it is not another's that runs.
     ready_file.remove()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, serving.stop_wanted.set)
-    if owner is not None:
+    if steering.owner is not None:
 
         def end() -> None:
             loop.call_soon_threadsafe(serving.stop_wanted.set)
 
-        owner.watch(end)
+        steering.owner.watch(end)
     await serving.start()
     # What start-up has made lives as long as the process: keep the collector from walking it again and again.
     gc.collect()
@@ -121,7 +115,7 @@ async def _serve(
     gc.set_threshold(*GC_THRESHOLDS)
     door = None
     try:
-        door = open_door(serving) if open_door is not None else None
+        door = steering.open_door(serving) if steering.open_door is not None else None
         _tell_ready(serving.broker, ready_file, door)
         await serving.stop_wanted.wait()
     finally:
@@ -141,15 +135,12 @@ def run(
     as_json: bool | None = None,
     log_level: str = "info",
     warnings: Mapping[str, str | None] | None = None,
-    open_door: OpenDoor | None = None,
-    owner: Owner | None = None,
-    clock: TimeSource | None = None,
-    interception: Interception | None = None,
+    first_topics: Sequence[FirstTopic] = (),
+    steering: Steering = NOT_STEERED,
 ) -> int:
     """Serve until told to stop. The exit code: 0 after a clean stop, 1 when the broker could not start.
 
-    ``warnings``: settings without effect, and what each was probably meant to be. ``open_door`` is called once the broker serves.
-    ``clock`` takes the place of the machine's, and ``interception`` may stand in the way of requests and transactions.
+    ``warnings``: settings without effect, and what each was probably meant to be. ``first_topics`` are made at the start.
     """
     logs.configure(as_json=not sys.stderr.isatty() if as_json is None else as_json, level=log_level)
     keep_freed_memory()
@@ -158,7 +149,7 @@ def run(
     for name, meant in (warnings or {}).items():
         log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
     try:
-        _run(_serve(config, features, ReadyFile(ready_file), open_door, owner, clock, interception))
+        _run(_serve(config, features, ReadyFile(ready_file), first_topics, steering))
     except (DirectoryError, ConfigError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return 1
@@ -167,6 +158,6 @@ def run(
         print(f"ottla: cannot start: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     finally:
-        if owner is not None:
-            owner.ended()
+        if steering.owner is not None:
+            steering.owner.ended()
     return 0

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ottla.broker.broker import BrokerServer
-from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.env import Env
-from ottla.broker.inherited import Inherited, ServeMetrics
-from ottla.broker.interception import Interception
+from ottla.broker.inherited import Inherited
 from ottla.broker.logs import LOG_LEVELS
 from ottla.operations.snapshots import check_snapshot, copy_directory, wipe
 from ottla.storage.identity import DirectoryError
@@ -23,35 +21,15 @@ from ottla.storage.identity import DirectoryError
 class Serving:
     """Owns the broker of the moment. All methods are called on its event loop."""
 
-    def __init__(
-        self,
-        env: Env,
-        config: BrokerConfig,
-        features: Mapping[str, int] | None = None,
-        *,
-        serve_metrics: ServeMetrics | None = None,
-        interception: Interception | None = None,
-    ) -> None:
+    def __init__(self, env: Env, new_broker: Callable[[Inherited | None], BrokerServer]) -> None:
+        """``new_broker`` makes the first one, and one for each that takes another's place and has something of it."""
         self._env = env
-        self._config = config
-        self._features = dict(features or {})
-        self._serve_metrics = serve_metrics
-        self._interception = interception
+        self._new_broker = new_broker
         self.stop_wanted = asyncio.Event()
         """Set when the process is to end."""
         self.failure: Exception | None = None
         """Why a broker could not take the place of the one before: the process has none then, and must end."""
-        self.broker = self._new_broker(None)
-
-    def _new_broker(self, inherited: Inherited | None) -> BrokerServer:
-        return BrokerServer(
-            self._env,
-            self._config,
-            self._features,
-            serve_metrics=self._serve_metrics,
-            inherited=inherited,
-            interception=self._interception,
-        )
+        self.broker = new_broker(None)
 
     @property
     def directory(self) -> str:

@@ -6,16 +6,24 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from ottla.arguments import count
+from ottla.arguments import BadArgument, count
 from ottla.handle import Broker
 from ottla.pipeline.cli import main
 from ottla.pipeline.formats import FORMATS
 
 
+def _count(text: str) -> int:
+    """Raises ArgumentTypeError, whose text argparse shows."""
+    try:
+        return count(text)
+    except BadArgument as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def run(arguments: list[str]) -> int:
     """Exit code of the first job that fails, else 0."""
     parser = argparse.ArgumentParser(prog="ottla pipeline demo", description="All jobs, on a broker that is started for them.")
-    parser.add_argument("--rows", type=count, default=200_000)
+    parser.add_argument("--rows", type=_count, default=200_000)
     parser.add_argument("--format", choices=sorted(FORMATS), default="json")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="ottla-pipeline-") as root, Broker(data_dir=Path(root) / "data") as broker:

@@ -32,7 +32,9 @@ class World:
         self.fs = MemoryFilesystem()
         self.env = SimulatedEnv(self.fs, random.Random(1), START_MS)
         self._loop = asyncio.new_event_loop()
-        self.serving = Serving(cast(Any, self.env), BrokerConfig({"log.dirs": DATA_DIR}))
+        env: Any = self.env
+        config = BrokerConfig({"log.dirs": DATA_DIR})
+        self.serving = Serving(env, lambda inherited: BrokerServer(env, config, inherited=inherited))
         self.run(self.serving.start())
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker, BrokerFailed
+from ottla.client import Cluster
 from ottla.health import answers
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -131,6 +134,53 @@ def test_health(ottla: Broker) -> None:
     command = [sys.executable, "-m", "ottla", "health", "--bootstrap"]
     assert subprocess.run([*command, ottla.bootstrap], capture_output=True, check=False).returncode == 0
     assert subprocess.run([*command, "127.0.0.1:1"], capture_output=True, check=False).returncode == 1
+
+
+def test_topics_are_made_before_the_broker_is_ready_and_left_as_they_are_later(tmp_path: Path) -> None:
+    arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--topic")
+    environment = {"KAFKA_CREATE_TOPICS": "a:1:1, b:2:3:compact"}
+    for topic in ("orders:3:retention.ms=5:cleanup.policy=compact,delete", "orders:7"):
+        with (
+            serving(*arguments, topic, environment=environment) as (process, ready),
+            Cluster(str(ready["bootstrap"])) as cluster,
+        ):
+            assert [(t.name, t.partitions) for t in cluster.topics()] == [("a", 1), ("b", 2), ("orders", 3)]
+            configs = {name: {c.name: c.value for c in cluster.topic(name).configs if c.own} for name in ("b", "orders")}
+            assert configs == {
+                "b": {"cleanup.policy": "compact"},
+                "orders": {"cleanup.policy": "compact,delete", "retention.ms": "5"},
+            }
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(TIMEOUT_S) == 0
+            assert process.stderr is not None
+            # A setting's variable would be named in a warning.
+            assert "setting_without_effect" not in process.stderr.read()
+
+
+def test_a_first_topic_that_cannot_be_is_said(tmp_path: Path) -> None:
+    where = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
+    assert refused(*where, "--topic", "t:1:no.such=1") == "ottla: --topic t:1:no.such=1: Unknown topic config name: no.such"
+    assert "--topic a/b:1: " in refused(*where, "--topic", "a/b:1")
+
+
+def test_on_a_terminal_serve_says_in_words_where_it_is_and_how_to_stop_it(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")]
+    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL)
+    os.close(theirs)
+    try:
+        said = ""
+        while "stops it" not in said:
+            said += os.read(ours, 1_000).decode()
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = process.wait(TIMEOUT_S)
+        os.close(ours)
+    assert code == 0
+    assert re.match(r"ottla listens at 127\.0\.0\.1:\d+\r\n", said)
+    assert f"its data lies in {tmp_path / 'data'}\r\n" in said
+    assert f"Ctrl-C, or kill {process.pid}, stops it" in said
+    assert "{" not in said
 
 
 async def test_the_handle_in_asynchronous_code() -> None:

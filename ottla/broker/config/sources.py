@@ -11,6 +11,8 @@ from ottla.broker.config.settings import BrokerConfig
 
 PREFIX = "KAFKA_"
 IMAGE_ONLY = {
+    "KAFKA_CREATE_TOPICS",
+    "KAFKA_CREATE_TOPICS_SEPARATOR",
     "KAFKA_DEBUG",
     "KAFKA_GC_LOG_OPTS",
     "KAFKA_HEAP_OPTS",
@@ -25,7 +27,7 @@ IMAGE_ONLY = {
     "KAFKA_OPTS",
     "KAFKA_VERSION",
 }
-"""Variables of Kafka's own image that are no settings."""
+"""Variables of images of Kafka that are no settings. Topics to create are read by ``ottla serve``."""
 
 MAX_FILE_BYTES = 1 << 20
 _LINE_END = re.compile(r"\r\n|\r|\n")

@@ -1,0 +1,55 @@
+"""Addresses as people write them: ``HOST:PORT``, ``[IPv6]:PORT``, and lists of them."""
+
+from __future__ import annotations
+
+MAX_PORT = 65_535
+MAX_ADDRESSES = 100
+"""How many brokers a list of bootstrap addresses may name."""
+
+Address = tuple[str, int]
+
+
+class BadAddress(ValueError):
+    """A text that is no address; its own text is one line that says what is wanted."""
+
+
+def port(text: str) -> int:
+    """A TCP port, or 0 for a free one. Raises `BadAddress`."""
+    if not (text.isascii() and text.isdigit()) or int(text[:6]) > MAX_PORT:
+        raise BadAddress(f"{text!r} is not a port, 0 to {MAX_PORT}")
+    return int(text)
+
+
+def split_address(text: str) -> Address:
+    """Host and port of ``HOST:PORT`` or ``[IPv6]:PORT``. Raises `BadAddress`."""
+    host, colon, number = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        colon = ""
+    if not colon or "/" in host or not number:
+        hint = f"; did you mean 127.0.0.1:{text}?" if text.isascii() and text.isdigit() else ""
+        raise BadAddress(f"{text!r} is not HOST:PORT, as in 127.0.0.1:9092{hint}")
+    return host, port(number)
+
+
+def broker_address(text: str) -> Address:
+    """Host and port at which a broker may be. Raises `BadAddress`."""
+    host, number = split_address(text)
+    if not host or not number:
+        raise BadAddress(f"{text!r} is no broker's address; HOST:PORT is wanted, as in 127.0.0.1:9092")
+    return host, number
+
+
+def bootstrap_addresses(text: str) -> list[Address]:
+    """The addresses of ``HOST:PORT[,HOST:PORT...]``. Raises `BadAddress`."""
+    addresses = [broker_address(part.strip()) for part in text.split(",")]
+    if len(addresses) > MAX_ADDRESSES:
+        raise BadAddress(f"{len(addresses)} addresses, and {MAX_ADDRESSES} are enough to find a cluster by")
+    return addresses
+
+
+def joined_address(address: Address) -> str:
+    """``HOST:PORT``, with an IPv6 host in brackets."""
+    host, number = address
+    return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"

@@ -1,0 +1,16 @@
+"""A topic that a broker is to make at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class FirstTopic:
+    """``said``: how a person has named it, for what is wrong with it."""
+
+    name: str
+    partitions: int
+    configs: Mapping[str, str]
+    said: str

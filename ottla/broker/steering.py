@@ -1,0 +1,43 @@
+"""By what a broker's process is steered from outside, where it is: nothing of this is needed to serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ottla.broker.env import TimeSource
+from ottla.broker.interception import Interception
+from ottla.broker.serving import Serving
+
+
+class Door(Protocol):
+    """Where the broker is steered."""
+
+    url: str
+    token: str
+
+    def close(self) -> None: ...
+
+
+class Owner(Protocol):
+    """The process without which this one has nothing to do."""
+
+    def watch(self, end: Callable[[], None]) -> None:
+        """``end`` is called from another thread when it is gone."""
+        ...
+
+    def ended(self) -> None:
+        """This process is about to end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steering:
+    open_door: Callable[[Serving], Door] | None = None
+    """Called once the broker serves. Raises `ConfigError`."""
+    owner: Owner | None = None
+    clock: TimeSource | None = None
+    """In place of the machine's."""
+    interception: Interception | None = None
+    """Who may stand in the way of requests and transactions."""

@@ -1,0 +1,62 @@
+"""The command line: ``ottla COMMAND``.
+
+Commands are built on click, each in a module of its own that is imported when the command is called (`root.COMMANDS`). Whatever a
+person gets wrong is said in one line with the exit code 2, and never with a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ottla.process import open_standard_streams
+
+USAGE_EXIT = 2
+INTERRUPTED_EXIT = 130
+"""What shells give a command that Ctrl-C has ended."""
+BROKEN_PIPE_EXIT = 141
+"""What shells give a command whose reader has gone, as ``head`` does."""
+COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
+"""By what shells ask for completions; see `completion`."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit code. Ctrl-C ends every command without a traceback."""
+    open_standard_streams()
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED_EXIT
+    except BrokenPipeError:
+        # Python flushes stdout once more at its end, which would say so again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE_EXIT
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    import click
+
+    from ottla.cli.commands import Refused, line_of
+    from ottla.cli.root import root
+
+    instruction = os.environ.get(COMPLETION_VARIABLE)
+    if instruction:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(root, {}, "ottla", COMPLETION_VARIABLE, instruction)
+    try:
+        if not arguments:
+            print(root.get_help(click.Context(root, info_name="ottla")), file=sys.stderr)
+            return USAGE_EXIT
+        with root.make_context("ottla", arguments) as context:
+            return root.invoke(context) or 0
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.UsageError as error:
+        print(line_of(error), file=sys.stderr)
+        return USAGE_EXIT
+    except Refused as refused:
+        print(f"ottla: {refused.message}", file=sys.stderr)
+        return refused.code

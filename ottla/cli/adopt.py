@@ -1,0 +1,18 @@
+"""``ottla adopt``: topics of Apache Kafka's directories."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.process import interrupt_on_ctrl_c
+
+
+@click.command("adopt", help="Takes topics of an Apache Kafka data directory over.")
+@click.option("--from", "source", required=True, metavar="KAFKA_DIR", help="log.dirs, a copy of it, or one partition")
+@click.option("--data-dir", required=True, metavar="DIR", help="of a stopped broker, or a new one")
+@click.option("--topic", "topics", multiple=True, metavar="T", help="only this one; may be given again")
+def command(source: str, data_dir: str, topics: tuple[str, ...]) -> int:
+    from ottla.directories import adopt
+
+    interrupt_on_ctrl_c()
+    return adopt(source, data_dir, list(topics))

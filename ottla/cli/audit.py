@@ -1,0 +1,17 @@
+"""``ottla audit``: whether every transaction in a data directory is whole."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.process import interrupt_on_ctrl_c
+
+
+@click.command("audit", help="Exits with 0 if every transaction in a data directory is whole, else names those that are not.")
+@click.argument("directory", metavar="DIR")
+def command(directory: str) -> int:
+    """``directory``: ottla's or Apache Kafka's; nothing is written into it."""
+    from ottla.directories import audit
+
+    interrupt_on_ctrl_c()
+    return audit(directory)

@@ -1,0 +1,86 @@
+"""What all commands are made of: groups whose commands are imported when they are called, and errors in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+@dataclass(slots=True, frozen=True)
+class Lazy:
+    """A command's module in `ottla.cli`, whose ``command`` it is, and its line in the help, for which nothing is imported."""
+
+    module: str
+    help: str
+
+
+class Refused(click.ClickException):
+    """What a command was asked to do cannot be done; the text is one line for a person."""
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(" ".join(message.split()))
+        self.code = exit_code
+
+
+class CommandGroup(click.Group):
+    """Commands in the order in which they are named; those of ``lazy`` come first."""
+
+    def __init__(self, *arguments: Any, lazy: Mapping[str, Lazy] | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._lazy = dict(lazy or {})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            ctx.fail(f"a command is missing: {', '.join(self.list_commands(ctx))}")
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self._lazy, *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self._lazy.get(cmd_name)
+        if entry is None:
+            return self.commands.get(cmd_name)
+        command: click.Command = import_module(f"ottla.cli.{entry.module}").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, self.list_commands(ctx), 1)
+            ctx.fail(f"there is no command {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, entry.help) for name, entry in self._lazy.items()]
+        rows += [(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def line_of(error: click.UsageError) -> str:
+    """What is wrong with a command line, and where its help is."""
+    path = "ottla" if error.ctx is None else error.ctx.command_path
+    return f"{path}: {' '.join(_what(error).split())}; see {path} --help"
+
+
+def _what(error: click.UsageError) -> str:
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return f"{_name(error.param)} is missing"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return f"{_name(error.param)}: {error.message.rstrip('.')}"
+    message = error.format_message().rstrip(".")
+    # The first word may be the name of an argument.
+    return message if message[1:2].isupper() else message[:1].lower() + message[1:]
+
+
+def _name(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Option):
+        return parameter.opts[-1]
+    return str(parameter.metavar or parameter.human_readable_name.upper())

@@ -1,0 +1,33 @@
+"""``ottla completion``: what a shell must run to complete ottla's commands."""
+
+from __future__ import annotations
+
+import click
+
+SHELLS = ("bash", "zsh", "fish")
+HELP = """Prints what makes a shell complete ottla's commands and flags. For bash, in ~/.bashrc:
+
+\b
+    eval "$(ottla completion bash)"
+
+For zsh the same in ~/.zshrc, for fish: ottla completion fish > ~/.config/fish/completions/ottla.fish"""
+
+
+@click.command("completion", help=HELP)
+@click.argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    from click.shell_completion import get_completion_class
+
+    from ottla.cli import COMPLETION_VARIABLE
+    from ottla.cli.root import root
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(root, {}, "ottla", COMPLETION_VARIABLE).source_template % _variables())
+
+
+def _variables() -> dict[str, str]:
+    """What click's templates name. Its own rendering asks the machine's bash for its version first, and complains of old ones."""
+    from ottla.cli import COMPLETION_VARIABLE
+
+    return {"complete_func": "_ottla_completion", "complete_var": COMPLETION_VARIABLE, "prog_name": "ottla"}

@@ -1,0 +1,76 @@
+"""``ottla config``: configs of topics, brokers, groups and client metrics."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.options import KEY_VALUE, asks, cluster_at
+from ottla.cli.output import note, show_json, show_table
+
+KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger")
+KIND_HELP = """KIND is topic, broker, group, client-metrics or broker-logger. NAME is a topic, a broker's id and so on; the broker
+"default" stands for what all brokers have."""
+DEFAULT_NAME = "default"
+
+
+@click.group("config", cls=CommandGroup, help="Configs of topics, brokers, groups and client metrics: get, set.")
+def command() -> None:
+    pass
+
+
+def _resource(name: str, kind: str) -> str:
+    return "" if kind == "broker" and name == DEFAULT_NAME else name
+
+
+@command.command("get", help=f"Shows the configs that somebody has set, all with --all, or those that are named.\n\n{KIND_HELP}")
+@click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
+@click.argument("name", metavar="NAME")
+@click.argument("keys", metavar="[KEY]...", nargs=-1)
+@click.option("--all", "shows_all", is_flag=True, help="those as well that nobody has set")
+@asks
+def get(kind: str, name: str, keys: tuple[str, ...], shows_all: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.client.topics import ConfigKind, get_configs
+
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        configs = get_configs(cluster.brokers, ConfigKind[kind.replace("-", "_").upper()], _resource(name, kind))
+    unknown = sorted(set(keys) - {config.name for config in configs})
+    if unknown:
+        raise Refused(f"{kind} {name!r} has no config {unknown[0]!r}; ottla config get {kind} {name} --all names those it has")
+    wanted = [config for config in configs if (config.name in keys if keys else shows_all or config.own)]
+    if as_json:
+        show_json([{"name": c.name, "value": c.value, "source": c.source, "read_only": c.read_only} for c in wanted])
+    elif wanted:
+        rows = [(c.name, "(hidden)" if c.sensitive else c.value if c.value is not None else "", c.source) for c in wanted]
+        show_table(["CONFIG", "VALUE", "SET BY"], rows)
+    else:
+        note(f"nobody has set configs of {kind} {name}; --all shows those it has by itself")
+
+
+@command.command("set", help=f"Sets configs, and takes away those of --unset, at once or not at all.\n\n{KIND_HELP}")
+@click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
+@click.argument("name", metavar="NAME")
+@click.argument("assignments", type=KEY_VALUE, metavar="KEY=VALUE...", nargs=-1)
+@click.option("--unset", multiple=True, metavar="KEY", help="back to what it is by itself; may be given again")
+@asks
+def set_(
+    kind: str,
+    name: str,
+    assignments: tuple[tuple[str, str], ...],
+    unset: tuple[str, ...],
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    from ottla.client.topics import ConfigKind, set_configs
+
+    values: dict[str, str | None] = {**dict(assignments), **dict.fromkeys(unset)}
+    if not values:
+        raise click.UsageError("nothing is to be set; KEY=VALUE or --unset KEY is wanted")
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        set_configs(cluster.brokers, ConfigKind[kind.replace("-", "_").upper()], _resource(name, kind), values)
+    if as_json:
+        show_json({"kind": kind, "name": name, "set": dict(assignments), "unset": list(unset)})
+    else:
+        changes = [f"{key}={value}" for key, value in assignments] + [f"{key} is what it is by itself" for key in unset]
+        click.echo(f"{kind} {name}: {', '.join(changes)}")

@@ -1,0 +1,175 @@
+"""``ottla group``: groups of all types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
+from ottla.cli.output import NOTHING, note, show_json, show_pairs, show_table
+from ottla.cli.positions import PLACE, Place
+
+if TYPE_CHECKING:
+    from ottla.client import Cluster
+    from ottla.client.groups import GroupDescription
+
+
+@click.group("group", cls=CommandGroup, help="Groups of consumers, classic and new, of streams and of share consumers.")
+def command() -> None:
+    pass
+
+
+@command.command("list", help="Lists the groups of all coordinators.")
+@asks
+def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        listings = cluster.groups()
+    if as_json:
+        show_json([{"group": g.group_id, "type": g.group_type, "state": g.state, "coordinator": g.coordinator} for g in listings])
+    elif listings:
+        show_table(
+            ["GROUP", "TYPE", "STATE", "COORDINATOR"], [(g.group_id, g.group_type, g.state, g.coordinator) for g in listings]
+        )
+    else:
+        note("there are no groups")
+
+
+@command.command("describe", help="Shows a group's members, what each has, how far the group has read and how far it is behind.")
+@click.argument("group", metavar="GROUP")
+@asks
+def describe(group: str, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        described = cluster.group(group)
+    if as_json:
+        _show_document(described)
+        return
+    pairs = [("group", described.group_id), ("type", described.group_type), ("state", described.state)]
+    if described.epoch is not None:
+        pairs.append(("epoch", str(described.epoch)))
+    if described.assignor:
+        pairs.append(("assignor", described.assignor))
+    show_pairs([*pairs, ("lag", f"{sum(p.lag for p in described.positions):,}")])
+    if described.members:
+        click.echo()
+        show_table(
+            ["MEMBER", "INSTANCE", "CLIENT", "HOST", "HAS"],
+            [
+                (m.member_id, m.instance_id or NOTHING, m.client_id, m.host, _assignment(m.assignment))
+                for m in sorted(described.members, key=lambda m: m.member_id)
+            ],
+        )
+    if described.positions:
+        owners = {(t, i): m.client_id for m in described.members for t, indexes in m.assignment.items() for i in indexes}
+        click.echo()
+        show_table(
+            ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT"],
+            [
+                (p.topic, p.partition, p.committed, p.end, p.lag, owners.get((p.topic, p.partition), NOTHING))
+                for p in described.positions
+            ],
+        )
+
+
+def _assignment(assignment: dict[str, list[int]]) -> str:
+    return " ".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in sorted(assignment.items())) or NOTHING
+
+
+def _show_document(described: GroupDescription) -> None:
+    show_json(
+        {
+            "group": described.group_id,
+            "type": described.group_type,
+            "state": described.state,
+            "epoch": described.epoch,
+            "assignor": described.assignor,
+            "members": [
+                {
+                    "member_id": m.member_id,
+                    "instance_id": m.instance_id,
+                    "client_id": m.client_id,
+                    "host": m.host,
+                    "epoch": m.epoch,
+                    "assignment": m.assignment,
+                }
+                for m in described.members
+            ],
+            "offsets": [
+                {"topic": p.topic, "partition": p.partition, "committed": p.committed, "end": p.end, "lag": p.lag}
+                for p in described.positions
+            ],
+        }
+    )
+
+
+@command.command("reset", help="Sets the offsets of a group without members; one that is not there yet comes into being.")
+@click.argument("group", metavar="GROUP")
+@click.option(
+    "--to", type=PLACE, required=True, metavar="PLACE", help="beginning, end, an offset, or a time such as 2026-11-23T17:00Z"
+)
+@click.option(
+    "--topic",
+    "topics",
+    type=TOPIC_OR_PARTITION,
+    multiple=True,
+    metavar="TOPIC[:P]",
+    help="may be given again (default: all that the group has committed)",
+)
+@click.option("--dry-run", is_flag=True, help="show what would be set")
+@asks
+def reset(
+    group: str,
+    to: Place,
+    topics: tuple[tuple[str, int | None], ...],
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    from ottla.client import groups
+
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        listing = next((listing for listing in cluster.groups() if listing.group_id == group), None)
+        positions = [] if listing is None else groups.positions(cluster.brokers, listing)
+        before = {(p.topic, p.partition): p.committed for p in positions}
+        wanted = set(_wanted(cluster, topics)) if topics else set(before)
+        if not wanted:
+            raise Refused(f"group {group!r} has committed nothing at {bootstrap}; say by --topic where its offsets are to be set")
+        after = _targets(cluster, to, wanted)
+        if listing is not None:
+            groups.check_resting(listing)
+        if not dry_run:
+            groups.commit(cluster.brokers, group, after)
+    if as_json:
+        offsets = [{"topic": t, "partition": i, "before": before.get((t, i)), "after": o} for (t, i), o in sorted(after.items())]
+        show_json({"group": group, "dry_run": dry_run, "offsets": offsets})
+        return
+    show_table(
+        ["TOPIC", "PARTITION", "BEFORE", "AFTER"],
+        [(t, i, str(before.get((t, i), NOTHING)), offset) for (t, i), offset in sorted(after.items())],
+    )
+    if dry_run:
+        note("nothing was set: --dry-run was given")
+
+
+def _wanted(cluster: Cluster, topics: Iterable[tuple[str, int | None]]) -> Iterable[tuple[str, int]]:
+    for topic, index in topics:
+        yield from [(topic, i) for i in cluster.brokers.partitions(topic)] if index is None else [(topic, index)]
+
+
+def _targets(cluster: Cluster, to: Place, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """An offset before the log's start or after its end becomes that, as with Kafka's tool."""
+    from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+
+    targets: dict[tuple[str, int], int] = {}
+    for topic in sorted({topic for topic, _ in wanted}):
+        indexes = sorted(index for name, index in wanted if name == topic)
+        starts = list_offsets(cluster.brokers, topic, indexes, EARLIEST)
+        ends = list_offsets(cluster.brokers, topic, indexes, LATEST)
+        for index, offset in to.offsets(cluster.brokers, topic, indexes).items():
+            targets[topic, index] = min(max(offset, starts[index]), ends[index])
+            if targets[topic, index] != offset:
+                note(f"{topic}:{index} has offsets {starts[index]:,} to {ends[index]:,}: {targets[topic, index]:,} is meant")
+    return targets

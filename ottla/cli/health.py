@@ -1,0 +1,60 @@
+"""``ottla health``: whether a broker answers and is well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ottla.cli.commands import Refused
+from ottla.cli.options import ADDRESS, BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, PATH, READY_FILE_VARIABLE, SECONDS, json_option
+
+
+@click.command(
+    "health", help="Exits with 0 if a broker answers requests and its log directory is well, else with 1 and one line why."
+)
+@click.option(
+    "--bootstrap",
+    type=ADDRESS,
+    metavar="HOST:PORT",
+    help=f"the broker (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
+)
+@click.option(
+    "--ready-file",
+    type=PATH,
+    metavar="FILE",
+    help=f"the broker that wrote it, at the address it listens on (default: ${READY_FILE_VARIABLE})",
+)
+@click.option("--timeout-s", type=SECONDS, default=5.0, metavar="S", help="how long to wait (default: 5)")
+@json_option
+def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float, as_json: bool) -> int:
+    import os
+
+    from ottla.arguments import BadArgument, address
+    from ottla.health import NotReady, ask, listening_address
+
+    if bootstrap is not None and ready_file is not None:
+        raise click.UsageError("--bootstrap and --ready-file both say which broker; give one of them")
+    ready_file = ready_file or (Path(os.environ[READY_FILE_VARIABLE]) if os.environ.get(READY_FILE_VARIABLE) else None)
+    try:
+        if bootstrap is None and ready_file is not None:
+            bootstrap = listening_address(ready_file)
+        if bootstrap is None:
+            bootstrap = address(os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP)
+        ask(bootstrap, timeout_s)
+    except BadArgument as error:
+        raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
+    except NotReady as reason:
+        if as_json:
+            from ottla.cli.output import show_json
+
+            show_json({"bootstrap": bootstrap, "healthy": False, "reason": str(reason)})
+            return 1
+        raise Refused(str(reason), exit_code=1) from None
+    if as_json:
+        from ottla.cli.output import show_json
+
+        show_json({"bootstrap": bootstrap, "healthy": True})
+    else:
+        click.echo(f"{bootstrap} answers")
+    return 0

@@ -1,0 +1,120 @@
+"""Types of flags, and the flags that commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ottla import arguments
+from ottla.arguments import BadArgument
+from ottla.cli.commands import Refused
+
+if TYPE_CHECKING:
+    from ottla.client import Cluster
+
+    # Generic since click 8.4, and not before.
+    _ParamType = click.ParamType[Any]
+else:
+    _ParamType = click.ParamType
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
+READY_FILE_VARIABLE = "OTTLA_READY_FILE"
+"""Names the ready file for ``serve`` and ``health`` alike, so that a container's health check asks the port in use."""
+DEFAULT_TIMEOUT_S = 10.0
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+class Checked(_ParamType):
+    """What one of the functions of `ottla.arguments` takes."""
+
+    def __init__(self, name: str, check: Callable[[str], Any]) -> None:
+        self.name = name
+        self._check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._check(value)
+        except BadArgument as error:
+            self.fail(str(error), param, ctx)
+
+
+ADDRESS = Checked("address", arguments.address)
+BOOTSTRAP = Checked("addresses", arguments.bootstrap)
+LISTENER = Checked("listener", arguments.listener)
+PORT = Checked("port", arguments.port)
+COUNT = Checked("count", arguments.count)
+SECONDS = Checked("seconds", arguments.seconds)
+PATH = click.Path(path_type=Path)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of text, for programs")
+
+
+def asks(command: C) -> C:
+    """The flags of a command that asks a cluster: where it is, how long to wait, and how to show the answer."""
+    command = json_option(command)
+    command = click.option(
+        "--timeout-s",
+        type=SECONDS,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="S",
+        help=f"how long to wait for an answer (default: {DEFAULT_TIMEOUT_S:g})",
+    )(command)
+    return click.option(
+        "--bootstrap",
+        type=BOOTSTRAP,
+        default=DEFAULT_BOOTSTRAP,
+        envvar=BOOTSTRAP_VARIABLE,
+        metavar="HOST:PORT[,...]",
+        help=f"the cluster, of ottla or of Apache Kafka (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
+    )(command)
+
+
+@contextmanager
+def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[Cluster]:
+    """The cluster, whose refusals end the command in one line. Ctrl-C raises KeyboardInterrupt from here on."""
+    from ottla.client import ClientError, Cluster
+    from ottla.process import interrupt_on_ctrl_c
+
+    interrupt_on_ctrl_c()
+    try:
+        with Cluster(bootstrap, timeout_s, client_id="ottla-cli") as cluster:
+            yield cluster
+    except ClientError as error:
+        raise Refused(str(error)) from None
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """Raises `BadArgument`."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise BadArgument(f"{text!r}: KEY=VALUE is wanted")
+    return key.strip(), value.strip()
+
+
+def topic_partition(text: str) -> tuple[str, int]:
+    """``TOPIC:P``. Raises `BadArgument`."""
+    topic, partition = topic_and_partition(text)
+    if partition is None:
+        raise BadArgument(f"{text!r} is not TOPIC:PARTITION, as in orders:0")
+    return topic, partition
+
+
+def topic_and_partition(text: str) -> tuple[str, int | None]:
+    """``TOPIC`` or ``TOPIC:P``. Raises `BadArgument`."""
+    topic, colon, index = text.partition(":")
+    if not topic or (colon and not (index.isascii() and index.isdigit() and len(index) < 10)):
+        raise BadArgument(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in orders or orders:0")
+    return topic, int(index) if colon else None
+
+
+KEY_VALUE = Checked("assignment", key_value)
+TOPIC_PARTITION = Checked("partition", topic_partition)
+TOPIC_OR_PARTITION = Checked("topic", topic_and_partition)

@@ -1,0 +1,126 @@
+"""How commands show things: tables for people, JSON for programs, bars for long work on a terminal.
+
+rich is imported when a table or a bar is drawn, so that a broker never has it in memory.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+UNBOUNDED_WIDTH: Final = 10_000
+"""Columns of a table that no terminal shows: nothing is cut off or broken."""
+NOTHING: Final = "-"
+
+
+def show_json(value: Any) -> None:
+    """One document on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return text_or_base64(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def text_or_base64(value: bytes | None) -> str | dict[str, str] | None:
+    """A text where the bytes are one, else ``{"base64": ...}``, so that nothing is lost."""
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def printable(value: bytes | str | None) -> str:
+    """For a terminal: what is no text, or would move the cursor, is shown as an escape sequence."""
+    if value is None:
+        return NOTHING
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def time_text(ms: int | None) -> str:
+    """In UTC, as it may be given to ``--from``."""
+    if ms is None or ms < 0:
+        return NOTHING
+    try:
+        return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
+
+
+def duration_text(ms: int) -> str:
+    seconds = max(0, ms) / 1_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min {int(seconds % 60)} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+    """Numbers stand to the right. Without a terminal the lines are as long as they are, for grep and awk."""
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = [[cell if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    is_terminal = sys.stdout.isatty()
+    table = Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE if is_terminal else None,
+        pad_edge=is_terminal,
+        header_style="bold",
+    )
+    for at, column in enumerate(columns):
+        is_number = bool(shown) and all(isinstance(row[at], int) and not isinstance(row[at], bool) for row in shown)
+        # Names are never broken in a pipe; on a terminal the column folds.
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=not is_terminal)
+    for row in shown:
+        table.add_row(*(Text(f"{cell:,}" if is_terminal and isinstance(cell, int) else printable(str(cell))) for cell in row))
+    console = Console(file=sys.stdout, width=None if is_terminal else UNBOUNDED_WIDTH, highlight=False, soft_wrap=False)
+    console.print(table)
+
+
+def show_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
+    """What one thing is, a line each."""
+    rows = [(name, printable(str(value))) for name, value in pairs]
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        click.echo(f"{name:<{width}}  {value}")
+
+
+@contextmanager
+def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr where that is a terminal; the callable moves it on."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, advance=done)
+
+
+def note(text: str) -> None:
+    """For a person, beside what a program may read."""
+    click.echo(text, err=True)

@@ -1,0 +1,54 @@
+"""Places in a topic as people name them: its beginning, its end, an offset, a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from ottla.arguments import BadArgument
+from ottla.cli.options import Checked
+
+if TYPE_CHECKING:
+    from ottla.client.brokers import Brokers
+
+MAX_OFFSET = (1 << 63) - 1
+
+
+@dataclass(slots=True, frozen=True)
+class Place:
+    """``number``: the offset, or the time in ms."""
+
+    kind: Literal["beginning", "end", "offset", "time"]
+    number: int = 0
+
+    def offsets(self, brokers: Brokers, topic: str, indexes: Iterable[int]) -> dict[int, int]:
+        """Where it lies in each partition; a time that is later than all records is the end."""
+        from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+
+        indexes = list(indexes)
+        if self.kind == "offset":
+            return dict.fromkeys(indexes, self.number)
+        timestamp = {"beginning": EARLIEST, "end": LATEST}.get(self.kind, self.number)
+        return list_offsets(brokers, topic, indexes, timestamp)
+
+
+def place(text: str) -> Place:
+    """Raises `BadArgument`."""
+    if text in ("beginning", "end"):
+        return Place(kind="beginning" if text == "beginning" else "end")
+    if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_OFFSET:
+        return Place(kind="offset", number=int(text))
+    try:
+        time = datetime.fromisoformat(text)
+        # Digits alone would be a date in ISO 8601's basic form, and are meant as an offset.
+        if not text.isdigit():
+            with_zone = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+            return Place(kind="time", number=round(with_zone.timestamp() * 1_000))
+    except (ValueError, OverflowError):
+        pass
+    raise BadArgument(f"{text!r} is neither beginning, end, an offset nor a time such as 2026-11-23T17:00:00Z")
+
+
+PLACE = Checked("place", place)

@@ -1,0 +1,115 @@
+"""``ottla produce``: lines become records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+import click
+
+from ottla.arguments import BadArgument
+from ottla.cli.commands import Refused
+from ottla.cli.options import KEY_VALUE, PATH, Checked, asks, cluster_at
+from ottla.cli.output import note, progress, show_json
+
+MAX_LINE_BYTES: Final = 16 << 20
+BAR_STEP_BYTES: Final = 64 << 10
+"""How much is read before the bar moves on."""
+HELP = """Writes records to a topic, one for each --value, else one for each line of FILE or of stdin, and waits until all are
+acknowledged. Records with a key go to the partition that Java's producer would choose."""
+
+
+def _index(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise BadArgument(f"{text!r} is not a partition, 0 or more")
+    return int(text)
+
+
+PARTITION = Checked("partition", _index)
+
+
+@click.command("produce", help=HELP)
+@click.argument("topic", metavar="TOPIC")
+@click.argument("file", required=False, type=PATH, metavar="[FILE]")
+@click.option("--value", "values", multiple=True, metavar="TEXT", help="a record's value; may be given again")
+@click.option("--key", metavar="TEXT", help="the key of all records")
+@click.option("--key-separator", metavar="TEXT", help="what stands between key and value in a line")
+@click.option("--header", "headers", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="of all records; may be given again")
+@click.option("--partition", type=PARTITION, metavar="P", help="where all records go (default: by their keys)")
+@asks
+def command(
+    topic: str,
+    file: Path | None,
+    values: tuple[str, ...],
+    key: str | None,
+    key_separator: str | None,
+    headers: tuple[tuple[str, str], ...],
+    partition: int | None,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    from ottla.client.producing import TopicProducer
+    from ottla.client.records import NewRecord
+
+    if values and file is not None:
+        raise click.UsageError("--value and FILE both say what to write; give one of them")
+    if key is not None and key_separator is not None:
+        raise click.UsageError("--key and --key-separator both say what the key is; give one of them")
+    if key_separator == "":
+        raise click.UsageError("--key-separator must not be empty")
+    encoded = [(name, value.encode()) for name, value in headers]
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        producer = TopicProducer(cluster.brokers, topic)
+        for line in (value.encode() for value in values) if values else _lines(file):
+            record_key, value = _split(line, key, key_separator)
+            producer.send(NewRecord(value=value, key=record_key, headers=encoded, partition=partition))
+        producer.flush()
+    written = {index: count for index, count in producer.written.items() if count}
+    if as_json:
+        partitions = [{"partition": i, "records": n, "last_offset": producer.last_offsets.get(i)} for i, n in written.items()]
+        show_json({"topic": topic, "records": sum(written.values()), "partitions": partitions})
+    else:
+        where = ", ".join(f"{count:,} to partition {index}" for index, count in written.items())
+        total = sum(written.values())
+        click.echo(
+            f"{total:,} {'record was' if total == 1 else 'records were'} written to {topic}" + (f": {where}" if where else "")
+        )
+
+
+def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes | None, bytes]:
+    if separator is None:
+        return None if key is None else key.encode(), line
+    before, found, after = line.partition(separator.encode())
+    if not found:
+        raise Refused(f"a line has no {separator!r} between key and value: {line[:60]!r}")
+    return before, after
+
+
+def _lines(file: Path | None) -> Iterator[bytes]:
+    """Without their ends. Raises `Refused`."""
+    if file is None:
+        if sys.stdin.isatty():
+            note("a record a line; Ctrl-D ends")
+        yield from _read(sys.stdin.buffer, "stdin")
+        return
+    try:
+        with file.open("rb") as opened, progress(f"writing {file.name} (bytes)", file.stat().st_size) as advance:
+            unseen_bytes = 0
+            for line in _read(opened, str(file)):
+                yield line
+                unseen_bytes += len(line) + 1
+                if unseen_bytes >= BAR_STEP_BYTES:
+                    advance(unseen_bytes)
+                    unseen_bytes = 0
+    except OSError as error:
+        raise Refused(f"cannot read {file}: {error.strerror}") from None
+
+
+def _read(lines: IO[bytes], name: str) -> Iterator[bytes]:
+    while line := lines.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise Refused(f"a line of {name} is longer than {MAX_LINE_BYTES >> 20} MiB")
+        yield line.removesuffix(b"\n").removesuffix(b"\r")

@@ -1,0 +1,147 @@
+"""``ottla serve``: one broker in the foreground."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ottla.arguments import BadArgument
+from ottla.broker.config.first_topic import FirstTopic
+from ottla.cli.commands import Refused
+from ottla.cli.features import feature_levels
+from ottla.cli.first_topics import first_topic, from_environment
+from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
+from ottla.cli.steering import steering, with_still_defaults
+from ottla.process import Owner, importing_without
+
+HELP = """Runs one broker in the foreground until SIGTERM or Ctrl-C, and ends with exit code 0.
+
+It prints one JSON line on stdout once it answers requests, with the address for clients ("bootstrap"), the addresses it
+listens on, its process id and its data directory; on a terminal it says so in words. Log lines go to stderr."""
+
+EPILOG = """Settings are Kafka's server.properties keys. Later sources win: the file, KAFKA_* variables by the rule of
+Kafka's image (KAFKA_NUM_PARTITIONS=3 is num.partitions=3), --set, the other flags. An unknown key is refused with a
+suggestion, an unknown KAFKA_* variable is named in a warning, as is a key that is known to Kafka and changes nothing here.
+
+Topics of --topic and of KAFKA_CREATE_TOPICS (NAME:PARTITIONS:REPLICATION[:CLEANUP],...) are made before the first request is
+answered; those that exist are left as they are."""
+
+LOG_FORMATS = ("auto", "json", "console")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command("serve", help=HELP, epilog=EPILOG)
+@click.argument("properties", required=False, type=PATH, metavar="[FILE]")
+@click.option(
+    "--listen",
+    type=LISTENER,
+    metavar="HOST:PORT",
+    help=f"where to listen; port 0 picks a free one (default: {DEFAULT_BOOTSTRAP})",
+)
+@click.option("--data-dir", metavar="DIR", help="where the data lies (default: .ottla/data)")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="any server.properties key; may be given again")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    type=Checked("topic", first_topic),
+    metavar="NAME:PARTITIONS[:KEY=VALUE]",
+    help="a topic to make at the start, with its configs; may be given again",
+)
+@click.option(
+    "--feature",
+    "features",
+    multiple=True,
+    metavar="NAME=LEVEL",
+    help="a feature level, e.g. transaction.version=1; may be given again",
+)
+@click.option(
+    "--metrics-port",
+    type=PORT,
+    metavar="PORT",
+    help="serve Prometheus metrics there on 127.0.0.1 (default: none are served)",
+)
+@click.option(
+    "--control-port",
+    type=PORT,
+    metavar="PORT",
+    help="open a door there on 127.0.0.1 by which tests steer the broker (default: there is none)",
+)
+@click.option(
+    "--clock",
+    default="machine",
+    metavar="CLOCK",
+    help="manual: it stands still until it is moved through the control door (default: machine)",
+)
+@click.option(
+    "--faults",
+    "faults_file",
+    type=PATH,
+    metavar="FILE",
+    help="faults to begin with, in YAML or JSON; docs/faults.md has the fields",
+)
+# For a program that starts a broker for itself, as `ottla.Broker` does.
+@click.option("--owner-pid", type=int, hidden=True)
+@click.option("--owned-directory", type=PATH, hidden=True)
+@click.option(
+    "--ready-file",
+    type=PATH,
+    envvar=READY_FILE_VARIABLE,
+    metavar="FILE",
+    help=f"holds the JSON line while requests are answered, removed at the stop (default: ${READY_FILE_VARIABLE}, else none)",
+)
+@click.option("--log-format", type=click.Choice(LOG_FORMATS), default="auto", help="auto is console on a terminal, else json")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", help="(default: info)")
+def command(
+    properties: Path | None,
+    listen: str | None,
+    data_dir: str | None,
+    settings: tuple[str, ...],
+    topics: tuple[FirstTopic, ...],
+    features: tuple[str, ...],
+    metrics_port: int | None,
+    control_port: int | None,
+    clock: str,
+    faults_file: Path | None,
+    owner_pid: int | None,
+    owned_directory: Path | None,
+    ready_file: Path | None,
+    log_format: str,
+    log_level: str,
+) -> int:
+    with importing_without("rich"):
+        import structlog  # noqa: F401
+    from ottla.broker.config.definitions import ConfigError
+    from ottla.broker.config.sources import load, variable_near
+    from ottla.broker.main import run
+
+    extra: dict[str, str] = {}
+    if listen is not None:
+        extra["listeners"] = f"PLAINTEXT://{listen}"
+    if data_dir is not None:
+        extra["log.dirs"] = data_dir
+    if metrics_port is not None:
+        extra["ottla.metrics.port"] = str(metrics_port)
+    if control_port is not None:
+        extra["ottla.control.port"] = str(control_port)
+    try:
+        config, ignored = load(properties, os.environ, list(settings), extra)
+        first_topics = [*from_environment(os.environ), *topics]
+    except (ConfigError, BadArgument) as error:
+        raise Refused(str(error), exit_code=1) from None
+    owner = None if owner_pid is None else Owner(pid=owner_pid, owned_directory=owned_directory)
+    has_door = config.settings.ottla_control_port is not None
+    if clock != "machine":
+        config = with_still_defaults(config)
+    return run(
+        config,
+        feature_levels(features, exit_code=1),
+        ready_file=ready_file,
+        as_json=None if log_format == "auto" else log_format == "json",
+        log_level=log_level,
+        warnings={**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}},
+        first_topics=first_topics,
+        steering=steering(clock, faults_file, owner, has_door=has_door),
+    )

@@ -1,0 +1,77 @@
+"""By what ``ottla serve`` lets itself be steered: the control door, a clock that stands still, faults, and whoever has started it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.cli.commands import Refused
+from ottla.process import Owner
+
+if TYPE_CHECKING:
+    from ottla.broker.config.settings import BrokerConfig
+    from ottla.broker.steering import Steering
+    from ottla.control.clock import ManualClock
+    from ottla.control.faults import Faults
+
+STILL_DEFAULTS = {f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")}
+"""With a clock that stands still a member would wait for ever until it is given anything."""
+MACHINE = "machine"
+
+
+def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
+    """For a clock that stands still; what is given stays as it is."""
+    from ottla.broker.config.settings import BrokerConfig
+
+    return BrokerConfig({**STILL_DEFAULTS, **config.given})
+
+
+def steering(clock: str, faults_file: Path | None, owner: Owner | None, *, has_door: bool) -> Steering:
+    """Imports only what is wanted. Raises `Refused`."""
+    from ottla.broker.steering import Steering
+
+    manual = _clock(clock)
+    if manual is not None and not has_door:
+        raise Refused("--clock manual: only the control door moves it; give a --control-port", exit_code=1)
+    if not has_door and faults_file is None:
+        return Steering(owner=owner)
+    faults = _faults(faults_file)
+    if not has_door:
+        return Steering(owner=owner, interception=faults)
+    from ottla.control.asking import Steered
+    from ottla.control.door import ControlDoor
+
+    return Steering(
+        open_door=lambda serving: ControlDoor(Steered(serving=serving, clock=manual, faults=faults)),
+        owner=owner,
+        clock=manual,
+        interception=faults,
+    )
+
+
+def _clock(text: str) -> ManualClock | None:
+    """None for the machine's clock. Raises `Refused`."""
+    if text == MACHINE:
+        return None
+    kind, colon, start = text.partition(":")
+    if kind != "manual" or (colon and not (start.isascii() and start.isdigit() and len(start) < 16)):
+        raise Refused(f"--clock {text!r}: machine or manual, or manual:MS to begin so many ms after 1970, is wanted", exit_code=1)
+    from ottla.control.clock import ManualClock
+
+    return ManualClock(int(start) if start else None)
+
+
+def _faults(file: Path | None) -> Faults:
+    """Raises `Refused`."""
+    from ottla.control.faults import FaultError, Faults, parse_faults
+
+    faults = Faults()
+    if file is not None:
+        try:
+            for fault in parse_faults(file.read_bytes()):
+                faults.add(fault)
+        except OSError as error:
+            raise Refused(f"--faults {file}: {error.strerror or error}", exit_code=1) from None
+        except FaultError as error:
+            raise Refused(f"--faults {file}: {error}", exit_code=1) from None
+    return faults

@@ -1,0 +1,139 @@
+"""``ottla topic``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.commands import CommandGroup
+from ottla.cli.options import COUNT, KEY_VALUE, asks, cluster_at
+from ottla.cli.output import note, progress, show_json, show_pairs, show_table
+
+if TYPE_CHECKING:
+    from ottla.client.topics import Config, TopicDescription
+
+
+@click.group("topic", cls=CommandGroup, help="Topics: create, list, describe, delete.")
+def command() -> None:
+    pass
+
+
+@command.command("create", help="Makes a topic. It is an error if the topic exists, unless --if-missing is given.")
+@click.argument("name", metavar="TOPIC")
+@click.option("--partitions", type=COUNT, default=1, metavar="N", help="(default: 1)")
+@click.option("--replication", type=COUNT, metavar="N", help="replicas of each partition (default: what the brokers' settings say)")
+@click.option(
+    "--config", "configs", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="a topic's config; may be given again"
+)
+@click.option("--if-missing", is_flag=True, help="leave a topic that exists as it is")
+@asks
+def create(
+    name: str,
+    partitions: int,
+    replication: int | None,
+    configs: tuple[tuple[str, str], ...],
+    if_missing: bool,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    from ottla.client import KafkaAnswered
+    from ottla.protocol.errors import Code
+
+    is_new = True
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        try:
+            cluster.create_topic(name, partitions, dict(configs), -1 if replication is None else replication)
+        except KafkaAnswered as refused:
+            if not if_missing or refused.code != Code.TOPIC_ALREADY_EXISTS:
+                raise
+            is_new = False
+    if as_json:
+        show_json({"topic": name, "created": is_new})
+    else:
+        click.echo(f"topic {name} was created" if is_new else f"topic {name} exists")
+
+
+@command.command("list", help="Lists the topics.")
+@click.option("--internal", is_flag=True, help="the coordinators' own topics as well")
+@asks
+def list_(internal: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        listings = cluster.topics(internal=internal)
+    if as_json:
+        show_json([{"topic": t.name, "partitions": t.partitions, "replicas": t.replicas, "internal": t.internal} for t in listings])
+    elif listings:
+        show_table(["TOPIC", "PARTITIONS", "REPLICAS"], [(t.name, t.partitions, t.replicas) for t in listings])
+    else:
+        note("there are no topics; ottla topic create makes one")
+
+
+@command.command("describe", help="Shows a topic's partitions, offsets and configs.")
+@click.argument("name", metavar="TOPIC")
+@click.option("--all-configs", is_flag=True, help="those as well that nobody has set")
+@asks
+def describe(name: str, all_configs: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        topic = cluster.topic(name)
+    configs = [config for config in topic.configs if all_configs or config.own]
+    if as_json:
+        show_json(_document(topic, configs))
+        return
+    show_table(
+        ["PARTITION", "LEADER", "REPLICAS", "IN SYNC", "START", "STABLE", "END"],
+        [
+            (
+                p.partition,
+                p.leader,
+                ",".join(map(str, p.replicas)),
+                ",".join(map(str, p.in_sync)),
+                p.log_start_offset,
+                p.last_stable_offset,
+                p.high_watermark,
+            )
+            for p in topic.partitions
+        ],
+    )
+    if configs:
+        click.echo()
+        show_pairs((config.name, "(hidden)" if config.sensitive else config.value) for config in configs)
+    waiting = [p for p in topic.partitions if p.last_stable_offset < p.high_watermark]
+    if waiting:
+        note(f"read_committed consumers wait behind an open transaction in {len(waiting)} of them; ottla txn list names it")
+
+
+def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id.hex(),
+        "internal": topic.internal,
+        "partitions": [
+            {
+                "partition": p.partition,
+                "leader": p.leader,
+                "leader_epoch": p.leader_epoch,
+                "replicas": p.replicas,
+                "in_sync": p.in_sync,
+                "log_start_offset": p.log_start_offset,
+                "last_stable_offset": p.last_stable_offset,
+                "high_watermark": p.high_watermark,
+            }
+            for p in topic.partitions
+        ],
+        "configs": {config.name: config.value for config in configs},
+    }
+
+
+@command.command("delete", help="Deletes topics and all that is in them.")
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@asks
+def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    with cluster_at(bootstrap, timeout_s) as cluster, progress("deleting topics", len(names)) as advance:
+        for name in names:
+            cluster.delete_topic(name)
+            advance(1)
+            if not as_json:
+                click.echo(f"topic {name} was deleted")
+    if as_json:
+        show_json({"deleted": list(names)})

@@ -1,0 +1,211 @@
+"""``ottla txn``: transactions. What is told of one over time, and why a reader waits, are commands of their own modules."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ottla.cli.commands import CommandGroup, Lazy
+from ottla.cli.options import SECONDS, TOPIC_OR_PARTITION, TOPIC_PARTITION, Checked, asks, cluster_at
+from ottla.cli.output import NOTHING, duration_text, note, progress, show_json, show_pairs, show_table, time_text
+
+if TYPE_CHECKING:
+    from ottla.client.transactions import HangingTransaction
+
+LAZY: Final[dict[str, Lazy]] = {}
+"""Commands of ``ottla txn`` in modules beside this one."""
+DEFAULT_OLDER_THAN_S: Final = 900.0
+ABORT_HELP = """Aborts an open transaction.
+
+With TRANSACTIONAL_ID the coordinator aborts it and fences its producer, which learns so when it goes on.
+
+With --partition and --start-offset an abort marker is written into one partition, for a hanging transaction that no
+coordinator knows of; ottla txn find-hanging names both."""
+
+
+@click.group("txn", cls=CommandGroup, lazy=LAZY, help="Transactions: list, describe, abort, and find hanging ones.")
+def command() -> None:
+    pass
+
+
+@command.command("list", help="Lists the transactional ids of all coordinators.")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="only these, e.g. Ongoing; may be given again")
+@asks
+def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        listings = cluster.transactions(states=states)
+    if as_json:
+        show_json(
+            [
+                {
+                    "transactional_id": t.transactional_id,
+                    "producer_id": t.producer_id,
+                    "state": t.state,
+                    "coordinator": t.coordinator,
+                }
+                for t in listings
+            ]
+        )
+    elif listings:
+        rows = [(t.transactional_id, str(t.producer_id), t.state, t.coordinator) for t in listings]
+        show_table(["TRANSACTIONAL ID", "PRODUCER", "STATE", "COORDINATOR"], rows)
+    else:
+        note("there are no transactional ids" + (" in such a state" if states else ""))
+
+
+@command.command("describe", help="Shows what the coordinator keeps of a transactional id.")
+@click.argument("transactional_id", metavar="TRANSACTIONAL_ID")
+@asks
+def describe(transactional_id: str, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        transaction = cluster.transaction(transactional_id)
+    if as_json:
+        show_json(
+            {
+                "transactional_id": transaction.transactional_id,
+                "state": transaction.state,
+                "producer_id": transaction.producer_id,
+                "epoch": transaction.epoch,
+                "timeout_ms": transaction.timeout_ms,
+                "start_ms": transaction.start_ms,
+                "partitions": [{"topic": topic, "partition": index} for topic, index in transaction.partitions],
+            }
+        )
+        return
+    start_ms = transaction.start_ms
+    open_for = NOTHING if start_ms is None else duration_text(round(time.time() * 1_000) - start_ms)
+    show_pairs(
+        [
+            ("transactional id", transaction.transactional_id),
+            ("state", transaction.state),
+            ("producer", f"{transaction.producer_id} epoch {transaction.epoch}"),
+            ("time-out", duration_text(transaction.timeout_ms)),
+            ("began", time_text(start_ms)),
+            ("open for", open_for),
+            ("partitions", " ".join(f"{topic}:{index}" for topic, index in transaction.partitions) or NOTHING),
+        ]
+    )
+
+
+def _offset(text: str) -> int:
+    from ottla.arguments import BadArgument
+
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise BadArgument(f"{text!r} is not an offset, 0 or more")
+    return int(text)
+
+
+@command.command("abort", help=ABORT_HELP)
+@click.argument("transactional_id", required=False, metavar="[TRANSACTIONAL_ID]")
+@click.option("--partition", type=TOPIC_PARTITION, metavar="TOPIC:P", help="where a hanging transaction is")
+@click.option("--start-offset", type=Checked("offset", _offset), metavar="OFFSET", help="where it begins")
+@asks
+def abort(
+    transactional_id: str | None,
+    partition: tuple[str, int] | None,
+    start_offset: int | None,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
+    from ottla.client import transactions
+
+    is_hanging = partition is not None or start_offset is not None
+    if (transactional_id is None) == (not is_hanging) or (partition is None) != (start_offset is None):
+        raise click.UsageError("TRANSACTIONAL_ID is wanted, or both --partition and --start-offset")
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        if transactional_id is not None:
+            before = transactions.abort(cluster.brokers, transactional_id)
+            was_open = before.start_ms is not None
+            document: dict[str, Any] = {
+                "transactional_id": transactional_id,
+                "aborted": was_open,
+                "producer_id": before.producer_id,
+            }
+            what = f"the transaction of {transactional_id} was aborted" if was_open else f"{transactional_id} had none open"
+            text = f"{what}; its producer {before.producer_id} epoch {before.epoch} is fenced"
+        else:
+            assert partition is not None
+            assert start_offset is not None
+            aborted = transactions.abort_in_partition(cluster.brokers, *partition, start_offset)
+            document = {
+                "topic": aborted.topic,
+                "partition": aborted.partition,
+                "start_offset": start_offset,
+                "producer_id": aborted.producer_id,
+                "aborted": True,
+            }
+            text = f"an abort marker for producer {aborted.producer_id} was written into {aborted.topic}:{aborted.partition}"
+    if as_json:
+        show_json(document)
+    else:
+        click.echo(text)
+
+
+@command.command("find-hanging", help="Finds open transactions that no coordinator knows of, and that nobody will end.")
+@click.option(
+    "--topic", "topics", type=TOPIC_OR_PARTITION, multiple=True, metavar="TOPIC[:P]", help="may be given again (default: all)"
+)
+@click.option(
+    "--older-than-s",
+    type=SECONDS,
+    default=DEFAULT_OLDER_THAN_S,
+    metavar="S",
+    help=f"only those that were last written to so long ago; transaction.max.timeout.ms says how long one may last"
+    f" (default: {DEFAULT_OLDER_THAN_S:g})",
+)
+@asks
+def find_hanging(
+    topics: tuple[tuple[str, int | None], ...], older_than_s: float, bootstrap: str, timeout_s: float, as_json: bool
+) -> None:
+    from ottla.client import transactions
+
+    hanging: list[HangingTransaction] = []
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        wanted = topics or tuple((listing.name, None) for listing in cluster.topics(internal=True))
+        with progress("looking through topics", len(wanted)) as advance:
+            for topic, index in wanted:
+                hanging += transactions.find_hanging(
+                    cluster.brokers,
+                    [topic],
+                    partition=index,
+                    max_timeout_ms=round(older_than_s * 1_000),
+                    progress=lambda _: advance(1),
+                )
+    if as_json:
+        show_json([_hanging_document(h) for h in hanging])
+    elif hanging:
+        show_table(
+            ["PARTITION", "START OFFSET", "PRODUCER", "EPOCH", "IDLE FOR", "TRANSACTIONAL ID"],
+            [
+                (
+                    f"{h.transaction.topic}:{h.transaction.partition}",
+                    str(h.transaction.start_offset),
+                    str(h.transaction.producer_id),
+                    str(h.transaction.producer_epoch),
+                    duration_text(h.idle_ms),
+                    h.transactional_id or NOTHING,
+                )
+                for h in hanging
+            ],
+        )
+        note("ottla txn abort --partition PARTITION --start-offset OFFSET ends one")
+    else:
+        note("no transaction hangs")
+
+
+def _hanging_document(hanging: HangingTransaction) -> dict[str, Any]:
+    transaction = hanging.transaction
+    return {
+        "topic": transaction.topic,
+        "partition": transaction.partition,
+        "start_offset": transaction.start_offset,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "coordinator_epoch": transaction.coordinator_epoch,
+        "last_timestamp_ms": transaction.last_timestamp_ms,
+        "idle_ms": hanging.idle_ms,
+        "transactional_id": hanging.transactional_id,
+    }

@@ -1,0 +1,233 @@
+"""The brokers of a cluster: where they are, which of them to ask, and asking again until an answer is final.
+
+Leaders, coordinators and the controller are asked for anew for each attempt, because they move.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ottla.addresses import Address, BadAddress, bootstrap_addresses, joined_address
+from ottla.client.connection import CLIENT_ID, Connect, Connection, SocketTransport
+from ottla.client.errors import RETRIABLE, ClientError, KafkaAnswered, TimedOut, UnknownTopic, Unreachable, check
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+
+TIMEOUT_S: Final = 10.0
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 1.0
+"""Between attempts; each pause is twice the one before."""
+GROUP, TRANSACTION = 0, 1
+"""The kinds of coordinators (FindCoordinator's key types)."""
+NO_NODE: Final = -1
+
+T = TypeVar("T")
+Partition = tuple[str, int]
+
+
+@dataclass(slots=True, frozen=True)
+class Node:
+    """A broker of the cluster, as clients are told of it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> Address:
+        return self.host, self.port
+
+
+class Brokers:
+    """Keeps a connection to each broker that was asked. ``clock`` and ``pause`` are of seconds.
+
+    Raises `ClientError` for a bootstrap that is no list of addresses.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        client_id: str = CLIENT_ID,
+        connect: Connect = SocketTransport,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        try:
+            self._bootstrap = bootstrap_addresses(bootstrap)
+        except BadAddress as error:
+            raise ClientError(str(error)) from None
+        self.bootstrap = bootstrap
+        self.timeout_s = timeout_s
+        self._client_id = client_id
+        self._connect = connect
+        self._clock = clock
+        self._pause = pause
+        self._connections: dict[Address, Connection] = {}
+        self._has_answered = False
+
+    def close(self) -> None:
+        for address in list(self._connections):
+            self._drop(address)
+
+    # asking
+
+    def ask(self, connection: Connection, request: Any, at_most: int | None = None) -> Any:
+        """One request to one broker. Raises OSError when the connection breaks."""
+        try:
+            answer = connection.call(request, at_most)
+        except (OSError, ClientError):
+            # Nothing is known of what else may still come on this connection.
+            self._drop(connection.address)
+            raise
+        self._has_answered = True
+        return answer
+
+    def until_final(self, what: str, attempt: Callable[[], T], also: Iterable[Code] = ()) -> T:
+        """What ``attempt`` gives, which is made again after an error that passes, or that is one of ``also``.
+
+        Raises what the last attempt raised when the time is over, `Unreachable` and `TimedOut` for connections.
+        """
+        passing = RETRIABLE | {int(code) for code in also}
+        deadline, pause_s = self._clock() + self.timeout_s, FIRST_PAUSE_S
+        while True:
+            try:
+                return attempt()
+            except UnknownTopic:
+                raise
+            except KafkaAnswered as refused:
+                if refused.number not in passing or self._clock() >= deadline:
+                    raise
+            except TimeoutError:
+                raise TimedOut(f"{what}: no answer within {self.timeout_s:g} s") from None
+            except OSError as error:
+                if not self._has_answered or self._clock() >= deadline:
+                    reason = error.strerror or str(error)
+                    raise Unreachable(f"{what}: {self._where(error)} does not answer ({reason}){self._hint()}") from None
+            self._pause(max(0.0, min(pause_s, deadline - self._clock())))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _where(self, error: OSError) -> str:
+        return f"broker {error.filename}" if error.filename else self.bootstrap
+
+    def _hint(self) -> str:
+        return "" if self._has_answered else "; start a broker there (ottla serve), or name another address"
+
+    # whom to ask
+
+    def anyone(self) -> Connection:
+        """A broker that takes connections. Raises OSError where none of the bootstrap addresses does."""
+        for connection in self._connections.values():
+            return connection
+        last: OSError | None = None
+        for address in self._bootstrap:
+            try:
+                return self._connected(address)
+            except OSError as error:
+                last = error
+        assert last is not None
+        # Which of the addresses was the last one says nothing.
+        raise OSError(last.errno, last.strerror or str(last))
+
+    def node(self, node: Node) -> Connection:
+        """Raises OSError, which names the address: it may be one that cannot be reached from here."""
+        try:
+            return self._connected(node.address)
+        except OSError as error:
+            where = f"{node.node_id}, which the cluster says is at {joined_address(node.address)} (advertised.listeners),"
+            raise OSError(error.errno, error.strerror or str(error), where) from None
+
+    def controller(self) -> Connection:
+        """The controller where clients can reach it, and else any broker: those of KRaft pass on what is the controller's."""
+        metadata = self.metadata([])
+        node = nodes_of(metadata).get(metadata.controller_id)
+        return self.anyone() if node is None else self.node(node)
+
+    def leader(self, topic: str, index: int) -> Connection:
+        """Raises `UnknownTopic`, and `KafkaAnswered` for a partition that has no leader."""
+        return self.leaders(topic, [index])[index]
+
+    def leaders(self, topic: str, indexes: Iterable[int] | None = None) -> dict[int, Connection]:
+        """Partition -> its leader, of all partitions or of those that are named."""
+        metadata = self.metadata([topic])
+        nodes = nodes_of(metadata)
+        partitions = {p.partition_index: p for p in self.topic_of(metadata, topic).partitions}
+        leaders = {}
+        for index in sorted(partitions) if indexes is None else indexes:
+            if index not in partitions:
+                message = f"it has {len(partitions)}, counted from 0"
+                raise UnknownTopic(f"there is no partition {index} of topic {topic!r}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
+            check(f"partition {topic}-{index}", partitions[index].error_code)
+            node = nodes.get(partitions[index].leader_id)
+            if node is None:
+                raise KafkaAnswered(f"partition {topic}-{index}", Code.LEADER_NOT_AVAILABLE)
+            leaders[index] = self.node(node)
+        return leaders
+
+    def coordinator(self, kind: int, key: str) -> Connection:
+        """The coordinator of a group or of a transactional id. Raises OSError, and `KafkaAnswered` while there is none."""
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        answer = self.ask(self.anyone(), request)
+        # Before version 4 the answer is of one key (KIP-699).
+        coordinator = answer.coordinators[0] if answer.coordinators else answer
+        check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
+        return self.node(Node(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port))
+
+    # metadata
+
+    def metadata(self, topics: list[str] | None) -> MetadataResponse:
+        """Of these topics, none or with None all. Raises OSError, and `KafkaAnswered` for an error of the whole."""
+        named = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
+        answer: MetadataResponse = self.ask(self.anyone(), MetadataRequest(topics=named, allow_auto_topic_creation=False))
+        check("the cluster's metadata", answer.error_code)
+        return answer
+
+    def nodes(self) -> list[Node]:
+        """All brokers, by their ids."""
+        metadata = self.until_final("asking for the brokers", lambda: self.metadata([]))
+        return [node for _, node in sorted(nodes_of(metadata).items())]
+
+    def topic_of(self, metadata: MetadataResponse, topic: str) -> MetadataResponseTopic:
+        """Raises `UnknownTopic`."""
+        described = next((t for t in metadata.topics if t.name == topic), None)
+        if described is None or described.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            message = f"create it first: ottla topic create {topic}"
+            raise UnknownTopic(f"there is no topic {topic!r} at {self.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
+        # A topic whose partitions have no leader yet has an error of its own in old versions.
+        if described.error_code != Code.LEADER_NOT_AVAILABLE:
+            check(f"topic {topic!r}", described.error_code)
+        return described
+
+    def partitions(self, topic: str) -> list[int]:
+        """The indexes of a topic's partitions. Raises `UnknownTopic`."""
+        metadata = self.until_final(f"looking for topic {topic!r}", lambda: self.metadata([topic]))
+        return sorted(p.partition_index for p in self.topic_of(metadata, topic).partitions)
+
+    # connections
+
+    def _connected(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None:
+            transport = self._connect(address, self.timeout_s)
+            try:
+                connection = Connection(address, transport, self._client_id)
+            except BaseException:
+                transport.close()
+                raise
+            self._connections[address] = connection
+        return connection
+
+    def _drop(self, address: Address) -> None:
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+
+def nodes_of(metadata: MetadataResponse) -> dict[int, Node]:
+    return {b.node_id: Node(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in metadata.brokers}

@@ -1,0 +1,143 @@
+"""The client's face: one cluster, what can be seen of it and done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Self
+
+from ottla.client import groups, producing, reading, topics, transactions
+from ottla.client.brokers import TIMEOUT_S, Brokers, Partition
+from ottla.client.connection import CLIENT_ID, Connect, SocketTransport
+from ottla.client.groups import GroupDescription, GroupListing
+from ottla.client.reading import MAX_RECORDS, Isolation, Positions
+from ottla.client.records import NewRecord, Record
+from ottla.client.topics import BROKER_DEFAULT, TopicDescription, TopicListing
+from ottla.client.transactions import Transaction, TransactionListing
+
+
+class Cluster:
+    """A Kafka cluster, of ottla or of Apache Kafka; connections are made as they are needed.
+
+    Each method raises `ClientError`, with one line for a person, and its subclass `KafkaAnswered` where the broker refuses.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        client_id: str = CLIENT_ID,
+        connect: Connect = SocketTransport,
+    ) -> None:
+        self.brokers = Brokers(bootstrap, timeout_s=timeout_s, client_id=client_id, connect=connect)
+
+    def close(self) -> None:
+        self.brokers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.brokers.bootstrap!r})"
+
+    # topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        configs: Mapping[str, str] | None = None,
+        replication_factor: int = BROKER_DEFAULT,
+    ) -> None:
+        """Make a topic, and wait until it can be written to."""
+        topics.create(self.brokers, name, partitions, configs, replication_factor)
+
+    def delete_topic(self, name: str) -> None:
+        topics.delete(self.brokers, name)
+
+    def topics(self, *, internal: bool = False) -> list[TopicListing]:
+        return topics.list_topics(self.brokers, internal=internal)
+
+    def topic(self, name: str) -> TopicDescription:
+        return topics.describe(self.brokers, name)
+
+    # records
+
+    def produce(self, topic: str, records: Iterable[NewRecord]) -> dict[int, int]:
+        """Write records and wait until they are acknowledged; partition -> how many."""
+        return producing.produce(self.brokers, topic, records)
+
+    def records(
+        self,
+        topic: str,
+        isolation: Isolation = "committed",
+        *,
+        partitions: Iterable[int] | None = None,
+        start: Positions | None = None,
+        end: Positions | None = None,
+        show_control: bool = False,
+        max_records: int = MAX_RECORDS,
+    ) -> list[Record]:
+        """All that a topic holds now, by partition and offset.
+
+        ``committed``: up to the last stable offset, without aborted ones; ``aborted``: those alone; ``all``: up to the high
+        watermark. ``start`` and ``end``: partition -> offset, the end exclusive. With ``show_control`` transactions' markers are
+        among them.
+        """
+        return reading.read(
+            self.brokers,
+            topic,
+            isolation,
+            partitions=partitions,
+            start=start,
+            end=end,
+            show_control=show_control,
+            max_records=max_records,
+        )
+
+    def stream(
+        self,
+        topic: str,
+        isolation: Isolation = "committed",
+        *,
+        partitions: Iterable[int] | None = None,
+        start: Positions | None = None,
+        end: Positions | None = None,
+        show_control: bool = False,
+        follow: bool = False,
+    ) -> Iterator[Record]:
+        """As `records`, one by one as they are fetched; with ``follow`` also what comes later, for ever."""
+        return reading.stream(
+            self.brokers,
+            topic,
+            isolation,
+            partitions=partitions,
+            start=start,
+            end=end,
+            show_control=show_control,
+            follow=follow,
+        )
+
+    # groups
+
+    def groups(self) -> list[GroupListing]:
+        return groups.list_groups(self.brokers)
+
+    def group(self, group: str) -> GroupDescription:
+        return groups.describe(self.brokers, group)
+
+    def lag(self, group: str) -> dict[Partition, int]:
+        """(topic, partition) -> how far the group's commits are behind the high watermark."""
+        return groups.lag(self.brokers, group)
+
+    # transactions
+
+    def transactions(self, *, states: Iterable[str] = ()) -> list[TransactionListing]:
+        return transactions.list_transactions(self.brokers, states=states)
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        return transactions.describe(self.brokers, transactional_id)

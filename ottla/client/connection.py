@@ -1,0 +1,150 @@
+"""One connection to one broker: requests one at a time, each at the newest version that both sides have.
+
+The versions are asked for first. A broker that does not know the newest ApiVersions answers in version 0 and names those it has
+(KIP-511), and is asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from ottla.addresses import Address, joined_address
+from ottla.client.errors import NotKafka, NotServed, TimedOut
+from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_response_frame, request_frame
+from ottla.protocol.errors import Code, DecodeError
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+CLIENT_ID: Final = "ottla-client"
+SOFTWARE_VERSION: Final = "1"
+MAX_ANSWER_BYTES: Final = 128 << 20
+"""The largest answer that is read. Fetch asks for less, except where a single batch is larger."""
+NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9}
+"""The last versions that name topics and not their ids (KIP-516, KIP-848). People name topics; these say all that is needed."""
+_KEYS: Final = {entry.name: key for key, entry in APIS.items()}
+_TLS_ALERT: Final = 0x15
+_UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+class Transport(Protocol):
+    """Bytes to and from one broker. Both raise OSError when the connection breaks, TimeoutError when it takes too long."""
+
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self, size: int) -> bytes:
+        """As many bytes as are asked for."""
+        ...
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[[Address, float], Transport]
+"""Opens a transport to an address, with a time-out in seconds for each wait. Raises OSError."""
+
+
+class SocketTransport:
+    """A plain TCP socket."""
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        try:
+            self._socket = socket.create_connection(address, timeout_s)
+        except UnicodeError:
+            raise OSError(f"{address[0]!r} is no name of a host") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._in = self._socket.makefile("rb")
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive(self, size: int) -> bytes:
+        data = self._in.read(size)
+        if len(data) < size:
+            raise ConnectionResetError("the broker closed the connection")
+        return data
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._in.close()
+            self._socket.close()
+
+
+class Connection:
+    """Raises OSError when the transport breaks, and is of no use after that."""
+
+    def __init__(self, address: Address, transport: Transport, client_id: str = CLIENT_ID) -> None:
+        self.address = address
+        self._transport = transport
+        self._client_id = client_id
+        self._sent = 0
+        self.features: dict[str, int] = {}
+        """The finalized features of the cluster and their levels, empty for a broker without any."""
+        self._versions = self._ask_versions()
+
+    def call(self, request: Any, at_most: int | None = None) -> Any:
+        """The answer. Raises `NotServed` where no version of the request suits both sides, `NotKafka` for what is no answer."""
+        key, version = self._choose(request, at_most)
+        return self._decode(key, version, self._exchange(key, version, request))
+
+    def version(self, request: Any) -> int:
+        """The version in which this request goes. Raises `NotServed`."""
+        return self._choose(request, None)[1]
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _choose(self, request: Any, at_most: int | None) -> tuple[int, int]:
+        name = type(request).__name__.removesuffix("Request")
+        key = _KEYS[name]
+        entry = APIS[key]
+        oldest, newest = self._versions.get(key, (0, -1))
+        version = min(entry.max_version, newest, NEWEST_BY_NAME.get(name, newest), newest if at_most is None else at_most)
+        if version < max(oldest, entry.min_version):
+            where = joined_address(self.address)
+            offered = f"has versions {oldest} to {newest} of it" if newest >= 0 else "does not serve it"
+            raise NotServed(f"{name} cannot be asked of the broker at {where}: it {offered}")
+        return key, version
+
+    def _exchange(self, key: int, version: int, request: Any) -> bytes:
+        """The answer's frame without its size."""
+        self._sent += 1
+        self._transport.send(request_frame(key, version, self._sent, self._client_id, request))
+        head = self._transport.receive(4)
+        size = int.from_bytes(head, "big")
+        if not 4 <= size <= MAX_ANSWER_BYTES:
+            hint = "; it wants TLS, which this client does not speak" if head[0] == _TLS_ALERT else ""
+            raise NotKafka(f"what answers at {joined_address(self.address)} is not Kafka{hint}")
+        frame = self._transport.receive(size)
+        if int.from_bytes(frame[:4], "big") != self._sent:
+            raise NotKafka(f"what answers at {joined_address(self.address)} is not Kafka: it answers what was not asked")
+        return frame
+
+    def _decode(self, key: int, version: int, frame: bytes) -> Any:
+        try:
+            return decode_response_frame(key, version, frame)[1]
+        except DecodeError as error:
+            where = joined_address(self.address)
+            raise NotKafka(f"the answer to {api(key).name} {version} of {where} cannot be read: {error}") from error
+
+    def _ask_versions(self) -> dict[int, tuple[int, int]]:
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version=SOFTWARE_VERSION)
+        version = APIS[API_VERSIONS_KEY].max_version
+        try:
+            frame = self._exchange(API_VERSIONS_KEY, version, request)
+            if frame[4:6] == _UNSUPPORTED:
+                known = {a.api_key: a.max_version for a in self._decode(API_VERSIONS_KEY, 0, frame).api_keys}
+                version = min(version - 1, known.get(API_VERSIONS_KEY, 0))
+                frame = self._exchange(API_VERSIONS_KEY, version, request)
+        except TimeoutError:
+            where = joined_address(self.address)
+            raise TimedOut(f"{where} takes connections and does not answer: is a Kafka broker there, and is it well?") from None
+        except ConnectionResetError:
+            where = joined_address(self.address)
+            raise NotKafka(f"{where} closes the connection at the first request: no Kafka, or one that wants TLS or SASL") from None
+        answer: ApiVersionsResponse = self._decode(API_VERSIONS_KEY, version, frame)
+        if answer.error_code:
+            raise NotKafka(f"{joined_address(self.address)} refuses to say which requests it serves: error {answer.error_code}")
+        self.features = {f.name: f.max_version_level for f in answer.finalized_features}
+        return {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys}

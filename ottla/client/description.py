@@ -1,0 +1,28 @@
+"""The cluster as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.client.brokers import Brokers, Node, nodes_of
+
+
+@dataclass(slots=True, frozen=True)
+class ClusterDescription:
+    """``controller``: its id as clients are told it, -1 where there is none; in KRaft any broker. ``features``: name -> level."""
+
+    cluster_id: str
+    controller: int
+    brokers: list[Node]
+    features: dict[str, int]
+
+
+def describe(brokers: Brokers) -> ClusterDescription:
+    metadata = brokers.until_final("asking for the cluster", lambda: brokers.metadata([]))
+    features = brokers.until_final("asking for the features", lambda: brokers.anyone().features)
+    return ClusterDescription(
+        cluster_id=metadata.cluster_id or "",
+        controller=metadata.controller_id,
+        brokers=[node for _, node in sorted(nodes_of(metadata).items())],
+        features=dict(sorted(features.items())),
+    )

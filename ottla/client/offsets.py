@@ -1,0 +1,57 @@
+"""Where partitions begin and end, and at which offset a time lies (ListOffsets)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.client.brokers import Brokers
+from ottla.client.connection import Connection
+from ottla.client.errors import check
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+_NONE: Final = -1
+
+
+def list_offsets(
+    brokers: Brokers, topic: str, indexes: Iterable[int], timestamp: int, *, committed: bool = False
+) -> dict[int, int]:
+    """Partition -> offset: `EARLIEST`, `LATEST`, or that of the first record at or after a time in ms.
+
+    ``committed`` ends at the last stable offset. Where no record is as late as the time, the end is meant.
+    """
+    wanted = list(indexes)
+
+    def attempt() -> dict[int, int]:
+        leaders = brokers.leaders(topic, wanted)
+        offsets: dict[int, int] = {}
+        for connection, mine in by_leader(leaders):
+            partitions = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in mine]
+            request = ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=int(committed),
+                topics=[ListOffsetsTopic(name=topic, partitions=partitions)],
+                timeout_ms=round(1_000 * brokers.timeout_s),
+            )
+            for answered in brokers.ask(connection, request).topics[0].partitions:
+                check(f"asking for offsets of {topic}-{answered.partition_index}", answered.error_code)
+                offsets[answered.partition_index] = answered.offset
+        return offsets
+
+    what = f"asking for offsets of {topic!r}"
+    offsets = brokers.until_final(what, attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
+    missing = [index for index, offset in offsets.items() if offset == _NONE]
+    if missing and timestamp >= 0:
+        offsets.update(list_offsets(brokers, topic, missing, LATEST, committed=committed))
+    return offsets
+
+
+def by_leader(leaders: dict[int, Connection]) -> list[tuple[Connection, list[int]]]:
+    """The partitions of each connection, so that each leader is asked once."""
+    groups: dict[int, tuple[Connection, list[int]]] = {}
+    for index, connection in leaders.items():
+        groups.setdefault(id(connection), (connection, []))[1].append(index)
+    return list(groups.values())

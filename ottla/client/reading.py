@@ -1,0 +1,156 @@
+"""Reading topics: up to the end that they have, or on and on.
+
+What is committed is told as Kafka's consumers tell it (CompletedFetch): read_committed fetches end at the last stable offset and
+carry a list of the aborted transactions in what they bring. A producer's transactional batches are aborted from the first offset in
+that list up to its abort marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal
+
+from ottla.client.brokers import Brokers
+from ottla.client.errors import ClientError, TooMuch, check
+from ottla.client.offsets import EARLIEST, LATEST, by_leader, list_offsets
+from ottla.client.records import Record, decode_batch, is_abort_marker
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from ottla.protocol.records import batches
+
+Isolation = Literal["committed", "aborted", "all"]
+ISOLATIONS: Final[tuple[Isolation, ...]] = ("committed", "aborted", "all")
+FETCH_BYTES: Final = 16 << 20
+"""What one Fetch asks for, of all partitions; a single batch that is larger comes whole."""
+PARTITION_BYTES: Final = 4 << 20
+MAX_RECORDS: Final = 1_000_000
+"""How many records `read` holds; `stream` has no such limit."""
+FETCH_WAIT_MS: Final = 500
+"""How long a broker holds a Fetch while nothing new comes."""
+FRUITLESS_ROUNDS: Final = 10
+"""After how many rounds of empty answers reading up to an end is given up."""
+_NO_SESSION: Final = -1
+
+Positions = Mapping[int, int]
+"""Partition -> offset."""
+
+
+def read(
+    brokers: Brokers,
+    topic: str,
+    isolation: Isolation = "committed",
+    *,
+    partitions: Iterable[int] | None = None,
+    start: Positions | None = None,
+    end: Positions | None = None,
+    show_control: bool = False,
+    max_records: int = MAX_RECORDS,
+) -> list[Record]:
+    """What `stream` gives, by partition and offset. Raises `TooMuch` for more than ``max_records``."""
+    records: list[Record] = []
+    for record in stream(brokers, topic, isolation, partitions=partitions, start=start, end=end, show_control=show_control):
+        if len(records) == max_records:
+            raise TooMuch(f"topic {topic!r} has more than {max_records:,} such records; ask for some partitions or offsets of it")
+        records.append(record)
+    return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def stream(
+    brokers: Brokers,
+    topic: str,
+    isolation: Isolation = "committed",
+    *,
+    partitions: Iterable[int] | None = None,
+    start: Positions | None = None,
+    end: Positions | None = None,
+    show_control: bool = False,
+    follow: bool = False,
+) -> Iterator[Record]:
+    """Records as they are fetched, each partition's in order; with ``follow`` for ever.
+
+    ``committed`` ends at the last stable offset and leaves out aborted records, ``aborted`` gives those alone, ``all`` goes to the
+    high watermark. ``start`` and ``end`` (exclusive) are offsets; without them all that there is when reading begins.
+    """
+    if isolation not in ISOLATIONS:
+        raise ClientError(f"isolation {isolation!r}: {', '.join(ISOLATIONS)} are wanted")
+    indexes = brokers.partitions(topic) if partitions is None else sorted(set(partitions))
+    position = {**list_offsets(brokers, topic, indexes, EARLIEST), **{p: o for p, o in (start or {}).items() if p in indexes}}
+    ends: dict[int, int] | None = None
+    if not follow:
+        last = list_offsets(brokers, topic, indexes, LATEST, committed=isolation != "all")
+        ends = {index: min(last[index], (end or {}).get(index, last[index])) for index in indexes}
+    fruitless = 0
+    while True:
+        wanted = {index: at for index, at in position.items() if ends is None or at < ends[index]}
+        if not wanted:
+            return
+        answered = fetch(brokers, topic, wanted, committed=isolation != "all", max_wait_ms=FETCH_WAIT_MS)
+        for index, data in answered.items():
+            limit = None if ends is None else ends[index]
+            records, position[index] = _records_of(topic, data, wanted[index], limit, isolation, show_control=show_control)
+            yield from records
+        fruitless = 0 if follow or any(position[index] > at for index, at in wanted.items()) else fruitless + 1
+        if fruitless == FRUITLESS_ROUNDS:
+            where = ", ".join(f"{topic}-{index} from offset {at}" for index, at in sorted(wanted.items())[:10])
+            raise ClientError(f"nothing comes of {where}, though the broker says that there is more; read it from another offset")
+
+
+def fetch(brokers: Brokers, topic: str, positions: Positions, *, committed: bool, max_wait_ms: int) -> dict[int, PartitionData]:
+    """One Fetch to each leader. Raises `KafkaAnswered`."""
+
+    def attempt() -> dict[int, PartitionData]:
+        answered: dict[int, PartitionData] = {}
+        for connection, mine in by_leader(brokers.leaders(topic, positions)):
+            partitions = [
+                FetchPartition(partition=index, fetch_offset=positions[index], partition_max_bytes=PARTITION_BYTES)
+                for index in mine
+            ]
+            request = FetchRequest(
+                max_wait_ms=max_wait_ms,
+                min_bytes=1,
+                max_bytes=FETCH_BYTES,
+                isolation_level=int(committed),
+                session_id=0,
+                session_epoch=_NO_SESSION,
+                topics=[FetchTopic(topic=topic, partitions=partitions)],
+            )
+            answer = brokers.ask(connection, request)
+            check(f"reading topic {topic!r}", answer.error_code)
+            for data in (data for part in answer.responses for data in part.partitions):
+                _check(topic, data, positions[data.partition_index])
+                answered[data.partition_index] = data
+        return answered
+
+    return brokers.until_final(f"reading topic {topic!r}", attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
+
+
+def _check(topic: str, data: PartitionData, offset: int) -> None:
+    message = None
+    if data.error_code == Code.OFFSET_OUT_OF_RANGE:
+        message = f"offset {offset} is before the log's start or after its end; read from beginning or end"
+    check(f"reading {topic}-{data.partition_index}", data.error_code, message)
+
+
+def _records_of(
+    topic: str, data: PartitionData, position: int, end: int | None, isolation: Isolation, *, show_control: bool
+) -> tuple[list[Record], int]:
+    """The records that are wanted of one answer, from ``position`` to before ``end``, and where to go on."""
+    starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
+    aborting: set[int] = set()
+    wanted: list[Record] = []
+    raw = data.records or b""
+    for at, header in batches(raw):
+        while starts and starts[0][0] <= header.last_offset:
+            aborting.add(starts.pop(0)[1])
+        is_aborted = header.is_transactional and header.producer_id in aborting
+        takes = isolation == "all" or is_aborted == (isolation == "aborted")
+        if header.next_offset > position and (header.is_control or takes):
+            decoded = decode_batch(topic, data.partition_index, memoryview(raw)[at : at + header.size_bytes], header)
+            if is_abort_marker(header, decoded):
+                aborting.discard(header.producer_id)
+            if takes and (show_control or not header.is_control):
+                wanted += [r for r in decoded if r.offset >= position and (end is None or r.offset < end)]
+        position = max(position, header.next_offset)
+        if end is not None and position >= end:
+            break
+    return wanted, position

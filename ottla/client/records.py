@@ -1,0 +1,163 @@
+"""Records as people look at them, and the batches that they come and go in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final
+
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from ottla.client.errors import ClientError, TooMuch
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.inflating import Allowance, TooLarge, pieces
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.record_stream import plain, zigzag
+from ottla.protocol.records import (
+    HEADER_BYTES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    ControlType,
+    crc_is_valid,
+    pack_batch,
+)
+
+MAX_INFLATED_BYTES: Final = 256 << 20
+"""What one compressed batch may inflate to."""
+_CONTROL_KEY = Struct(">hh")
+_NULL = b"\1"
+"""A length of -1."""
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(slots=True, frozen=True)
+class Record:
+    """``control`` is None for data, and for the record of a transaction's marker ``COMMIT`` or ``ABORT``."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    producer_id: int
+    producer_epoch: int
+    transactional: bool
+    control: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class NewRecord:
+    """``partition``: chosen by the key where it is None, as Java's producer does. ``timestamp_ms``: now where it is None."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = field(default_factory=tuple)
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> list[Record]:
+    """The records of one batch. Raises `ClientError` for a damaged one, `TooMuch` for one that inflates beyond the limit."""
+    where = f"the batch at offset {header.base_offset} of {topic}-{partition}"
+    if header.magic != 2:
+        raise ClientError(f"{where} has the old message format {header.magic}, which this client does not read")
+    if not crc_is_valid(batch, header):
+        raise ClientError(f"{where} is damaged: its CRC is wrong")
+    try:
+        allowance, parts = Allowance(MAX_INFLATED_BYTES), []
+        for piece in pieces(memoryview(batch)[HEADER_BYTES:], header.compression):
+            allowance.take(len(piece))
+            parts.append(piece)
+        decoded = list(DefaultRecordBatch(plain(header, b"".join(parts), header.record_count)))
+    except TooLarge:
+        raise TooMuch(f"{where} inflates to more than {MAX_INFLATED_BYTES >> 20} MiB") from None
+    except KafkaError as error:
+        raise ClientError(f"{where} cannot be read: {error.message}") from None
+    except Exception as error:  # the C codec raises many kinds
+        raise ClientError(f"{where} cannot be read: {error}") from error
+    return [
+        Record(
+            topic=topic,
+            partition=partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp,
+            key=record.key,
+            value=record.value,
+            headers=list(record.headers),
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            transactional=header.is_transactional,
+            control=_control(record.key) if header.is_control else None,
+        )
+        for record in decoded
+    ]
+
+
+def _control(key: bytes | None) -> str:
+    """What a control record says: the name of its type, or the number of one that is not known."""
+    if key is None or len(key) < _CONTROL_KEY.size:
+        return "UNKNOWN"
+    _, number = _CONTROL_KEY.unpack_from(key)
+    return ControlType(number).name if number in set(ControlType) else f"TYPE_{number}"
+
+
+def is_abort_marker(header: BatchHeader, records: Sequence[Record]) -> bool:
+    return header.is_control and bool(records) and records[0].control == ControlType.ABORT.name
+
+
+def encode_batch(
+    records: Sequence[NewRecord],
+    now_ms: int,
+    *,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytes:
+    """One batch for a Produce request; ``records`` are not empty."""
+    timestamps = [now_ms if record.timestamp_ms is None else record.timestamp_ms for record in records]
+    base_ms = timestamps[0]
+    payload = b"".join(
+        _encode_record(record, delta, timestamp - base_ms)
+        for delta, (record, timestamp) in enumerate(zip(records, timestamps, strict=True))
+    )
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=0,
+        leader_epoch=-1,
+        magic=2,
+        crc=0,
+        attributes=0,
+        last_offset_delta=len(records) - 1,
+        base_timestamp_ms=base_ms,
+        max_timestamp_ms=max(timestamps),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    return bytes(pack_batch(header, payload))
+
+
+def _encode_record(record: NewRecord, offset_delta: int, timestamp_delta: int) -> bytes:
+    parts = [b"\0", zigzag(timestamp_delta), zigzag(offset_delta), _field(record.key), _field(record.value)]
+    parts.append(zigzag(len(record.headers)))
+    for name, value in record.headers:
+        raw = name.encode()
+        parts += [zigzag(len(raw)), raw, _field(value)]
+    body = b"".join(parts)
+    return zigzag(len(body)) + body
+
+
+def _field(value: bytes | None) -> bytes:
+    return _NULL if value is None else zigzag(len(value)) + value
+
+
+def encoded_size_bytes(record: NewRecord) -> int:
+    """About what a record takes in a batch, for cutting batches."""
+    return 32 + len(record.key or b"") + len(record.value or b"") + sum(16 + len(k) + len(v or b"") for k, v in record.headers)

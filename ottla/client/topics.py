@@ -1,0 +1,252 @@
+"""Topics and their configs: made, listed, described, changed, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from ottla.client.brokers import Brokers
+from ottla.client.connection import Connection
+from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
+from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+BROKER_DEFAULT: Final = -1
+"""Partitions or replicas: as many as the brokers' settings say (KIP-464)."""
+SET, DELETE = 0, 1
+"""Operations of IncrementalAlterConfigs."""
+
+
+class ConfigKind(IntEnum):
+    """Whose configs they are (org.apache.kafka.common.config.ConfigResource.Type)."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+SOURCES: Final = {
+    1: "topic",
+    2: "broker",
+    3: "brokers' default",
+    4: "static",
+    5: "default",
+    6: "broker-logger",
+    7: "client-metrics",
+    8: "group",
+}
+"""Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
+_OWN: Final = {1, 2, 3, 6, 7, 8}
+"""Sources of values that somebody has set while the brokers ran."""
+
+
+@dataclass(slots=True, frozen=True)
+class TopicListing:
+    name: str
+    topic_id: bytes
+    partitions: int
+    replicas: int
+    internal: bool
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionDescription:
+    """``last_stable_offset``: what read_committed consumers read up to."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    in_sync: list[int]
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+
+
+@dataclass(slots=True, frozen=True)
+class Config:
+    """``value`` is None for a sensitive one; ``own`` says that somebody has set it for this resource."""
+
+    name: str
+    value: str | None
+    source: str
+    own: bool
+    read_only: bool
+    sensitive: bool
+
+
+@dataclass(slots=True, frozen=True)
+class TopicDescription:
+    name: str
+    topic_id: bytes
+    internal: bool
+    partitions: list[PartitionDescription]
+    configs: list[Config]
+
+
+def create(
+    brokers: Brokers,
+    name: str,
+    partitions: int = 1,
+    configs: Mapping[str, str] | None = None,
+    replication_factor: int = BROKER_DEFAULT,
+) -> None:
+    """Make a topic, and wait until all its partitions have leaders. Raises `KafkaAnswered`, as for a topic that exists."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        configs=[CreatableTopicConfig(name=key, value=str(value)) for key, value in (configs or {}).items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=round(1_000 * brokers.timeout_s))
+    what = f"creating topic {name!r}"
+
+    def attempt() -> None:
+        result = brokers.ask(brokers.controller(), request).topics[0]
+        if result.error_code == Code.TOPIC_ALREADY_EXISTS:
+            raise KafkaAnswered(f"topic {name!r} exists already", result.error_code, f"ottla topic describe {name} shows it")
+        check(what, result.error_code, result.error_message)
+
+    brokers.until_final(what, attempt)
+    # The controller answers when it has decided; a broker may hear of it later.
+    brokers.until_final(f"waiting for the leaders of topic {name!r}", lambda: _check_leaders(brokers, name))
+
+
+def _check_leaders(brokers: Brokers, name: str) -> None:
+    try:
+        brokers.leaders(name)
+    except UnknownTopic:
+        # Passing, as that of no leader.
+        raise KafkaAnswered(f"topic {name!r}", Code.LEADER_NOT_AVAILABLE) from None
+
+
+def delete(brokers: Brokers, name: str) -> None:
+    """Raises `KafkaAnswered`."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=round(1_000 * brokers.timeout_s)
+    )
+
+    def attempt() -> None:
+        result = brokers.ask(brokers.controller(), request).responses[0]
+        if result.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            message = "ottla topic list names those that there are"
+            raise UnknownTopic(f"there is no topic {name!r} at {brokers.bootstrap}", result.error_code, message)
+        check(f"deleting topic {name!r}", result.error_code, result.error_message)
+
+    brokers.until_final(f"deleting topic {name!r}", attempt)
+
+
+def list_topics(brokers: Brokers, *, internal: bool = False) -> list[TopicListing]:
+    """By their names; ``internal`` has the coordinators' own among them."""
+    metadata = brokers.until_final("asking for the topics", lambda: brokers.metadata(None))
+    listings = [
+        TopicListing(
+            name=topic.name or "",
+            topic_id=topic.topic_id,
+            partitions=len(topic.partitions),
+            replicas=max((len(p.replica_nodes) for p in topic.partitions), default=0),
+            internal=topic.is_internal,
+        )
+        for topic in metadata.topics
+        if internal or not topic.is_internal
+    ]
+    return sorted(listings, key=lambda listing: listing.name)
+
+
+def describe(brokers: Brokers, name: str) -> TopicDescription:
+    """Raises `KafkaAnswered`."""
+    metadata = brokers.until_final(f"looking for topic {name!r}", lambda: brokers.metadata([name]))
+    topic = brokers.topic_of(metadata, name)
+    partitions = sorted(topic.partitions, key=lambda p: p.partition_index)
+    indexes = [p.partition_index for p in partitions]
+    starts = list_offsets(brokers, name, indexes, EARLIEST)
+    stable = list_offsets(brokers, name, indexes, LATEST, committed=True)
+    ends = list_offsets(brokers, name, indexes, LATEST)
+    return TopicDescription(
+        name=name,
+        topic_id=topic.topic_id,
+        internal=topic.is_internal,
+        partitions=[
+            PartitionDescription(
+                partition=p.partition_index,
+                leader=p.leader_id,
+                leader_epoch=p.leader_epoch,
+                replicas=p.replica_nodes,
+                in_sync=p.isr_nodes,
+                log_start_offset=starts[p.partition_index],
+                last_stable_offset=stable[p.partition_index],
+                high_watermark=ends[p.partition_index],
+            )
+            for p in partitions
+        ],
+        configs=get_configs(brokers, ConfigKind.TOPIC, name),
+    )
+
+
+def get_configs(brokers: Brokers, kind: ConfigKind, name: str) -> list[Config]:
+    """All that a resource has, by their names. Raises `KafkaAnswered`."""
+    request = DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)],
+        include_synonyms=False,
+    )
+    what = f"asking for the configs of {_resource(kind, name)}"
+
+    def attempt() -> list[Config]:
+        result = brokers.ask(_whose(brokers, kind, name), request).results[0]
+        check(what, result.error_code, result.error_message)
+        configs = [
+            Config(
+                name=c.name,
+                value=c.value,
+                source=SOURCES.get(c.config_source, str(c.config_source)),
+                own=c.config_source in _OWN and not (kind == ConfigKind.TOPIC and c.config_source != 1),
+                read_only=c.read_only,
+                sensitive=c.is_sensitive,
+            )
+            for c in result.configs
+        ]
+        return sorted(configs, key=lambda config: config.name)
+
+    return brokers.until_final(what, attempt)
+
+
+def set_configs(brokers: Brokers, kind: ConfigKind, name: str, values: Mapping[str, str | None]) -> None:
+    """Give some configs a value, and those with None the one that they have by themselves. Raises `KafkaAnswered`."""
+    configs = [
+        AlterableConfig(name=key, config_operation=DELETE if value is None else SET, value=value) for key, value in values.items()
+    ]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    what = f"setting configs of {_resource(kind, name)}"
+
+    def attempt() -> None:
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        result = brokers.ask(_whose(brokers, kind, name), request).responses[0]
+        check(what, result.error_code, result.error_message)
+
+    brokers.until_final(what, attempt)
+
+
+def _resource(kind: ConfigKind, name: str) -> str:
+    return f"{kind.name.lower().replace('_', '-')} {name!r}"
+
+
+def _whose(brokers: Brokers, kind: ConfigKind, name: str) -> Connection:
+    """The connection that a resource's configs are asked on: a broker's own are only known to itself."""
+    if kind not in (ConfigKind.BROKER, ConfigKind.BROKER_LOGGER) or not name:
+        return brokers.controller()
+    nodes = {str(node.node_id): node for node in brokers.nodes()}
+    if name not in nodes:
+        raise ClientError(f"there is no broker {name!r} at {brokers.bootstrap}; there are {', '.join(nodes)}")
+    return brokers.node(nodes[name])

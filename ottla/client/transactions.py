@@ -1,0 +1,256 @@
+"""Transactions: listed, described, ended from outside, and those found that nobody will end (KIP-664)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.client.brokers import TRANSACTION, Brokers, Partition
+from ottla.client.errors import ClientError, KafkaAnswered, check
+from ottla.client.offsets import by_leader
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+
+MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1_000
+"""A transaction that is open for longer than brokers let one be is a candidate (``transaction.max.timeout.ms``)."""
+_NONE: Final = -1
+
+
+@dataclass(slots=True, frozen=True)
+class TransactionListing:
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+@dataclass(slots=True, frozen=True)
+class Transaction:
+    """What the coordinator keeps of a transactional id. ``start_ms`` is None while no transaction is open."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    start_ms: int | None
+    partitions: list[Partition]
+
+
+@dataclass(slots=True, frozen=True)
+class OpenTransaction:
+    """An open transaction as a partition knows it. ``coordinator_epoch``: of the last marker, None where it had none."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+    coordinator_epoch: int | None
+
+
+@dataclass(slots=True, frozen=True)
+class HangingTransaction:
+    """``transactional_id``: whose producer id it is today, if anybody's. ``idle_ms``: how long ago it was written to."""
+
+    transaction: OpenTransaction
+    transactional_id: str | None
+    idle_ms: int
+
+
+def list_transactions(
+    brokers: Brokers, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), longer_than_ms: int = _NONE
+) -> list[TransactionListing]:
+    """Those of all coordinators, by their ids. Raises `ClientError` for a state that there is none of."""
+    request = ListTransactionsRequest(
+        state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
+    )
+    listings: list[TransactionListing] = []
+    for node in brokers.nodes():
+
+        def attempt(node: Any = node) -> list[TransactionListing]:
+            answer = brokers.ask(brokers.node(node), request)
+            check("listing transactions", answer.error_code)
+            if answer.unknown_state_filters:
+                unknown = ", ".join(answer.unknown_state_filters)
+                raise ClientError(f"no transaction is ever {unknown}; states are Empty, Ongoing, PrepareCommit, PrepareAbort, ...")
+            return [
+                TransactionListing(
+                    transactional_id=t.transactional_id,
+                    coordinator=node.node_id,
+                    producer_id=t.producer_id,
+                    state=t.transaction_state,
+                )
+                for t in answer.transaction_states
+            ]
+
+        listings += brokers.until_final("listing transactions", attempt)
+    return sorted(listings, key=lambda listing: listing.transactional_id)
+
+
+def describe(brokers: Brokers, transactional_id: str) -> Transaction:
+    """Raises `KafkaAnswered` where the coordinator does not know the id."""
+
+    def attempt() -> Transaction:
+        connection = brokers.coordinator(TRANSACTION, transactional_id)
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        described = brokers.ask(connection, request).transaction_states[0]
+        if described.error_code == Code.TRANSACTIONAL_ID_NOT_FOUND:
+            message = "ottla txn list names those that there are"
+            raise KafkaAnswered(f"there is no transactional id {transactional_id!r}", described.error_code, message)
+        check(f"describing transactional id {transactional_id!r}", described.error_code)
+        return Transaction(
+            transactional_id=transactional_id,
+            state=described.transaction_state,
+            producer_id=described.producer_id,
+            epoch=described.producer_epoch,
+            timeout_ms=described.transaction_timeout_ms,
+            start_ms=described.transaction_start_time_ms if described.transaction_start_time_ms >= 0 else None,
+            partitions=sorted((part.topic, index) for part in described.topics for index in part.partitions),
+        )
+
+    return brokers.until_final(f"describing transactional id {transactional_id!r}", attempt)
+
+
+def open_transactions(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> list[OpenTransaction]:
+    """Those of a topic's partitions, by partition and the offset they begin at (DescribeProducers)."""
+    wanted = None if indexes is None else list(indexes)
+    what = f"asking for the producers of topic {topic!r}"
+
+    def attempt() -> list[OpenTransaction]:
+        transactions = []
+        for connection, mine in by_leader(brokers.leaders(topic, wanted)):
+            request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=mine)])
+            for described in brokers.ask(connection, request).topics[0].partitions:
+                check(what, described.error_code, described.error_message)
+                transactions += [
+                    OpenTransaction(
+                        topic=topic,
+                        partition=described.partition_index,
+                        producer_id=producer.producer_id,
+                        producer_epoch=producer.producer_epoch,
+                        start_offset=producer.current_txn_start_offset,
+                        last_timestamp_ms=producer.last_timestamp,
+                        coordinator_epoch=producer.coordinator_epoch if producer.coordinator_epoch >= 0 else None,
+                    )
+                    for producer in described.active_producers
+                    if producer.current_txn_start_offset >= 0
+                ]
+        return sorted(transactions, key=lambda t: (t.partition, t.start_offset))
+
+    return brokers.until_final(what, attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
+
+
+def abort_in_partition(brokers: Brokers, topic: str, partition: int, start_offset: int) -> OpenTransaction:
+    """Write an abort marker for the transaction that begins at an offset, as ``kafka-transactions abort --start-offset`` does.
+
+    For hanging transactions: what the coordinator knows of it is not changed. Raises `ClientError` where none begins there.
+    """
+    transactions = open_transactions(brokers, topic, [partition])
+    transaction = next((t for t in transactions if t.start_offset == start_offset), None)
+    if transaction is None:
+        begins = ", ".join(str(t.start_offset) for t in transactions)
+        hint = f"open ones begin at {begins}" if begins else "none is open there"
+        raise ClientError(f"no open transaction begins at offset {start_offset} of {topic}-{partition}; {hint}")
+    write_abort_marker(
+        brokers,
+        topic,
+        partition,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        # A partition that has seen no marker of this producer takes one of any coordinator (TransactionsCommand).
+        coordinator_epoch=transaction.coordinator_epoch or 0,
+    )
+    return transaction
+
+
+def write_abort_marker(
+    brokers: Brokers, topic: str, partition: int, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
+) -> None:
+    """Raises `KafkaAnswered`."""
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
+        coordinator_epoch=coordinator_epoch,
+    )
+    what = f"aborting the transaction of producer {producer_id} in {topic}-{partition}"
+
+    def attempt() -> None:
+        answer = brokers.ask(brokers.leader(topic, partition), WriteTxnMarkersRequest(markers=[marker]))
+        check(what, answer.markers[0].topics[0].partitions[0].error_code)
+
+    brokers.until_final(what, attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
+
+
+def abort(brokers: Brokers, transactional_id: str) -> Transaction:
+    """Abort the open transaction of an id and fence its producer, as a new producer of that id would; what it was before.
+
+    Raises `KafkaAnswered` where the coordinator does not know the id: to ask for a producer id would make it.
+    """
+    before = describe(brokers, transactional_id)
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=max(1, before.timeout_ms))
+    what = f"aborting the transaction of {transactional_id!r}"
+
+    def attempt() -> None:
+        check(what, brokers.ask(brokers.coordinator(TRANSACTION, transactional_id), request).error_code)
+
+    brokers.until_final(what, attempt)
+    return before
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def find_hanging(
+    brokers: Brokers,
+    topics: Iterable[str],
+    *,
+    partition: int | None = None,
+    max_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+    now_ms: Callable[[], int] = _now_ms,
+    progress: Callable[[str], None] = lambda topic: None,
+) -> list[HangingTransaction]:
+    """Open transactions whose coordinator knows nothing of them, as ``kafka-transactions find-hanging`` finds them.
+
+    Candidates are those that nobody has written to for longer than a transaction may last. One hangs where no transactional id has
+    its producer id, or where the one that has it has no open transaction in the partition. ``progress`` is told of each topic that
+    was looked through.
+    """
+    candidates: list[OpenTransaction] = []
+    for topic in topics:
+        indexes = None if partition is None else [partition]
+        candidates += [t for t in open_transactions(brokers, topic, indexes) if now_ms() - t.last_timestamp_ms > max_timeout_ms]
+        progress(topic)
+    if not candidates:
+        return []
+    listed = list_transactions(brokers, producer_ids={t.producer_id for t in candidates})
+    ids = {listing.producer_id: listing.transactional_id for listing in listed}
+    described = {name: _described(brokers, name) for name in set(ids.values())}
+    hanging = []
+    for transaction in candidates:
+        transactional_id = ids.get(transaction.producer_id)
+        known = None if transactional_id is None else described[transactional_id]
+        if known is None or (transaction.topic, transaction.partition) not in known.partitions:
+            idle_ms = now_ms() - transaction.last_timestamp_ms
+            hanging.append(HangingTransaction(transaction=transaction, transactional_id=transactional_id, idle_ms=idle_ms))
+    return hanging
+
+
+def _described(brokers: Brokers, transactional_id: str) -> Transaction | None:
+    try:
+        return describe(brokers, transactional_id)
+    except KafkaAnswered as refused:
+        # It has expired since it was listed.
+        if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+            raise
+        return None

@@ -1,0 +1,200 @@
+"""What commands say of what was mistyped, and how they show things; nothing here talks to a broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from ottla.arguments import BadArgument
+from ottla.broker.config.first_topic import FirstTopic
+from ottla.cli import main
+from ottla.cli.consume import document, line
+from ottla.cli.first_topics import first_topic, from_environment
+from ottla.cli.output import duration_text, printable, text_or_base64, time_text
+from ottla.cli.positions import Place, place
+from ottla.cli.root import COMMANDS
+from ottla.client import Record
+
+DEAD = ["--bootstrap", "127.0.0.1:1"]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The exit code and the one line."""
+    code = main(list(arguments))
+    out, err = capsys.readouterr()
+    assert out == ""
+    (said,) = err.splitlines()
+    return f"{code} {said}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["topik"], "2 ottla: there is no command 'topik'; did you mean 'topic'?"),
+        (["topic"], "2 ottla topic: a command is missing: create, list, describe, delete"),
+        (["topic", "crate"], "2 ottla topic: there is no command 'crate'; did you mean 'create'?"),
+        (["topic", "create"], "2 ottla topic create: TOPIC is missing"),
+        (["topic", "create", "t", "--partitions", "0"], "--partitions: '0' is not a number of 1 or more"),
+        (["topic", "create", "t", "--config", "x"], "--config: 'x': KEY=VALUE is wanted"),
+        (["topic", "list", "--bootstrap", "foo"], "2 ottla topic list: --bootstrap: 'foo' is not HOST:PORT"),
+        (["topic", "list", "--bootstrap", "9092"], "did you mean 127.0.0.1:9092?"),
+        (["topic", "list", "--timeout-s", "0"], "is not a number of seconds above 0"),
+        (["topic", "list", *DEAD], "2 ottla: asking for the topics: 127.0.0.1:1 does not answer"),
+        (["consume", "t", "--from", "yesterday"], "is neither beginning, end, an offset nor a time"),
+        (["consume", "t", "--isolation", "some"], "--isolation: 'some' is not one of"),
+        (["consume", "t", "--json", "--values"], "give one of them"),
+        (["consume", "t", *DEAD], "start a broker there (ottla serve), or name another address"),
+        (["produce", "t", "--partition", "x"], "'x' is not a partition"),
+        (["produce", "t", "file", "--value", "x"], "--value and FILE both say what to write"),
+        (["produce", "t", "--key", "k", "--key-separator", ":"], "both say what the key is"),
+        (["produce", "t", "--key-separator", ""], "must not be empty"),
+        (["group", "reset", "g"], "2 ottla group reset: --to is missing"),
+        (["group", "reset", "g", "--to", "end", "--topic", "t:x"], "is not TOPIC or TOPIC:PARTITION"),
+        (["txn", "abort"], "2 ottla txn abort: TRANSACTIONAL_ID is wanted, or both --partition and --start-offset"),
+        (["txn", "abort", "x", "--partition", "t:0", "--start-offset", "1"], "TRANSACTIONAL_ID is wanted, or both"),
+        (["txn", "abort", "--partition", "t:0"], "TRANSACTIONAL_ID is wanted, or both"),
+        (["txn", "abort", "--partition", "t", "--start-offset", "1"], "is not TOPIC:PARTITION, as in orders:0"),
+        (["config", "get", "shoe", "t"], "KIND: 'shoe' is not one of"),
+        (["config", "set", "topic", "t"], "KEY=VALUE or --unset KEY is wanted"),
+        (["config", "set", "topic", "t", "x"], "'x': KEY=VALUE is wanted"),
+        (["completion", "tcsh"], "is not one of 'bash', 'zsh', 'fish'"),
+        (["serve", "--topic", "orders:many"], "2 ottla serve: --topic: 'orders:many': 'many' is no number of partitions"),
+        (["serve", "--topic", ":3"], "has no name"),
+        (["serve", "--topic", "orders:3:compact"], "NAME:PARTITIONS[:KEY=VALUE] is wanted"),
+        (["health", "--bootstrap", "a:1", "--ready-file", "f"], "both say which broker"),
+        (["graduate", "--data-dir", "d"], "one of --to, --in-place and --dry-run is wanted, and none was given"),
+        (["graduate", "--data-dir", "d", "--to", "k", "--dry-run"], "--to and --dry-run were given"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert says in refused(capsys, *arguments)
+
+
+def test_the_cluster_may_be_named_by_a_variable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", "127.0.0.1:2")
+    assert "127.0.0.1:2 does not answer" in refused(capsys, "cluster")
+    assert "127.0.0.1:1 does not answer" in refused(capsys, "cluster", *DEAD)
+    assert "127.0.0.1:2 does not answer" in refused(capsys, "health")
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", "foo")
+    assert "is not HOST:PORT" in refused(capsys, "cluster")
+    assert "$OTTLA_BOOTSTRAP: 'foo' is not HOST:PORT" in refused(capsys, "health")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    if name == "pipeline":
+        pytest.skip("its own parser reads --help")
+    assert main([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: ottla {name}")
+
+
+@pytest.mark.parametrize(
+    ("shell", "says"), [("bash", "complete -o nosort"), ("zsh", "#compdef ottla"), ("fish", "complete --no-files")]
+)
+def test_completion_is_printed_for_each_shell(capsys: pytest.CaptureFixture[str], shell: str, says: str) -> None:
+    assert main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    assert says in text
+    assert f"_OTTLA_COMPLETE={shell}_complete" in text
+
+
+def test_a_shell_is_told_what_may_follow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_OTTLA_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "ottla topic de")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert main([]) == 0
+    assert capsys.readouterr().out.split() == ["plain,describe", "plain,delete"]
+
+
+def test_help_imports_no_command() -> None:
+    """Neither the client nor the tables nor the broker: the first thing that people see is to be there at once."""
+    script = "import sys; from ottla.cli import main; main(['--help']); print(*sys.modules, sep=chr(10))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    loaded = set(done.stdout.splitlines())
+    assert not {name for name in loaded if name.startswith(("rich", "structlog", "ottla.client", "ottla.broker", "ottla.protocol"))}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("beginning", Place(kind="beginning")),
+        ("end", Place(kind="end")),
+        ("0", Place(kind="offset")),
+        ("4711", Place(kind="offset", number=4711)),
+        ("20260101", Place(kind="offset", number=20260101)),
+        ("1970-01-01T00:00:01Z", Place(kind="time", number=1_000)),
+        ("1970-01-01T01:00:00.250+01:00", Place(kind="time", number=250)),
+        ("1970-01-02", Place(kind="time", number=86_400_000)),
+    ],
+)
+def test_places_in_a_topic(text: str, expected: Place) -> None:
+    assert place(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "-1", "99999999999999999999", "1.5", "\u0661", "2026-13-01", "start"])
+def test_what_is_no_place(text: str) -> None:
+    with pytest.raises(BadArgument, match="is neither"):
+        place(text)
+
+
+def test_topics_of_other_images_variables() -> None:
+    said = " a:1:1,b:3:2:compact ,\nc"
+    assert [(t.name, t.partitions, t.configs) for t in from_environment({"KAFKA_CREATE_TOPICS": said})] == [
+        ("a", 1, {}),
+        ("b", 3, {"cleanup.policy": "compact"}),
+        ("c", 1, {}),
+    ]
+    lines = {"KAFKA_CREATE_TOPICS": "a:1:1\nb:2:1", "KAFKA_CREATE_TOPICS_SEPARATOR": "$'\\n'"}
+    assert [t.name for t in from_environment(lines)] == ["a", "b"]
+    assert from_environment({}) == []
+
+
+@pytest.mark.parametrize("text", ["a:x:1", "a:1:x", "a:0:1", ":1:1", "a:1:1:compact:more"])
+def test_what_is_no_topic_of_the_variable(text: str) -> None:
+    with pytest.raises(BadArgument):
+        from_environment({"KAFKA_CREATE_TOPICS": text})
+
+
+def test_a_topic_with_configs() -> None:
+    text = "orders:3:cleanup.policy=compact,delete:retention.ms=1"
+    configs = {"cleanup.policy": "compact,delete", "retention.ms": "1"}
+    assert first_topic(text) == FirstTopic(name="orders", partitions=3, configs=configs, said=f"--topic {text}")
+    assert first_topic("orders").partitions == 1
+
+
+RECORD = Record(
+    topic="t",
+    partition=1,
+    offset=5,
+    timestamp_ms=1_000,
+    key=b"k\x1b[2J",
+    value=b"\xff\n",
+    headers=[("h", None)],
+    producer_id=7,
+    producer_epoch=2,
+    transactional=True,
+    control=None,
+)
+
+
+def test_a_record_moves_no_cursor() -> None:
+    assert line(RECORD) == "1:5\t1970-01-01T00:00:01.000Z\tk\\x1b[2J\t\\xff\\n\th=-"
+
+
+def test_a_record_as_json_loses_nothing() -> None:
+    shown = json.loads(json.dumps(document(RECORD)))
+    assert (shown["key"], shown["value"], shown["headers"]) == ("k\x1b[2J", {"base64": "/wo="}, [["h", None]])
+
+
+@pytest.mark.parametrize(("ms", "text"), [(None, "-"), (-1, "-"), (0, "1970-01-01T00:00:00.000Z"), (1 << 62, str(1 << 62))])
+def test_times(ms: int | None, text: str) -> None:
+    assert time_text(ms) == text
+
+
+def test_small_forms() -> None:
+    assert [duration_text(ms) for ms in (1_500, 61_000, 3_660_000)] == ["1.5 s", "1 min 1 s", "1 h 1 min"]
+    assert (printable(None), printable("a\tb")) == ("-", "a\\tb")
+    assert (text_or_base64(None), text_or_base64(b"x")) == (None, "x")

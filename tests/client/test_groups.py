@@ -1,0 +1,148 @@
+"""How far groups have read, and how their offsets are set: by the type of the group, and never under its members' feet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.client import groups
+from ottla.client.errors import KafkaAnswered
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
+from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
+from ottla.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.protocol.messages.offset_commit import OffsetCommitResponse
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from tests.client.scripted import ScriptedBroker, World, metadata
+
+END = 100
+
+
+def describe_topics(request: MetadataRequest) -> MetadataResponse:
+    """There is the topic t, with two partitions, and no other."""
+    asked = {topic.name for topic in request.topics or []}
+    missing = tuple(sorted(name for name in asked if name not in ("t", None)))
+    return metadata(nodes={1: "kafka"}, leaders={"t": [1, 1]} if "t" in asked else {}, missing=missing)
+
+
+def ends(request: ListOffsetsRequest) -> ListOffsetsResponse:
+    partitions = [ListOffsetsPartitionResponse(partition_index=p.partition_index, offset=END) for p in request.topics[0].partitions]
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=partitions)])
+
+
+def broker(kind: str, state: str = "Empty", versions: dict[str, tuple[int, int]] | None = None, **answers: Any) -> ScriptedBroker:
+    coordinator = Coordinator(key="g", node_id=1, host="kafka", port=9092)
+    listed = ListedGroup(group_id="g", group_type=kind, group_state=state, protocol_type="consumer")
+    return ScriptedBroker(
+        answers={
+            "Metadata": describe_topics,
+            "FindCoordinator": [FindCoordinatorResponse(coordinators=[coordinator])],
+            "ListGroups": [ListGroupsResponse(groups=[listed])],
+            "ListOffsets": ends,
+            **answers,
+        },
+        versions=versions or {},
+    )
+
+
+def committed(*offsets: tuple[str, int, int]) -> OffsetFetchResponse:
+    """In the form of version 8 and newer, and in the one of before."""
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(name=t, partitions=[OffsetFetchResponsePartition(partition_index=i, committed_offset=o)])
+            for t, i, o in offsets
+        ],
+        groups=[
+            OffsetFetchResponseGroup(
+                group_id="g",
+                topics=[
+                    OffsetFetchResponseTopics(
+                        name=t, partitions=[OffsetFetchResponsePartitions(partition_index=i, committed_offset=o)]
+                    )
+                    for t, i, o in offsets
+                ],
+            )
+        ],
+    )
+
+
+@pytest.mark.parametrize("version", [7, 8, 9])
+def test_lag_is_counted_to_the_high_watermark(version: int) -> None:
+    offsets = committed(("t", 0, 40), ("t", 1, -1), ("gone", 0, 3))
+    scripted = broker("classic", OffsetFetch=[offsets], versions={"OffsetFetch": (1, version)})
+    assert groups.lag(World(kafka=scripted).brokers(), "g") == {("t", 0): 60}, "neither what is not committed nor a deleted topic"
+
+
+def test_lag_is_never_below_zero() -> None:
+    """A topic may be made anew under the name of one that a group has read further."""
+    scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 400))])
+    assert groups.lag(World(kafka=scripted).brokers(), "g") == {("t", 0): 0}
+
+
+@pytest.mark.parametrize(("lag", "expected"), [(7, 7), (-1, 60)])
+def test_the_lag_of_a_share_group_is_the_brokers_where_it_says_one(lag: int, expected: int) -> None:
+    partitions = [
+        DescribeShareGroupOffsetsResponsePartition(partition_index=0, start_offset=40, lag=lag),
+        DescribeShareGroupOffsetsResponsePartition(partition_index=1, start_offset=-1),
+    ]
+    topics = [DescribeShareGroupOffsetsResponseTopic(topic_name="t", partitions=partitions)]
+    answer = DescribeShareGroupOffsetsResponse(groups=[DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=topics)])
+    scripted = broker("share", DescribeShareGroupOffsets=[answer])
+    assert groups.lag(World(kafka=scripted).brokers(), "g") == {("t", 0): expected}
+
+
+@pytest.mark.parametrize(
+    ("kind", "api"), [("classic", "OffsetCommit"), ("consumer", "OffsetCommit"), ("share", "AlterShareGroupOffsets")]
+)
+def test_offsets_are_set_in_the_way_of_the_group(kind: str, api: str) -> None:
+    scripted = broker(kind, OffsetCommit=[OffsetCommitResponse()], AlterShareGroupOffsets=[AlterShareGroupOffsetsResponse()])
+    groups.commit(World(kafka=scripted).brokers(), "g", {("t", 1): 5, ("t", 0): 4})
+    assert scripted.names()[-1] == api
+    (topic,) = scripted.asked[-1][2].topics
+    assert [p.partition_index for p in topic.partitions] == [0, 1]
+
+
+@pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "Assigning"])
+def test_the_offsets_of_a_group_with_members_stay(state: str) -> None:
+    scripted = broker("consumer", state)
+    with pytest.raises(KafkaAnswered, match=f"it is {state}: stop its members first") as refused:
+        groups.commit(World(kafka=scripted).brokers(), "g", {("t", 0): 4})
+    assert refused.value.code == Code.NON_EMPTY_GROUP
+    assert "OffsetCommit" not in scripted.names()
+
+
+ASSIGNED = b"\0\1\0\0\0\1\0\1t\0\0\0\2\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize(("raw", "assignment"), [(ASSIGNED, {"t": [0, 1]}), (b"", {}), (b"\0\1connect", {})])
+def test_what_a_member_of_a_classic_group_has(raw: bytes, assignment: dict[str, list[int]]) -> None:
+    member = DescribedGroupMember(member_id="m", group_instance_id="i", client_id="c", client_host="/h", member_assignment=raw)
+    described = DescribedGroup(
+        group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=[member]
+    )
+    scripted = broker("classic", "Stable", DescribeGroups=[DescribeGroupsResponse(groups=[described])], OffsetFetch=[committed()])
+    group = groups.describe(World(kafka=scripted).brokers(), "g")
+    assert (group.assignor, group.epoch) == ("range", None)
+    assert [(m.member_id, m.instance_id, m.assignment) for m in group.members] == [("m", "i", assignment)]

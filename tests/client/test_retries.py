@@ -1,0 +1,121 @@
+"""Leaders, coordinators and the controller: who is asked, what is asked again, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client import topics
+from ottla.client.errors import KafkaAnswered, Unreachable
+from ottla.client.groups import list_groups
+from ottla.client.offsets import EARLIEST, list_offsets
+from ottla.client.transactions import describe
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tests.client.scripted import ScriptedBroker, World, metadata
+
+TWO = metadata(nodes={1: "kafka", 2: "second"}, leaders={"t": [1, 2, 1]})
+
+
+def offsets_of(request: ListOffsetsRequest, error_code: int = 0) -> ListOffsetsResponse:
+    partitions = [
+        ListOffsetsPartitionResponse(partition_index=p.partition_index, offset=10 * p.partition_index, error_code=error_code)
+        for p in request.topics[0].partitions
+    ]
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=request.topics[0].name, partitions=partitions)])
+
+
+def test_each_leader_is_asked_once_for_its_own_partitions() -> None:
+    first, second = (ScriptedBroker(answers={"Metadata": [TWO], "ListOffsets": offsets_of}) for _ in range(2))
+    assert list_offsets(World(kafka=first, second=second).brokers(), "t", [0, 1, 2], EARLIEST) == {0: 0, 1: 10, 2: 20}
+    assert (first.names().count("ListOffsets"), second.names().count("ListOffsets")) == (1, 1)
+
+
+def test_a_leader_that_has_moved_is_looked_for_again() -> None:
+    moved = metadata(nodes={1: "kafka", 2: "second"}, leaders={"t": [2]})
+    old = metadata(nodes={1: "kafka", 2: "second"}, leaders={"t": [1]})
+    first = ScriptedBroker(
+        answers={"Metadata": [old, moved], "ListOffsets": lambda request: offsets_of(request, Code.NOT_LEADER_OR_FOLLOWER)}
+    )
+    second = ScriptedBroker(answers={"ListOffsets": offsets_of})
+    world = World(kafka=first, second=second)
+    assert list_offsets(world.brokers(), "t", [0], EARLIEST) == {0: 0}
+    assert world.pauses == [0.05]
+
+
+def test_an_error_that_does_not_pass_in_time_is_told() -> None:
+    leaderless = metadata(nodes={1: "kafka"}, leaders={"t": [-1]})
+    world = World(kafka=ScriptedBroker(answers={"Metadata": [leaderless]}))
+    with pytest.raises(KafkaAnswered, match="LEADER_NOT_AVAILABLE") as raised:
+        list_offsets(world.brokers(timeout_s=3), "t", [0], EARLIEST)
+    assert raised.value.code == Code.LEADER_NOT_AVAILABLE
+    assert sum(world.pauses) == pytest.approx(3)
+    assert max(world.pauses) <= 1.0
+
+
+def test_an_unknown_topic_is_told_at_once() -> None:
+    world = World(kafka=ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=("no",))]}))
+    with pytest.raises(KafkaAnswered, match=r"there is no topic 'no' at kafka:9092.*create it first") as raised:
+        list_offsets(world.brokers(), "no", [0], EARLIEST)
+    assert raised.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert not world.pauses
+
+
+def test_a_broker_that_is_not_where_the_cluster_says_is_named() -> None:
+    world = World(kafka=ScriptedBroker(answers={"Metadata": [metadata(nodes={7: "inside"}, leaders={"t": [7]})]}))
+    with pytest.raises(Unreachable, match=r"broker 7, which the cluster says is at inside:9092 \(advertised.listeners\)"):
+        list_offsets(world.brokers(timeout_s=1), "t", [0], EARLIEST)
+
+
+def created(code: int = 0) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=code, error_message=None)])
+
+
+def test_a_topic_is_made_when_its_leaders_are_known() -> None:
+    none = metadata(nodes={1: "kafka"}, leaders={}, missing=("t",))
+    waiting = metadata(nodes={1: "kafka"}, leaders={"t": [-1]})
+    ready = metadata(nodes={1: "kafka"}, leaders={"t": [1]})
+    broker = ScriptedBroker(answers={"Metadata": [none, none, waiting, ready], "CreateTopics": [created(41), created()]})
+    topics.create(World(kafka=broker).brokers(), "t", 1)
+    assert broker.names().count("CreateTopics") == 2, "a broker that is no controller any more is asked again"
+
+
+def test_a_topic_that_exists_is_refused_with_what_to_do() -> None:
+    broker = ScriptedBroker(answers={"Metadata": [TWO], "CreateTopics": [created(36)]})
+    with pytest.raises(KafkaAnswered, match=r"topic 't' exists already: TOPIC_ALREADY_EXISTS.*ottla topic describe t") as raised:
+        topics.create(World(kafka=broker).brokers(), "t", 1)
+    assert raised.value.code == Code.TOPIC_ALREADY_EXISTS
+
+
+def test_the_groups_of_all_brokers_are_listed() -> None:
+    def listing(*names: str) -> ListGroupsResponse:
+        return ListGroupsResponse(groups=[ListedGroup(group_id=n, group_state="Empty", group_type="consumer") for n in names])
+
+    first = ScriptedBroker(answers={"Metadata": [TWO], "ListGroups": [listing("b")]})
+    second = ScriptedBroker(answers={"ListGroups": [listing("a", "c")]})
+    groups = list_groups(World(kafka=first, second=second).brokers())
+    assert [(g.group_id, g.coordinator) for g in groups] == [("a", 2), ("b", 1), ("c", 2)]
+
+
+@pytest.mark.parametrize("version", [0, 3, 6])
+def test_a_coordinator_that_loads_is_waited_for(version: int) -> None:
+    found = FindCoordinatorResponse(
+        node_id=1, host="kafka", port=9092, coordinators=[Coordinator(key="x", node_id=1, host="kafka", port=9092)]
+    )
+    states = [
+        DescribeTransactionsResponse(transaction_states=[TransactionState(error_code=code, transactional_id="x")])
+        for code in (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR, Code.NONE)
+    ]
+    broker = ScriptedBroker(
+        answers={"FindCoordinator": [found], "DescribeTransactions": [*states]}, versions={"FindCoordinator": (0, version)}
+    )
+    assert describe(World(kafka=broker).brokers(), "x").transactional_id == "x"
+    assert broker.names().count("FindCoordinator") == 3

@@ -1,0 +1,134 @@
+"""Which transactions hang: those that are open in a partition and that no coordinator will end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.client import transactions
+from ottla.client.errors import ClientError, KafkaAnswered
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_producers import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TopicData, TransactionState
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
+from ottla.protocol.messages.list_transactions import ListTransactionsResponse
+from ottla.protocol.messages.list_transactions import TransactionState as ListedTransaction
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+from tests.client.scripted import ScriptedBroker, World, metadata
+
+NOW_MS = 10_000_000
+LATE_MS = NOW_MS - transactions.MAX_TRANSACTION_TIMEOUT_MS - 1
+
+
+def producers(*states: ProducerState) -> DescribeProducersResponse:
+    partitions = [PartitionResponse(partition_index=0, active_producers=list(states))]
+    return DescribeProducersResponse(topics=[TopicResponse(name="t", partitions=partitions)])
+
+
+def described(code: int = 0, state: str = "Ongoing", start_ms: int = 5, partition: int = 0) -> DescribeTransactionsResponse:
+    known = TransactionState(
+        error_code=code,
+        transactional_id="x",
+        transaction_state=state,
+        transaction_timeout_ms=60_000,
+        transaction_start_time_ms=start_ms,
+        producer_id=7,
+        producer_epoch=3,
+        topics=[TopicData(topic="t", partitions=[partition])],
+    )
+    return DescribeTransactionsResponse(transaction_states=[known])
+
+
+def broker(**answers: Any) -> ScriptedBroker:
+    marked = WritableTxnMarkerResult(
+        producer_id=7,
+        topics=[WritableTxnMarkerTopicResult(name="t", partitions=[WritableTxnMarkerPartitionResult(partition_index=0)])],
+    )
+    return ScriptedBroker(
+        answers={
+            "Metadata": [metadata(nodes={1: "kafka"}, leaders={"t": [1]})],
+            "FindCoordinator": [FindCoordinatorResponse(coordinators=[Coordinator(key="x", node_id=1, host="kafka", port=9092)])],
+            "ListTransactions": [
+                ListTransactionsResponse(transaction_states=[ListedTransaction(transactional_id="x", producer_id=7)])
+            ],
+            "DescribeTransactions": [described()],
+            "WriteTxnMarkers": [WriteTxnMarkersResponse(markers=[marked])],
+            **answers,
+        }
+    )
+
+
+def open_producer(producer_id: int = 7, last_ms: int = LATE_MS, start: int = 4, coordinator_epoch: int = -1) -> ProducerState:
+    return ProducerState(
+        producer_id=producer_id,
+        producer_epoch=3,
+        last_timestamp=last_ms,
+        coordinator_epoch=coordinator_epoch,
+        current_txn_start_offset=start,
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "known", "hangs"),
+    [
+        (open_producer(), described(), False),
+        (open_producer(), described(partition=5), True),
+        (open_producer(), described(code=Code.TRANSACTIONAL_ID_NOT_FOUND), True),
+        (open_producer(producer_id=8), described(), True),
+        (open_producer(producer_id=8, last_ms=NOW_MS), described(), False),
+        (open_producer(start=-1), described(), False),
+    ],
+    ids=["known", "of other partitions", "id expired", "nobody's", "young", "none open"],
+)
+def test_what_hangs(state: ProducerState, known: DescribeTransactionsResponse, hangs: bool) -> None:
+    scripted = broker(DescribeProducers=[producers(state)], DescribeTransactions=[known])
+    hanging = transactions.find_hanging(World(kafka=scripted).brokers(), ["t"], now_ms=lambda: NOW_MS)
+    assert [h.transaction.start_offset for h in hanging] == ([4] if hangs else [])
+
+
+@pytest.mark.parametrize(("known_epoch", "sent"), [(-1, 0), (0, 0), (12, 12)])
+def test_a_marker_carries_the_coordinators_epoch_that_the_partition_knows(known_epoch: int, sent: int) -> None:
+    scripted = broker(DescribeProducers=[producers(open_producer(coordinator_epoch=known_epoch))])
+    transactions.abort_in_partition(World(kafka=scripted).brokers(), "t", 0, 4)
+    (marker,) = scripted.asked[-1][2].markers
+    assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result) == (7, 3, sent, False)
+
+
+def test_no_marker_is_written_where_no_transaction_begins() -> None:
+    scripted = broker(DescribeProducers=[producers(open_producer())])
+    with pytest.raises(ClientError, match="no open transaction begins at offset 5 of t-0; open ones begin at 4"):
+        transactions.abort_in_partition(World(kafka=scripted).brokers(), "t", 0, 5)
+    assert "WriteTxnMarkers" not in scripted.names()
+
+
+def test_an_id_that_nobody_knows_is_not_made_by_aborting_it() -> None:
+    scripted = broker(DescribeTransactions=[described(code=Code.TRANSACTIONAL_ID_NOT_FOUND)])
+    with pytest.raises(KafkaAnswered, match="ottla txn list names those"):
+        transactions.abort(World(kafka=scripted).brokers(), "x")
+    assert "InitProducerId" not in scripted.names()
+
+
+def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
+    answers = [InitProducerIdResponse(error_code=Code.CONCURRENT_TRANSACTIONS), InitProducerIdResponse()]
+    scripted = broker(InitProducerId=answers)
+    world = World(kafka=scripted)
+    assert transactions.abort(world.brokers(), "x").start_ms == 5
+    assert scripted.asked[-1][2].transaction_timeout_ms == 60_000
+    assert len(world.pauses) == 1
+
+
+def test_no_transaction_has_no_beginning() -> None:
+    scripted = broker(DescribeTransactions=[described(state="Empty", start_ms=-1)])
+    assert transactions.describe(World(kafka=scripted).brokers(), "x").start_ms is None

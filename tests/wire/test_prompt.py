@@ -1,0 +1,340 @@
+"""The command line as a person uses it who has a broker, of ottla or of Apache Kafka."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from ottla import Broker
+from ottla.cli import main
+from ottla.client import Cluster, KafkaAnswered, NewRecord
+from ottla.client.brokers import GROUP
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
+from ottla.protocol.records import build_batch
+from tests.raw import RawClient
+from tests.waiting import wait_until
+from tests.wire.conftest import ORACLE_SETTINGS
+from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+
+pytestmark = pytest.mark.wire
+
+TIMEOUT_S = 30
+MEMBER = "m" * 22
+SETTINGS = {"transaction.partition.verification.enable": "false", "num.partitions": "1"}
+"""Without verification a producer can leave a transaction behind that no coordinator knows of."""
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[pytest.mark.slow, pytest.mark.java])])
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a broker is, of each kind."""
+    if request.param == "ottla":
+        with Broker(settings=SETTINGS) as broker:
+            yield broker.bootstrap
+            assert not [line for line in broker.logs if '"level": "error"' in line]
+        return
+    try:
+        oracle = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings={**ORACLE_SETTINGS, **SETTINGS}, jvm=QUICK_JVM).start()
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    try:
+        yield oracle.bootstrap
+    finally:
+        oracle.stop()
+
+
+class Prompt:
+    def __init__(self, bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.bootstrap = bootstrap
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        """What a command printed. Of one that fails it is one line, on stderr."""
+        ended = main([*arguments, "--bootstrap", self.bootstrap, "--timeout-s", "20"])
+        out, err = self._capsys.readouterr()
+        assert ended == code, out + err
+        if code:
+            assert (out, err.count("\n")) == ("", 1)
+        return str(err if code else out)
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self(*arguments, "--json"))
+
+
+@pytest.fixture
+def ottla_prompt(kafka: str, capsys: pytest.CaptureFixture[str]) -> Prompt:
+    return Prompt(kafka, capsys)
+
+
+def test_a_topic_is_made_shown_and_deleted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    prompt, topic = ottla_prompt, unique("topic")
+    assert prompt("topic", "create", topic, "--partitions", "3", "--config", "retention.ms=60000") == f"topic {topic} was created\n"
+    assert "TOPIC_ALREADY_EXISTS" in prompt("topic", "create", topic, code=2)
+    assert prompt("topic", "create", topic, "--if-missing") == f"topic {topic} exists\n"
+    assert {"topic": topic, "partitions": 3, "replicas": 1, "internal": False} in prompt.json("topic", "list")
+    described = prompt.json("topic", "describe", topic)
+    assert (len(described["partitions"]), described["configs"]) == (3, {"retention.ms": "60000"})
+    assert "retention.ms  60000" in prompt("topic", "describe", topic)
+    assert "INVALID_CONFIG" in prompt("topic", "create", unique("t"), "--config", "no.such=1", code=2)
+    prompt("topic", "delete", topic)
+    assert f"there is no topic '{topic}'" in prompt("topic", "delete", topic, code=2)
+    assert f"ottla topic create {topic}" in prompt("topic", "describe", topic, code=2)
+
+
+def test_lines_are_written_and_read(ottla_prompt: Prompt, unique: Callable[[str], str], tmp_path: Any) -> None:
+    prompt, topic = ottla_prompt, unique("lines")
+    prompt("topic", "create", topic, "--partitions", "2")
+    (tmp_path / "lines").write_bytes(b"21=one\nfoobar=two\r\n")
+    assert prompt.json("produce", topic, str(tmp_path / "lines"), "--key-separator", "=", "--header", "from=here")["records"] == 2
+    prompt("produce", topic, "--value", "three", "--partition", "1")
+    records = [json.loads(line) for line in prompt("consume", topic, "--json").splitlines()]
+    assert sorted((r["key"] or "", r["value"], r["headers"]) for r in records) == [
+        ("", "three", []),
+        ("21", "one", [["from", "here"]]),
+        ("foobar", "two", [["from", "here"]]),
+    ]
+    assert prompt("consume", topic, "--values", "--partition", "1").splitlines()[-1] == "three"
+    assert len(prompt("consume", topic, "--max", "2").splitlines()) == 2
+    assert prompt("consume", topic, "--from", "end") == ""
+    assert len(prompt("consume", topic, "--from", "2020-01-01T00:00:00Z").splitlines()) == 3
+    assert prompt("consume", topic, "--from", "2100-01-01") == ""
+    assert "there is no partition 9" in prompt("produce", topic, "--value", "x", "--partition", "9", code=2)
+    assert "there is no partition 9" in prompt("consume", topic, "--partition", "9", code=2)
+    assert "cannot read /no/such" in prompt("produce", topic, "/no/such", code=2)
+
+
+def transactional(bootstrap: str, transactional_id: str) -> Producer:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 0})
+    producer.init_transactions(TIMEOUT_S)
+    return producer
+
+
+def test_what_was_committed_aborted_and_is_open(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    prompt, topic, name = ottla_prompt, unique("txn"), unique("id")
+    prompt("topic", "create", topic)
+    producer = transactional(prompt.bootstrap, name)
+    for value, end in ((b"good", producer.commit_transaction), (b"bad", producer.abort_transaction), (b"open", None)):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        producer.flush(TIMEOUT_S)
+        if end is not None:
+            end(TIMEOUT_S)
+    values = {i: prompt("consume", topic, "--isolation", i, "--values").split() for i in ("committed", "aborted", "all")}
+    assert values == {"committed": ["good"], "aborted": ["bad"], "all": ["good", "bad", "open"]}
+    controls = [
+        json.loads(line)["control"]
+        for line in prompt("consume", topic, "--isolation", "all", "--show-control", "--json").splitlines()
+    ]
+    assert controls == [None, "COMMIT", None, "ABORT", None]
+
+    described = prompt.json("txn", "describe", name)
+    assert (described["state"], described["partitions"]) == ("Ongoing", [{"topic": topic, "partition": 0}])
+    assert name in prompt("txn", "list", "--state", "Ongoing")
+    assert "open for" in prompt("txn", "describe", name)
+    assert f"the transaction of {name} was aborted" in prompt("txn", "abort", name)
+    assert prompt("consume", topic, "--isolation", "aborted", "--values").split() == ["bad", "open"]
+    assert prompt.json("txn", "describe", name)["start_ms"] is None
+    assert "TRANSACTIONAL_ID_NOT_FOUND" in prompt("txn", "abort", unique("nobody"), code=2)
+    assert "no transaction is ever Nonsense" in prompt("txn", "list", "--state", "Nonsense", code=2)
+
+
+def leave_hanging(bootstrap: str, topic: str) -> None:
+    """A transactional batch of a producer that no coordinator knows of, an hour ago."""
+    batch = build_batch(
+        [(None, b"hangs")],
+        _now_ms() - HOUR_MS,
+        producer_id=700_000_000,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=bytes(batch))])
+    with RawClient(bootstrap) as client:
+        request = ProduceRequest(transactional_id="forgotten", acks=-1, timeout_ms=5_000, topic_data=[data])
+        assert client.call(request, 11).responses[0].partition_responses[0].error_code == 0
+
+
+def _now_ms() -> int:
+    import time
+
+    return time.time_ns() // 1_000_000
+
+
+def test_a_hanging_transaction_is_found_and_ended(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    prompt, topic = ottla_prompt, unique("hanging")
+    prompt("topic", "create", topic)
+    prompt("produce", topic, "--value", "before")
+    leave_hanging(prompt.bootstrap, topic)
+    prompt("produce", topic, "--value", "behind")
+    assert prompt("consume", topic, "--values").split() == ["before"]
+    (hanging,) = prompt.json("txn", "find-hanging", "--topic", topic, "--older-than-s", "0.001")
+    assert (hanging["topic"], hanging["start_offset"], hanging["transactional_id"]) == (topic, 1, None)
+    assert prompt.json("txn", "find-hanging", "--topic", topic, "--older-than-s", "7200") == []
+    assert "no open transaction begins at offset 5" in prompt(
+        "txn", "abort", "--partition", f"{topic}:0", "--start-offset", "5", code=2
+    )
+    prompt("txn", "abort", "--partition", f"{topic}:0", "--start-offset", "1")
+    assert prompt("consume", topic, "--values").split() == ["before", "behind"]
+    assert prompt.json("txn", "find-hanging", "--topic", f"{topic}:0", "--older-than-s", "0.001") == []
+
+
+def test_a_groups_offsets_are_shown_and_set(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    prompt, topic, group = ottla_prompt, unique("read"), unique("group")
+    prompt("topic", "create", topic, "--partitions", "2")
+    prompt("produce", topic, "--partition", "0", *(f for n in range(5) for f in ("--value", str(n))))
+    assert "say by --topic" in prompt("group", "reset", group, "--to", "end", code=2)
+    assert "nothing was set" not in prompt("group", "reset", group, "--to", "3", "--topic", f"{topic}:0")
+    assert prompt.json("group", "describe", group)["offsets"] == [
+        {"topic": topic, "partition": 0, "committed": 3, "end": 5, "lag": 2}
+    ]
+    moved = prompt.json("group", "reset", group, "--to", "end", "--topic", topic, "--dry-run")
+    assert [(o["before"], o["after"]) for o in moved["offsets"]] == [(3, 5), (None, 0)]
+    assert prompt.json("group", "reset", group, "--to", "beginning")["offsets"][0]["after"] == 0
+    with Cluster(prompt.bootstrap) as cluster:
+        assert cluster.lag(group) == {(topic, 0): 5}
+    assert group in prompt("group", "list")
+    assert "there is no group" in prompt("group", "describe", unique("nobody"), code=2)
+
+
+def streams_topology(topic: str) -> Topology:
+    return Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=[topic])])
+
+
+HEARTBEATS: dict[str, Callable[[str, str], Any]] = {
+    "consumer": lambda group, topic: ConsumerGroupHeartbeatRequest(
+        group_id=group, member_id=MEMBER, rebalance_timeout_ms=5_000, subscribed_topic_names=[topic], topic_partitions=[]
+    ),
+    "share": lambda group, topic: ShareGroupHeartbeatRequest(group_id=group, member_id=MEMBER, subscribed_topic_names=[topic]),
+    "streams": lambda group, topic: StreamsGroupHeartbeatRequest(
+        group_id=group,
+        member_id=MEMBER,
+        rebalance_timeout_ms=5_000,
+        topology=streams_topology(topic),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="p",
+        client_tags=[],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HEARTBEATS)
+def test_groups_of_every_type_are_described(ottla_prompt: Prompt, unique: Callable[[str], str], kind: str) -> None:
+    prompt, topic, group = ottla_prompt, unique("topic"), unique(kind)
+    prompt("topic", "create", topic)
+    with Cluster(prompt.bootstrap, timeout_s=20.0) as cluster:
+        # Whoever looks for the first coordinator has the topic of offsets made.
+        cluster.brokers.until_final("", lambda: cluster.brokers.coordinator(GROUP, group))
+    with RawClient(prompt.bootstrap, client_id="me") as client:
+
+        def joins() -> bool:
+            answer = client.call(HEARTBEATS[kind](group, topic))
+            assert answer.error_code in (0, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR)
+            return bool(answer.error_code == 0)
+
+        wait_until(joins)
+        described = prompt.json("group", "describe", group)
+        assert (described["type"], [(m["member_id"], m["client_id"]) for m in described["members"]]) == (kind, [(MEMBER, "me")])
+        assert MEMBER in prompt("group", "describe", group)
+        assert "stop its members first" in prompt("group", "reset", group, "--to", "end", "--topic", topic, code=2)
+
+
+def test_configs_are_set_and_unset(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    prompt, topic = ottla_prompt, unique("configured")
+    prompt("topic", "create", topic)
+    assert prompt("config", "set", "topic", topic, "retention.ms=7", "cleanup.policy=compact") != ""
+    assert {c["name"]: c["value"] for c in prompt.json("config", "get", "topic", topic)} == {
+        "retention.ms": "7",
+        "cleanup.policy": "compact",
+    }
+    prompt("config", "set", "topic", topic, "--unset", "retention.ms")
+    assert [c["name"] for c in prompt.json("config", "get", "topic", topic)] == ["cleanup.policy"]
+    assert prompt.json("config", "get", "topic", topic, "retention.ms")[0]["value"] == "604800000"
+    assert "INVALID_CONFIG" in prompt("config", "set", "topic", topic, "no.such=1", code=2)
+    assert "has no config 'no.such'" in prompt("config", "get", "topic", topic, "no.such", code=2)
+    assert "there is no broker '99'" in prompt("config", "get", "broker", "99", code=2)
+    assert prompt.json("config", "get", "broker", "1", "num.partitions")[0]["value"] == "1"
+
+
+def test_the_cluster_is_described(ottla_prompt: Prompt) -> None:
+    described = ottla_prompt.json("cluster")
+    assert [f"{b['host']}:{b['port']}" for b in described["brokers"]] == [ottla_prompt.bootstrap]
+    assert described["features"]["transaction.version"] == 2
+    assert described["cluster_id"] in ottla_prompt("cluster")
+
+
+def test_the_client_as_a_test_uses_it(kafka: str, unique: Callable[[str], str]) -> None:
+    topic = unique("client")
+    with Cluster(kafka, timeout_s=20.0) as cluster:
+        cluster.create_topic(topic, partitions=2, configs={"retention.ms": "60000"})
+        with pytest.raises(KafkaAnswered) as refused:
+            cluster.create_topic(topic)
+        assert refused.value.code == Code.TOPIC_ALREADY_EXISTS
+        cluster.produce(topic, [NewRecord(b"v%d" % n, partition=n % 2) for n in range(1_000)])
+        records = cluster.records(topic)
+        assert [(r.partition, r.offset) for r in records] == [(p, o) for p in (0, 1) for o in range(500)]
+        assert {r.value for r in records} == {b"v%d" % n for n in range(1_000)}
+
+
+def test_a_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]) -> None:
+    topic = unique("followed")
+    with Cluster(kafka) as cluster:
+        cluster.create_topic(topic)
+        command = [sys.executable, "-m", "ottla", "consume", topic, "--follow", "--values"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OTTLA_BOOTSTRAP": kafka}
+        )
+        assert process.stdout is not None
+        for value in (b"first", b"second"):
+            cluster.produce(topic, [NewRecord(value)])
+            assert process.stdout.readline() == f"{value.decode()}\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_a_reader_that_goes_away_is_no_error(kafka: str, unique: Callable[[str], str]) -> None:
+    topic = unique("piped")
+    with Cluster(kafka) as cluster:
+        cluster.create_topic(topic)
+        cluster.produce(topic, [NewRecord(bytes(1_000)) for _ in range(1_000)])
+    command = [sys.executable, "-m", "ottla", "consume", topic, "--bootstrap", kafka]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"0:0\t")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(TIMEOUT_S) == 141
+
+
+def test_what_is_no_kafka_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(1_000)
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        where = f"127.0.0.1:{server.getsockname()[1]}"
+        assert main(["topic", "list", "--bootstrap", where]) == 2
+        thread.join()
+    assert capsys.readouterr().err == f"ottla: what answers at {where} is not Kafka\n"
