@@ -20,10 +20,18 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.control.durations import duration_ms
 from ottla.control.remote import ControlError, Remote
+from ottla.control.remote_faults import RemoteFaults
+from ottla.questions import Isolation, Questions, wait_for
+
+if TYPE_CHECKING:
+    from ottla.client.records import Record
+    from ottla.client.transactions import Transaction
+
+T = TypeVar("T")
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
@@ -120,6 +128,9 @@ class Broker:
         if clock not in ("machine", "manual"):
             raise ValueError(f"clock: {clock!r} is neither machine nor manual")
         self.clock = Clock(self._control, is_manual=clock == "manual")
+        self.faults = RemoteFaults(self._control)
+        """Errors, delays, lost answers and crashes on demand: `docs/faults.md`."""
+        self._questions = Questions(lambda: self.bootstrap)
         self._snapshots = 0
         self._remote: Remote | None = None
         self._is_paused = False
@@ -313,6 +324,28 @@ class Broker:
     def resume(self) -> None:
         self._control().post("/v1/resume")
         self._is_paused = False
+
+    # questions
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Raises `ottla.client.ClientError`, as do the following."""
+        self._questions.create_topic(name, partitions, configs)
+
+    def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
+        """All that a topic holds now, by partition and offset: what is committed, what was aborted, or all."""
+        return self._questions.records(topic, isolation)
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        """The transaction of an id as it stands."""
+        return self._questions.transaction(transactional_id)
+
+    def lag(self, group: str) -> dict[tuple[str, int], int]:
+        """How many records a group has not committed yet, by topic and partition."""
+        return self._questions.lag(group)
+
+    def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
+        """What ``condition`` gives, once that is true. Raises TimeoutError, with what it gave last."""
+        return wait_for(condition, timeout_s)
 
     def _control(self) -> Remote:
         if self._remote is None or not self.is_running:

@@ -1,4 +1,4 @@
-"""Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_topic``, ``ottla_group``.
+"""Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``.
 
 ``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` says which broker a test wants. Tests that
 want the same share one broker, in each xdist worker; one that wants it ``fresh`` has it reset before. With ``--ottla-bootstrap``
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from ottla.client.records import Record
     from ottla.handle import Broker
 
 MAX_BROKERS = 8
@@ -40,11 +41,22 @@ class Wanted:
     clock: str = _CLOCKS[0]
 
 
-@dataclass(slots=True, kw_only=True)
 class External:
-    """A broker that was there before the tests, under the name that `ottla.Broker` gives it."""
+    """A broker that was there before the tests: what can be asked of any, by the names that `ottla.Broker` gives it."""
 
-    bootstrap: str
+    def __init__(self, bootstrap: str) -> None:
+        from ottla.questions import Questions, wait_for
+
+        self.bootstrap = bootstrap
+        questions = Questions(lambda: bootstrap)
+        self.create_topic = questions.create_topic
+        self.records = questions.records
+        self.transaction = questions.transaction
+        self.lag = questions.lag
+        self.wait_for = wait_for
+
+    def __repr__(self) -> str:
+        return f"<the broker at {self.bootstrap}>"
 
 
 @dataclass(slots=True)
@@ -174,7 +186,7 @@ def ottla_session(request: pytest.FixtureRequest) -> Broker | External:
     """The broker of those tests that want no other, for fixtures of the whole session."""
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
-        return External(bootstrap=bootstrap)
+        return External(bootstrap)
     brokers: Brokers = request.getfixturevalue("_ottla_brokers")
     return brokers.get(_wanted(request.config, {}), is_fresh=False)
 
@@ -187,7 +199,7 @@ def ottla(request: pytest.FixtureRequest) -> Broker | External:
     if bootstrap is not None:
         if any(options.values()):
             pytest.skip(f"the test wants a broker of its own ({', '.join(options)}), and runs against {bootstrap}")
-        return External(bootstrap=bootstrap)
+        return External(bootstrap)
     brokers: Brokers = request.getfixturevalue("_ottla_brokers")
     broker = brokers.get(_wanted(request.config, options), is_fresh=bool(options.get("fresh")))
     request.node.stash[_BROKER] = (broker, broker.logged_lines)
@@ -215,6 +227,12 @@ def pytest_runtest_makereport(
 def ottla_bootstrap(ottla: Broker | External) -> str:
     """``host:port`` of the broker."""
     return ottla.bootstrap
+
+
+@pytest.fixture
+def ottla_records(ottla: Broker | External) -> Callable[..., list[Record]]:
+    """``ottla_records(topic, isolation="committed")``: all that a topic holds now; ``aborted`` and ``all`` are the others."""
+    return ottla.records
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ COMMANDS: Final = {
     "consume": Lazy("consume", "show a topic's records: committed, aborted or all"),
     "group": Lazy("group", "list and describe groups of all types, and set their offsets"),
     "txn": Lazy("txn", "list, describe and abort transactions, and find hanging ones"),
+    "fault": Lazy("fault", "errors, delays, lost answers and crashes on demand, of a broker with a control port"),
+    "clock": Lazy("clock", "show and move the clock of a broker with a control port"),
     "config": Lazy("config", "show and set configs of topics, brokers and groups"),
     "cluster": Lazy("cluster", "show the cluster's brokers and features"),
     "graduate": Lazy("graduate", "turn a data directory into one that Apache Kafka starts on"),

@@ -75,13 +75,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     metavar="CLOCK",
     help="manual: it stands still until it is moved through the control door (default: machine)",
 )
-@click.option(
-    "--faults",
-    "faults_file",
-    type=PATH,
-    metavar="FILE",
-    help="faults to begin with, in YAML or JSON; docs/faults.md has the fields",
-)
+@click.option("--faults", "faults_file", type=PATH, metavar="FILE", help="faults to begin with, in YAML or JSON")
 # For a program that starts a broker for itself, as `ottla.Broker` does.
 @click.option("--owner-pid", type=int, hidden=True)
 @click.option("--owned-directory", type=PATH, hidden=True)

@@ -1,4 +1,4 @@
-"""By what ``ottla serve`` lets itself be steered: the control door, a clock that stands still, faults, and whoever has started it."""
+"""By what ``ottla serve`` lets itself be steered: the control door, a clock that stands still, faults, who has started it."""
 
 from __future__ import annotations
 

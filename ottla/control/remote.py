@@ -28,7 +28,7 @@ class Remote:
 
     def post(self, path: str, parameters: Any = None) -> Any:
         """Raises `ControlError`."""
-        return self._ask("POST", path, parameters or {})
+        return self._ask("POST", path, {} if parameters is None else parameters)
 
     def delete(self, path: str) -> Any:
         """Raises `ControlError`."""

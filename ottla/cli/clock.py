@@ -1,0 +1,49 @@
+"""``ottla clock``: the clock of a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.control import remote, steers
+from ottla.cli.output import show_json, show_pairs, time_text
+
+
+@click.group("clock", cls=CommandGroup, help="The clock of a broker: show, advance.")
+def command() -> None:
+    pass
+
+
+@command.command("show", help="Shows what time it is for a broker, and whether its clock stands still.")
+@steers
+def show(url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
+    from ottla.control.remote import ControlError
+
+    try:
+        _show(remote(url, token, ready_file).get("/v1/clock"), as_json=as_json)
+    except ControlError as error:
+        raise Refused(str(error)) from None
+
+
+@command.command("advance", help="Moves a clock that stands still by 61s, 1h30m or 7d; what is due on the way has happened then.")
+@click.argument("duration", metavar="DURATION")
+@steers
+def advance(duration: str, url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
+    from ottla.control.durations import duration_ms
+    from ottla.control.remote import ControlError
+
+    try:
+        by_ms = duration_ms(duration)
+        _show(remote(url, token, ready_file).post("/v1/clock/advance", {"by_ms": by_ms}), as_json=as_json)
+    except (ControlError, ValueError) as error:
+        raise Refused(str(error)) from None
+
+
+def _show(shown: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        show_json(shown)
+    else:
+        show_pairs([("time", time_text(shown["now_ms"])), ("moves", "when it is told to" if shown["is_manual"] else "by itself")])

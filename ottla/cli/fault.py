@@ -1,0 +1,82 @@
+"""``ottla fault``: faults on demand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.control import remote, steers
+from ottla.cli.output import note, show_json, show_table
+
+
+@click.group("fault", cls=CommandGroup, help="Faults on demand: add, list, remove. docs/faults.md has their fields.")
+def command() -> None:
+    pass
+
+
+@command.command("add", help="Adds faults, in JSON or YAML as an argument, or from a file. Prints their ids.")
+@click.argument("text", metavar="[FAULT]", required=False)
+@click.option("--file", type=click.File("rb"), metavar="FILE", help="read them there; - is the standard input")
+@steers
+def add(text: str | None, file: Any, url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
+    import msgspec
+
+    from ottla.control.faults import FaultError, parse_faults
+    from ottla.control.remote import ControlError
+
+    if (text is None) == (file is None):
+        raise Refused("give a fault, as in '{api: EndTxn, drop_answer: true}', or a --file of them")
+    try:
+        faults = parse_faults(text if text is not None else file.read())
+        added = remote(url, token, ready_file).post("/v1/faults", msgspec.to_builtins(faults))
+    except (FaultError, ControlError) as error:
+        raise Refused(str(error)) from None
+    if as_json:
+        show_json(added)
+    else:
+        for one in added:
+            click.echo(one["id"])
+
+
+@command.command("list", help="Shows the faults that there are, and how often each has struck.")
+@steers
+def list_(url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
+    from ottla.control.remote import ControlError
+
+    try:
+        faults = remote(url, token, ready_file).get("/v1/faults")
+    except ControlError as error:
+        raise Refused(str(error)) from None
+    if as_json:
+        show_json(faults)
+    elif faults:
+        show_table(["ID", "HITS", "MATCHED", "FAULT", ""], map(_row, faults))
+    else:
+        note("there are no faults; ottla fault add adds one")
+
+
+def _row(one: dict[str, Any]) -> tuple[Any, ...]:
+    fields = ", ".join(f"{name}: {value}" for name, value in one["fault"].items())
+    return one["id"], one["hits"], one["matched"], fields, "spent" if one["is_spent"] else ""
+
+
+@command.command("remove", help="Removes a fault, or all with --all. What it held goes on.")
+@click.argument("number", type=click.IntRange(min=1), metavar="[ID]", required=False)
+@click.option("--all", "removes_all", is_flag=True, help="every fault")
+@steers
+def remove(
+    number: int | None, removes_all: bool, url: str | None, token: str | None, ready_file: Path | None, as_json: bool
+) -> None:
+    from ottla.control.remote import ControlError
+
+    if (number is None) != removes_all:
+        raise Refused("give the id of a fault, or --all; ottla fault list names them")
+    try:
+        remote(url, token, ready_file).delete("/v1/faults" if number is None else f"/v1/faults/{number}")
+    except ControlError as error:
+        raise Refused(str(error)) from None
+    if as_json:
+        show_json({})

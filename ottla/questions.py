@@ -1,0 +1,62 @@
+"""What a test asks of a cluster, ottla's or another: the handle's and the plugin's questions, each over a connection of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.client.records import Record
+    from ottla.client.transactions import Transaction
+
+Isolation = Literal["committed", "aborted", "all"]
+T = TypeVar("T")
+
+TIMEOUT_S = 10.0
+PAUSE_S = 0.02
+"""Between two looks at what is waited for."""
+
+
+class Questions:
+    """About the cluster that is at ``bootstrap()`` at the moment. Each raises `ottla.client.ClientError`, a line for a person."""
+
+    def __init__(self, bootstrap: Callable[[], str]) -> None:
+        self._bootstrap = bootstrap
+
+    def cluster(self) -> Cluster:
+        """A connection for more than these questions; to be closed."""
+        from ottla.client import Cluster
+
+        return Cluster(self._bootstrap(), TIMEOUT_S)
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        with self.cluster() as cluster:
+            cluster.create_topic(name, partitions, configs=dict(configs or {}))
+
+    def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
+        """All that a topic holds now, by partition and offset."""
+        with self.cluster() as cluster:
+            return cluster.records(topic, isolation=isolation)
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        with self.cluster() as cluster:
+            return cluster.transaction(transactional_id)
+
+    def lag(self, group: str) -> dict[tuple[str, int], int]:
+        """How many records a group has not committed yet, by topic and partition."""
+        with self.cluster() as cluster:
+            return cluster.lag(group)
+
+
+def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
+    """What ``condition`` gives, once that is true. Raises TimeoutError, with what it gave last."""
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"it has not come in {timeout_s:g} s; the last look gave {value!r}")
+        time.sleep(PAUSE_S)
