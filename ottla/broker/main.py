@@ -12,7 +12,6 @@ from pathlib import Path
 
 import structlog
 
-from ottla.broker import logs
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.first_topic import FirstTopic
@@ -132,8 +131,6 @@ def run(
     features: Mapping[str, int],
     *,
     ready_file: Path | None = None,
-    as_json: bool | None = None,
-    log_level: str = "info",
     warnings: Mapping[str, str | None] | None = None,
     first_topics: Sequence[FirstTopic] = (),
     steering: Steering = NOT_STEERED,
@@ -142,7 +139,6 @@ def run(
 
     ``warnings``: settings without effect, and what each was probably meant to be. ``first_topics`` are made at the start.
     """
-    logs.configure(as_json=not sys.stderr.isatty() if as_json is None else as_json, level=log_level)
     keep_freed_memory()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     log = structlog.get_logger("config")

@@ -52,14 +52,26 @@ class Serving:
         await self._replace(lambda: wipe(self._env.fs, self.directory), is_written=False)
 
     async def snapshot(self, target: str) -> None:
-        """Copy all data into ``target``, which must not exist. Raises `DirectoryError` with nothing changed."""
-        if self._env.fs.is_dir(target) is not None:
+        """Copy all data into ``target``, which must not exist.
+
+        Raises `DirectoryError` and OSError with nothing changed, where the disk is full as well.
+        """
+        fs = self._env.fs
+        if fs.is_dir(target) is not None:
             raise DirectoryError(f"{target} exists; give a path at which nothing is")
+        fs.make_dir(target)
+        refused: list[OSError] = []
 
         def copy() -> None:
-            copy_directory(self._env.fs, self.directory, target)
+            try:
+                copy_directory(fs, self.directory, target)
+            except OSError as error:
+                refused.append(error)
 
         await self._replace(copy, is_written=True)
+        if refused:
+            fs.remove_dir(target)
+            raise refused[0]
 
     async def restore(self, source: str) -> None:
         """Go on from a snapshot. Raises `DirectoryError` with nothing changed where there is none."""

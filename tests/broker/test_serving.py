@@ -20,7 +20,7 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.simulation.broker import DATA_DIR
 from ottla.simulation.client import Closed, SimulatedClient
 from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
 from ottla.storage.identity import DirectoryError
 from tests.broker.share_world import produce
 
@@ -124,6 +124,25 @@ def test_snapshots(world: World) -> None:
     with pytest.raises(DirectoryError, match="/kept exists"):
         world.run(world.serving.snapshot("/kept"))
     assert topics(world.connect()) == {"t"}
+
+
+def test_a_snapshot_for_which_there_is_no_room_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = world.connect()
+    make_topic(client, "t")
+    opened = world.fs.open
+
+    def open_some(path: str) -> MemoryFile:
+        if path.startswith("/kept/t-"):
+            raise OSError(28, "No space left on device")
+        return opened(path)
+
+    produce(client, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(world.fs, "open", open_some)
+        with pytest.raises(OSError, match="No space"):
+            world.run(world.serving.snapshot("/kept"))
+    assert world.fs.is_dir("/kept") is None
+    assert produce(world.connect(), 1) == 1
 
 
 def test_what_is_no_snapshot_changes_nothing(world: World) -> None:

@@ -1,0 +1,256 @@
+"""Steering a running broker: by its handle, by HTTP as curl does, and at the prompt."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from ottla import Broker, ControlError
+from ottla.client import ClientError
+from ottla.control.faults import Fault, FaultError
+from tests.wire.test_cli import TIMEOUT_S, serving
+
+pytestmark = pytest.mark.wire
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(shared: Broker) -> Broker:
+    if not shared.is_running:
+        shared.start()
+    shared.reset()
+    return shared
+
+
+def producer(broker: Broker, transactional_id: str = "shop", **settings: Any) -> Producer:
+    made = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, **settings})
+    made.init_transactions(10)
+    return made
+
+
+def write(made: Producer, value: bytes, *, commit: bool = True) -> None:
+    made.begin_transaction()
+    made.produce("orders", value)
+    assert made.flush(10) == 0
+    if commit:
+        made.commit_transaction(10)
+    else:
+        made.abort_transaction(10)
+
+
+# questions
+
+
+def test_what_a_test_asks(broker: Broker) -> None:
+    broker.create_topic("orders", 1, {"retention.ms": "86400000"})
+    with pytest.raises(ClientError, match="orders"):
+        broker.create_topic("orders")
+    made = producer(broker)
+    write(made, b"paid")
+    write(made, b"never", commit=False)
+    made.begin_transaction()
+    made.produce("orders", b"open")
+    assert made.flush(10) == 0
+    assert [record.value for record in broker.records("orders")] == [b"paid"]
+    assert [record.value for record in broker.records("orders", "aborted")] == [b"never"]
+    assert [record.value for record in broker.records("orders", "all")] == [b"paid", b"never", b"open"]
+    assert broker.transaction("shop").state == "Ongoing"
+    made.abort_transaction(10)
+    assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "readers"})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
+    consumer.close()
+    assert broker.lag("readers") == {("orders", 0): 4}
+    with pytest.raises(TimeoutError, match=r"it has not come in 0.1 s; the last look gave \{\}"):
+        broker.wait_for(dict, 0.1)
+
+
+# faults
+
+
+def test_a_commit_whose_answer_is_lost_counts_once(broker: Broker) -> None:
+    made = producer(broker, **{"socket.timeout.ms": 1_000})
+    made.begin_transaction()
+    made.produce("orders", b"once")
+    assert made.flush(10) == 0
+    with broker.faults.add(api="EndTxn", transactional_id="sh*", drop_answer=True) as lost:
+        made.commit_transaction(20)
+        assert lost.hits == 1
+    assert [record.value for record in broker.records("orders")] == [b"once"]
+
+
+def test_a_fault_is_waited_for_and_removed(broker: Broker) -> None:
+    made = producer(broker)
+    held = broker.faults.add(Fault(api="AddOffsetsToTxn", observe=True))
+    with pytest.raises(TimeoutError, match="has struck 0 times in"):
+        held.wait(timeout_s=0.1)
+    seen = broker.faults.add(api="EndTxn", observe=True)
+    write(made, b"1")
+    seen.wait(1)
+    write(made, b"2")
+    seen.wait(2)
+    assert [strike["request"]["committed"] for strike in seen.view()["strikes"]] == [True, True]
+    assert [fault.id for fault in broker.faults.all()] == [held.id, seen.id]
+    seen.remove()
+    seen.remove()
+    broker.faults.clear()
+    assert broker.faults.all() == []
+    with pytest.raises(ControlError, match="there is no fault"):
+        assert seen.hits
+
+
+def test_a_broker_that_dies_inside_a_commit(broker: Broker) -> None:
+    """The decision is in the log: it is carried out after the restart, though the client has heard nothing."""
+    made = producer(broker, **{"socket.timeout.ms": 1_000})
+    made.begin_transaction()
+    made.produce("orders", b"decided")
+    assert made.flush(10) == 0
+    broker.faults.add(kill="after-prepare")
+    with pytest.raises(KafkaException) as caught:
+        made.commit_transaction(1)
+    assert caught.value.args[0].code() == KafkaError._TIMED_OUT
+    broker.wait_for(lambda: not broker.is_running)
+    broker.restart(kill=True)
+    broker.wait_for(lambda: [record.value for record in broker.records("orders")] == [b"decided"])
+    assert broker.faults.all() == [], "a restart has none"
+
+
+def test_a_reset_takes_faults_along(broker: Broker) -> None:
+    broker.faults.add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
+    broker.reset()
+    broker.create_topic("orders")
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"api": "EndTx", "drop_answer": True}, "unknown API 'EndTx'; is it EndTxn"),
+        ({"api": "EndTxn", "error": "NO_SUCH"}, "NO_SUCH"),
+        ({"api": "EndTxn"}, "it does nothing"),
+        ({"kind": "EndTxn"}, "unknown field 'kind'"),
+    ],
+)
+def test_a_fault_that_cannot_be(broker: Broker, fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(FaultError, match=told):
+        broker.faults.add(**fields)
+
+
+# HTTP
+
+
+def ask(broker: Broker, method: str, path: str, body: str = "", token: str | None = None) -> tuple[int, Any]:
+    control = broker.ready["control"]
+    where = urlsplit(control["url"])
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)
+    given = control["token"] if token is None else token
+    try:
+        connection.request(method, path, body, {"Authorization": f"Bearer {given}"} if given else {})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def test_nobody_is_let_in_without_the_token(broker: Broker) -> None:
+    for token in ("", "wrong", "é"):
+        for method, path in (("GET", "/v1/state"), ("POST", "/v1/reset"), ("POST", "/v1/pause"), ("GET", "/v1/nothing")):
+            status, answer = ask(broker, method, path, token=token)
+            assert (status, answer["error"].startswith("send the header Authorization: Bearer TOKEN")) == (401, True)
+
+
+def test_reading_changes_nothing(broker: Broker) -> None:
+    for path in ("/v1/reset", "/v1/pause", "/v1/resume", "/v1/snapshot", "/v1/clock/advance"):
+        status, answer = ask(broker, "GET", path)
+        assert (status, f"{path} is asked by POST" in answer["error"]) == (405, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "told"),
+    [
+        ("GET", "/v1/nothing", "", 404, "there is no /v1/nothing; there are /v1/clock"),
+        ("GET", "/v1/faults/7", "", 404, "there is no fault 7"),
+        ("GET", "/v1/faults/seven", "", 404, "there is no /v1/faults/seven"),
+        ("POST", "/v1/reset", '{"now": true}', 400, "the body is not what is wanted here"),
+        ("POST", "/v1/snapshot", "{", 400, "the body is not what is wanted here"),
+        ("POST", "/v1/snapshot", '{"path": "/proc/none/x"}', 409, "/proc/none"),
+        ("POST", "/v1/faults", "api: EndTx\ndrop_answer: true", 400, "is it EndTxn"),
+        ("POST", "/v1/faults", "x" * (1 << 20), 400, "are too many for faults"),
+        ("POST", "/v1/faults", "x" * ((1 << 20) + 1), 400, "the body may have 1048576 bytes"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(broker: Broker, method: str, path: str, body: str, status: int, told: str) -> None:
+    got, answer = ask(broker, method, path, body)
+    assert (got, told in answer["error"]) == (status, True), answer
+    assert broker.is_running
+    assert ask(broker, "GET", "/v1/state")[1]["unexpected_errors"] == 0
+
+
+def test_yaml_is_taken_as_well(broker: Broker) -> None:
+    status, added = ask(broker, "POST", "/v1/faults", "- api: Fetch\n  delay_ms: 5\n- {api: Produce, error: 6, times: 2}\n")
+    assert (status, [one["fault"]["api"] for one in added]) == (200, ["Fetch", "Produce"])
+
+
+# at the prompt
+
+
+def ottla(*arguments: str, code: int = 0, given: str | None = None) -> str:
+    command = [sys.executable, "-m", "ottla", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, input=given)
+    assert done.returncode == code, done
+    return (done.stdout or done.stderr).strip()
+
+
+def test_faults_and_clock_at_the_prompt(tmp_path: Path) -> None:
+    ready_file, faults_file = tmp_path / "ready.json", tmp_path / "faults.yaml"
+    faults_file.write_text("{api: Heartbeat, delay_ms: 1}")
+    arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--ready-file", str(ready_file))
+    steered = ("--control-port", "0", "--clock", "manual:1700000000000", "--faults", str(faults_file))
+    where = ("--ready-file", str(ready_file))
+    with serving(*arguments, *steered) as (process, _):
+        assert ready_file.stat().st_mode & 0o077 == 0, "the token is in it"
+        assert ottla("fault", "add", "{api: EndTxn, drop_answer: true}", *where) == "2"
+        assert ottla("fault", "add", "--file", "-", *where, given="{api: Fetch, delay_ms: 2}") == "3"
+        assert [one["id"] for one in json.loads(ottla("fault", "list", "--json", *where))] == [1, 2, 3]
+        ottla("fault", "remove", "2", *where)
+        assert "there is no fault 2" in ottla("fault", "remove", "2", *where, code=2)
+        ottla("fault", "remove", "--all", *where)
+        assert "there are no faults" in ottla("fault", "list", *where)
+        assert "is it EndTxn" in ottla("fault", "add", "{api: EndTx, drop_answer: true}", *where, code=2)
+        assert json.loads(ottla("clock", "advance", "1h", "--json", *where)) == {"now_ms": 1_700_003_600_000, "is_manual": True}
+        assert "is no duration" in ottla("clock", "advance", "soon", *where, code=2)
+        assert "when it is told to" in ottla("clock", "show", *where)
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+    assert "no broker is ready" in ottla("clock", "show", *where, code=2)
+    assert "which broker?" in ottla("clock", "show", code=2)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--clock", "manual"), "only the control door moves it"),
+        (("--clock", "still", "--control-port", "0"), "machine or manual"),
+        (("--faults", "nowhere.yaml"), "--faults nowhere.yaml: No such file or directory"),
+        (("--control-port", "99999"), "99999"),
+    ],
+)
+def test_flags_that_are_wrong(tmp_path: Path, flags: tuple[str, ...], told: str) -> None:
+    command = [sys.executable, "-m", "ottla", "serve", "--data-dir", str(tmp_path / "data"), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode in (1, 2)
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
