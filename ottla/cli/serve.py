@@ -15,7 +15,7 @@ from ottla.cli.features import feature_levels
 from ottla.cli.first_topics import first_topic, from_environment
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
 from ottla.cli.steering import steering, with_still_defaults
-from ottla.process import Owner, importing_without
+from ottla.process import Owner, import_bare, importing_without
 
 HELP = """Runs one broker in the foreground until SIGTERM or Ctrl-C, and ends with exit code 0.
 
@@ -106,6 +106,7 @@ def command(
     log_format: str,
     log_level: str,
 ) -> int:
+    import_bare("aiokafka")
     with importing_without("rich"):
         import structlog  # noqa: F401
     from ottla.broker import logs
