@@ -2,8 +2,9 @@
 
 Members are connections of one process, which heartbeat as often as they are told: all in one group first, with one partition each,
 then each in a group of its own with a topic of four. They are out of step, as members are that were not started by one program.
-What a heartbeat takes is from its sending to its answer, the client's own work included; a rebalance has settled when every
-partition is owned once and every member stands at the newest epoch.
+What a heartbeat takes is from its sending to its answer, in a process of its own with twenty members of the group: in the one with
+the thousand an answer waits for others that are being read. A rebalance has settled when every partition is owned once and every
+member stands at the newest epoch.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import argparse
 import asyncio
 import random
 import statistics
+import sys
 import tempfile
 import time
 import uuid
+from asyncio.subprocess import PIPE
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +44,9 @@ SMALL_TOPIC, SMALL_PARTITIONS = "small", 4
 HEARTBEAT, VERSION = 68, 1
 FIRST_RETRY_S = 0.1
 SETTLED_WITHIN_S = 60.0
+PROBES = 20
+"""Members of the process that measures."""
+PROBE_SETTLES_S = 2.0
 SETTINGS = {"group.consumer.max.size": "100000"}
 KAFKA_SETTINGS = {"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"}
 """What ottla tells members without being asked."""
@@ -139,6 +145,9 @@ class Members:
     def add(self, member: Member) -> None:
         self._tasks[member.member_id] = (member, asyncio.create_task(member.live()))
 
+    def __len__(self) -> int:
+        return len(self._tasks)
+
     async def remove_one(self) -> None:
         member, task = self._tasks.pop(next(iter(self._tasks)))
         task.cancel()
@@ -181,6 +190,34 @@ def _percentiles(latencies_s: list[float]) -> str:
     return f"p50 {cuts[49] * 1_000:.2f} ms, p99 {cuts[98] * 1_000:.2f} ms, longest {max(latencies_s) * 1_000:.1f} ms"
 
 
+async def _probe(bootstrap: str, group_id: str, topic: str, seconds: float) -> str:
+    """What heartbeats take that a few members send who have nothing else to do."""
+    members = Members()
+    links = [await Link.to(bootstrap) for _ in range(PROBES)]
+    for link in links:
+        members.add(Member(group_id, link, members.latencies_s, topic))
+    await asyncio.sleep(PROBE_SETTLES_S)
+    members.latencies_s.clear()
+    await asyncio.sleep(seconds)
+    members.check()
+    answer = _percentiles(members.latencies_s)
+    while len(members):
+        await members.remove_one()
+    for link in links:
+        link.close()
+    return answer
+
+
+async def _probed(bootstrap: str, group_id: str, topic: str, seconds: float) -> str:
+    """`_probe` in another process."""
+    arguments = ("--probe", bootstrap, group_id, topic, "--seconds", str(seconds))
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks.groups", *arguments, stdout=PIPE)
+    out, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeError("the process of the probes has failed")
+    return out.decode().strip()
+
+
 async def _one_group(subject: Subject, count: int, steady_s: float, progress: Progress) -> list[tuple[str, str]]:
     task = progress.add_task(f"one group of {count:,} members", total=count)
     members = Members()
@@ -191,15 +228,16 @@ async def _one_group(subject: Subject, count: int, steady_s: float, progress: Pr
     for link in links:
         members.add(Member("one", link, members.latencies_s))
     rows = [(f"{count:,} members join at once: settled after", f"{await members.settle(count):.2f} s")]
-    members.latencies_s.clear()
     before_s = cpu_s(subject.pid)
-    await asyncio.sleep(steady_s)
+    began = time.perf_counter()
+    members.latencies_s.clear()
+    probed = await _probed(subject.bootstrap, "one", TOPIC, steady_s)
     members.check()
-    used = (cpu_s(subject.pid) - before_s) / steady_s
-    rate = len(members.latencies_s) / steady_s
-    rows.append(
-        (f"heartbeats of {count:,} members, {rate:,.0f} a second", f"{_percentiles(members.latencies_s)}; {used:.0%} of a core")
-    )
+    lasted_s = time.perf_counter() - began
+    used = (cpu_s(subject.pid) - before_s) / lasted_s
+    rate = len(members.latencies_s) / lasted_s
+    rows.append((f"heartbeats of {count:,} members, {rate:,.0f} a second", f"{probed}; {used:.0%} of a core"))
+    await members.settle(count)
     members.latencies_s.clear()
     await members.remove_one()
     rows.append(("one leaves: settled after", f"{await members.settle(count):.2f} s"))
@@ -228,15 +266,14 @@ async def _many_groups(subject: Subject, count: int, steady_s: float, progress: 
     await asyncio.sleep(OWN_GROUP_INTERVAL_MS / 1_000)
     members.latencies_s.clear()
     before_s = cpu_s(subject.pid)
-    await asyncio.sleep(steady_s)
+    began = time.perf_counter()
+    probed = await _probed(subject.bootstrap, "probed", SMALL_TOPIC, steady_s)
     members.check()
-    used = (cpu_s(subject.pid) - before_s) / steady_s
-    rate = len(members.latencies_s) / steady_s
+    lasted_s = time.perf_counter() - began
+    used = (cpu_s(subject.pid) - before_s) / lasted_s
+    rate = len(members.latencies_s) / lasted_s
     rows = [
-        (
-            f"{count:,} groups of a member each, {rate:,.0f} heartbeats a second",
-            f"{_percentiles(members.latencies_s)}; {used:.0%} of a core",
-        ),
+        (f"{count:,} groups of a member each, {rate:,.0f} heartbeats a second", f"{probed}; {used:.0%} of a core"),
         (f"memory for {count:,} groups", f"{memory_mib(subject.pid) - before_mib:.0f} MiB"),
     ]
     await members.end()
@@ -261,7 +298,12 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=20.0, help="how long what is steady is measured")
     parser.add_argument("--kafka", action="store_true", help="ask Apache Kafka, told to have members come as often")
+    parser.add_argument("--probe", nargs=3, metavar=("BOOTSTRAP", "GROUP", "TOPIC"), help="be the process that measures")
     options = parser.parse_args()
+    if options.probe is not None:
+        bootstrap, group_id, topic = options.probe
+        print(uvloop.run(_probe(bootstrap, group_id, topic, options.seconds)))
+        return 0
     console = Console(width=160)
     kind = "kafka" if options.kafka else "ottla"
     settings = SETTINGS | (KAFKA_SETTINGS if options.kafka else {})
