@@ -277,6 +277,17 @@ def test_the_assignor_that_most_members_want() -> None:
     assert a.owns() == {0, 1, 2, 3}
 
 
+def test_two_assignors_that_as_many_members_want() -> None:
+    """Kafka's hash maps list uniform before range; which member came first says nothing, live or loaded."""
+    for order in (("range", "uniform"), ("uniform", "range")):
+        world, a, b = World(), Consumer("a"), Consumer("b")
+        world.join(a, assignor=order[0])
+        world.join(b, assignor=order[1])
+        assert world.group.preferred_assignor() == "uniform"
+        group = world.reloaded().groups[GROUP]
+        assert group.preferred_assignor() == "uniform"
+
+
 def test_a_group_that_is_full() -> None:
     world, a, b = World(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, max_size=1)

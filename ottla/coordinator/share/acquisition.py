@@ -186,9 +186,11 @@ class Acquisition:
         return last_offset
 
     def _pieces(self, first_offset: int, last_offset: int) -> Iterator[tuple[int, int]]:
-        if not self._request.is_record_limit and last_offset - first_offset + 1 > self._request.batch_size:
+        """A size of 0 or less, which a request may have, is taken for 1: no piece is without a record."""
+        size = max(self._request.batch_size, 1)
+        if not self._request.is_record_limit and last_offset - first_offset + 1 > size:
             for batch in self._request.batches:
-                if first_offset + self._request.batch_size <= batch.first_offset <= last_offset:
+                if first_offset + size <= batch.first_offset <= last_offset:
                     yield first_offset, batch.first_offset - 1
                     first_offset = batch.first_offset
         yield first_offset, last_offset

@@ -57,6 +57,13 @@ def test_whole_batches_are_given_and_divided_where_the_logs_own_begin() -> None:
     assert acquire(partition, (20, 29), max_records=1) == [(20, 29, 1)]
 
 
+@pytest.mark.parametrize("batch_size", [1, 0, -1, -(1 << 31)])
+def test_pieces_of_no_size_are_the_logs_own_batches(batch_size: int) -> None:
+    partition = fresh()
+    assert acquire(partition, (0, 9), (10, 19), batch_size=batch_size) == [(0, 9, 1), (10, 19, 1)]
+    assert states(partition) == [(0, 9, "ACQUIRED", 1), (10, 19, "ACQUIRED", 1)]
+
+
 def test_a_limit_of_records_is_kept_to_where_it_is_asked_for() -> None:
     partition = fresh()
     assert acquire(partition, (0, 9), (10, 19), max_records=12, is_record_limit=True) == [(0, 11, 1)]

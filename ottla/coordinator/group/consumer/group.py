@@ -135,16 +135,18 @@ class ConsumerGroup:
     def preferred_assignor(self, old: Member | None = None, new: Member | None = None) -> str | None:
         """What most members want, with ``new`` in the place of ``old``; None where nobody wants any.
 
-        Of two that as many want the one that ``new`` is the first to want is taken, as Kafka's hash map happens to list it first.
+        Of two that as many want the one that ``new`` is the first to want is taken, else uniform before range: as Kafka's hash maps
+        happen to list them, and so that a group that is loaded prefers what it did before.
         """
+        listed = sorted(self.assignors, reverse=True)
         counts: Mapping[str, int] = self.assignors
         if old is not None and new is not None and old.assignor != new.assignor:
             wanted = self.assignors.copy()
             wanted.subtract([old.assignor] if old.assignor is not None else [])
             wanted.update([new.assignor] if new.assignor is not None else [])
             first = [new.assignor] if new.assignor is not None and new.assignor not in self.assignors else []
-            counts = {name: wanted[name] for name in [*first, *self.assignors]}
-        return max((name for name, count in counts.items() if count > 0), key=lambda name: counts[name], default=None)
+            counts, listed = wanted, [*first, *listed]
+        return max((name for name in listed if counts[name] > 0), key=lambda name: counts[name], default=None)
 
     # as offsets, listings and deletions see it (`GroupView`)
 
