@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
+from ottla.addresses import split_address
 from ottla.control.durations import duration_ms
 from ottla.control.remote import ControlError, Remote
 from ottla.control.remote_faults import RemoteFaults
@@ -188,8 +188,6 @@ class Broker:
         """Raises `BrokerFailed`."""
         if self.is_running:
             return self
-        if self._port == 0:
-            self._port = _free_port(self._host)
         command = [self._python, "-m", self._module, "serve"]
         command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
         if self._is_steered:
@@ -213,6 +211,8 @@ class Broker:
             # Also where Ctrl-C interrupts: nobody else knows of the process, which has a session of its own.
             self.kill()
             raise
+        # The broker has taken a free one itself, which nobody can have taken before it.
+        self._port = split_address(next(iter(self.ready["listening"].values())))[1]
         if self._is_steered:
             control = self.ready["control"]
             self._remote = Remote(control["url"], control["token"])
@@ -376,10 +376,3 @@ def _lines_of(pipe: IO[str] | None) -> Iterator[str]:
     assert pipe is not None
     with contextlib.suppress(ValueError):
         yield from pipe
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port

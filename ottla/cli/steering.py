@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from ottla.control.clock import ManualClock
     from ottla.control.faults import Faults
 
-STILL_DEFAULTS = {f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")}
-"""With a clock that stands still a member would wait for ever until it is given anything."""
+STILL_DEFAULTS = {
+    **{f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")},
+    "log.message.timestamp.type": "LogAppendTime",
+}
+"""With a clock that stands still a member would wait for ever until it is given anything, and with one that was moved on records
+that have the client's own time would be old when they come."""
 MACHINE = "machine"
 
 

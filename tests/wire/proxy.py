@@ -8,18 +8,28 @@ import threading
 
 
 class Proxy:
-    """Stands in for a broker at another port. While ``losing`` is set, answers are swallowed and the connection is cut."""
+    """Stands in for a broker, which is to advertise its ``address``. While `lose_next` is above 0 answers are swallowed, and
+    their connections cut.
+    """
 
-    def __init__(self, port: int, target: str) -> None:
-        host, _, target_port = target.rpartition(":")
-        self._target = (host, int(target_port))
-        self._listener = socket.create_server(("127.0.0.1", port))
+    def __init__(self) -> None:
+        self._target = ("", 0)
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.lose_next = 0
         self.lost = 0
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def stand_before(self, target: str) -> None:
+        """Where clients are passed on to: the proxy has its port before the broker is started that advertises it."""
+        host, _, port = target.rpartition(":")
+        self._target = (host, int(port))
 
     def _accept(self) -> None:
         while True:

@@ -72,7 +72,7 @@ def test_records_grow_old(broker: Broker) -> None:
     producer.produce("orders", b"old")
     assert producer.flush(10) == 0
     broker.clock.advance("50m")
-    producer.produce("orders", b"new", timestamp=broker.clock.now_ms)
+    producer.produce("orders", b"new")
     assert producer.flush(10) == 0
     broker.clock.advance("20m")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
@@ -125,6 +125,13 @@ def test_members_come_and_go_while_it_stands_still(broker: Broker, protocol: str
     members.pop().close()
     wait_until(lambda: assigned(2))
     members.pop().close()
+
+
+def test_what_is_written_later_is_not_old(broker: Broker) -> None:
+    broker.clock.advance("30d")
+    transaction(broker, 60_000).commit_transaction(10)
+    broker.clock.advance("1h")
+    assert [record.timestamp_ms for record in broker.records("orders")] == [broker.clock.now_ms - 3_600_000]
 
 
 def test_it_never_goes_back(broker: Broker) -> None:

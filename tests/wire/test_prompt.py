@@ -295,7 +295,10 @@ def test_a_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], st
     topic = unique("followed")
     with Cluster(kafka) as cluster:
         cluster.create_topic(topic)
-        command = [sys.executable, "-m", "ottla", "consume", topic, "--follow", "--values"]
+        # Whoever runs the tests in the background may have had Ctrl-C ignored, which the command would respect.
+        script = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+        script += "; from ottla.__main__ import main; sys.exit(main())"
+        command = [sys.executable, "-c", script, "consume", topic, "--follow", "--values"]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OTTLA_BOOTSTRAP": kafka}
         )

@@ -11,7 +11,6 @@ from ottla import Broker
 from tests.wire.clients import Client
 from tests.wire.conftest import read
 from tests.wire.proxy import Proxy
-from tools.kafka import free_port
 
 pytestmark = pytest.mark.wire
 
@@ -21,10 +20,10 @@ ROUNDS = 3
 @pytest.fixture(scope="module")
 def proxied() -> Iterator[tuple[Broker, Proxy]]:
     """A broker that tells clients the proxy's address, so that everything goes through it."""
-    port = free_port()
-    settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    proxy = Proxy()
+    settings = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
     with Broker(settings=settings) as broker:
-        proxy = Proxy(port, broker.bootstrap)
+        proxy.stand_before(broker.bootstrap)
         yield broker, proxy
         proxy.close()
 

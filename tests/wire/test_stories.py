@@ -22,7 +22,6 @@ from tests.wire.clients import Client, Fenced, Message, WireConsumer
 from tests.wire.conftest import read
 from tests.wire.proxy import Proxy
 from tests.wire.test_tools import tool
-from tools.kafka import free_port
 
 pytestmark = pytest.mark.wire
 
@@ -49,10 +48,10 @@ def restartable() -> Iterator[Broker]:
 
 @pytest.mark.entry("NET-05", "IDM-03")
 def test_deep_dive_1_a_send_fails_and_is_sent_again(client: Client, unique: Unique, closing: Closing) -> None:
-    port = free_port()
-    with Broker(settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}) as broker:
-        proxy = Proxy(port, broker.bootstrap)
-        producer = client.producer(f"127.0.0.1:{port}", transactional_id="story", request_timeout_ms=5_000)
+    proxy = Proxy()
+    with Broker(settings={"advertised.listeners": f"PLAINTEXT://{proxy.address}"}) as broker:
+        proxy.stand_before(broker.bootstrap)
+        producer = client.producer(proxy.address, transactional_id="story", request_timeout_ms=5_000)
         producer.init()
         producer.begin()
         producer.send("story", b"first", partition=0)
@@ -272,10 +271,10 @@ def test_a_failed_end_is_not_taken_for_a_commit(client: Client, unique: Unique, 
 
 @pytest.mark.entry("NET-15", "NET-09")
 def test_connections_cut_several_times_in_a_row(client: Client, unique: Unique, closing: Closing) -> None:
-    port = free_port()
-    with Broker(settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}) as broker:
-        proxy = Proxy(port, broker.bootstrap)
-        producer = client.producer(f"127.0.0.1:{port}", transactional_id="patient", request_timeout_ms=5_000)
+    proxy = Proxy()
+    with Broker(settings={"advertised.listeners": f"PLAINTEXT://{proxy.address}"}) as broker:
+        proxy.stand_before(broker.bootstrap)
+        producer = client.producer(proxy.address, transactional_id="patient", request_timeout_ms=5_000)
         producer.init()
         proxy.lose_next = 4
         producer.begin()
