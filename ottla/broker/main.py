@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from ottla.broker import logs
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.first_topic import FirstTopic
@@ -131,6 +132,8 @@ def run(
     features: Mapping[str, int],
     *,
     ready_file: Path | None = None,
+    as_json: bool = True,
+    log_level: str = "info",
     warnings: Mapping[str, str | None] | None = None,
     first_topics: Sequence[FirstTopic] = (),
     steering: Steering = NOT_STEERED,
@@ -139,6 +142,9 @@ def run(
 
     ``warnings``: settings without effect, and what each was probably meant to be. ``first_topics`` are made at the start.
     """
+    logs.configure(as_json=as_json, level=log_level)
+    if steering.begin is not None:
+        steering.begin()
     keep_freed_memory()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     log = structlog.get_logger("config")

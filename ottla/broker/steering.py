@@ -34,6 +34,8 @@ class Owner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steering:
+    begin: Callable[[], None] | None = None
+    """Called first, once there is a log to write lines into."""
     open_door: Callable[[Serving], Door] | None = None
     """Called once the broker serves. Raises `ConfigError`."""
     owner: Owner | None = None

@@ -109,7 +109,6 @@ def command(
     import_bare("aiokafka")
     with importing_without("rich"):
         import structlog  # noqa: F401
-    from ottla.broker import logs
     from ottla.broker.config.definitions import ConfigError
     from ottla.broker.config.sources import load, variable_near
     from ottla.broker.main import run
@@ -128,7 +127,6 @@ def command(
         first_topics = [*from_environment(os.environ), *topics]
     except (ConfigError, BadArgument) as error:
         raise Refused(str(error), exit_code=1) from None
-    logs.configure(as_json=log_format == "json" or (log_format == "auto" and not sys.stderr.isatty()), level=log_level)
     owner = None if owner_pid is None else Owner(pid=owner_pid, owned_directory=owned_directory)
     has_door = config.settings.ottla_control_port is not None
     if clock != "machine":
@@ -137,6 +135,8 @@ def command(
         config,
         feature_levels(features, exit_code=1),
         ready_file=ready_file,
+        as_json=log_format == "json" or (log_format == "auto" and not sys.stderr.isatty()),
+        log_level=log_level,
         warnings={**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}},
         first_topics=first_topics,
         steering=steering(clock, faults_file, owner, has_door=has_door),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.broker.config.settings import BrokerConfig
     from ottla.broker.steering import Steering
     from ottla.control.clock import ManualClock
-    from ottla.control.faults import Faults
+    from ottla.control.faults import Fault
 
 STILL_DEFAULTS = {
     **{f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")},
@@ -39,13 +39,21 @@ def steering(clock: str, faults_file: Path | None, owner: Owner | None, *, has_d
         raise Refused("--clock manual: only the control door moves it; give a --control-port", exit_code=1)
     if not has_door and faults_file is None:
         return Steering(owner=owner)
-    faults = _faults(faults_file)
+    from ottla.control.faults import Faults
+
+    faults, first = Faults(), _first_faults(faults_file)
+
+    def begin() -> None:
+        for fault in first:
+            faults.add(fault)
+
     if not has_door:
-        return Steering(owner=owner, interception=faults)
+        return Steering(begin=begin, owner=owner, interception=faults)
     from ottla.control.asking import Steered
     from ottla.control.door import ControlDoor
 
     return Steering(
+        begin=begin,
         open_door=lambda serving: ControlDoor(Steered(serving=serving, clock=manual, faults=faults)),
         owner=owner,
         clock=manual,
@@ -65,17 +73,18 @@ def _clock(text: str) -> ManualClock | None:
     return ManualClock(int(start) if start else None)
 
 
-def _faults(file: Path | None) -> Faults:
+def _first_faults(file: Path | None) -> list[Fault]:
     """Raises `Refused`."""
-    from ottla.control.faults import FaultError, Faults, parse_faults
+    from ottla.control.faults import MAX_FAULTS, FaultError, parse_faults
 
-    faults = Faults()
-    if file is not None:
-        try:
-            for fault in parse_faults(file.read_bytes()):
-                faults.add(fault)
-        except OSError as error:
-            raise Refused(f"--faults {file}: {error.strerror or error}", exit_code=1) from None
-        except FaultError as error:
-            raise Refused(f"--faults {file}: {error}", exit_code=1) from None
+    if file is None:
+        return []
+    try:
+        faults = parse_faults(file.read_bytes())
+    except OSError as error:
+        raise Refused(f"--faults {file}: {error.strerror or error}", exit_code=1) from None
+    except FaultError as error:
+        raise Refused(f"--faults {file}: {error}", exit_code=1) from None
+    if len(faults) > MAX_FAULTS:
+        raise Refused(f"--faults {file}: {len(faults):,} are too many; {MAX_FAULTS} are taken", exit_code=1)
     return faults
