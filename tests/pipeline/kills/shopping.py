@@ -57,10 +57,10 @@ class Shopping:
         assert life.stdout.readline().strip() == STARTED, (self.checkpoint.parent / "driver.log").read_text()[-3_000:]
         return life
 
-    def live(self, point: str = "") -> int:
+    def live(self, point: str = "", *, within_s: float = LIFE_S) -> int:
         """A life to its end; how it ended."""
         with self.start(point) as life:
-            return life.wait(LIFE_S)
+            return life.wait(within_s)
 
     def live_until(self, seconds: float) -> int:
         with self.start() as life:

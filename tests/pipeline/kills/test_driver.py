@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 from ottla import Broker
 from ottla.pipeline.generate import Workload
 from tests.pipeline.kills.driver import POINTS
-from tests.pipeline.kills.shopping import Shopping, moments
+from tests.pipeline.kills.shopping import LIFE_S, Shopping, moments
 from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [
@@ -78,7 +78,8 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
             killed += ended != 0
             shopping.agreed_outputs()
         assert killed == ROUNDS, "the job was done before it could be killed"
-        assert shopping.live() == 0
+        # What is left is the more the more rounds there were.
+        assert shopping.live(within_s=LIFE_S * max(1, ROUNDS / 6)) == 0
         shopping.check_exactly_once()
 
 
