@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "txn": Lazy("txn", "list, describe and abort transactions, and find hanging ones"),
     "fault": Lazy("fault", "errors, delays, lost answers and crashes on demand, of a broker with a control port"),
     "clock": Lazy("clock", "show and move the clock of a broker with a control port"),
+    "why": Lazy("why", "say what keeps a group from the end of its topics, and what to do"),
     "config": Lazy("config", "show and set configs of topics, brokers and groups"),
     "cluster": Lazy("cluster", "show the cluster's brokers and features"),
     "graduate": Lazy("graduate", "turn a data directory into one that Apache Kafka starts on"),

@@ -14,7 +14,7 @@ from ottla.cli.output import NOTHING, duration_text, note, progress, show_json, 
 if TYPE_CHECKING:
     from ottla.client.transactions import HangingTransaction
 
-LAZY: Final[dict[str, Lazy]] = {}
+LAZY: Final[dict[str, Lazy]] = {"why": Lazy("txn_why", "say what holds readers of committed records, and what to do")}
 """Commands of ``ottla txn`` in modules beside this one."""
 DEFAULT_OLDER_THAN_S: Final = 900.0
 ABORT_HELP = """Aborts an open transaction.
@@ -25,7 +25,9 @@ With --partition and --start-offset an abort marker is written into one partitio
 coordinator knows of; ottla txn find-hanging names both."""
 
 
-@click.group("txn", cls=CommandGroup, lazy=LAZY, help="Transactions: list, describe, abort, and find hanging ones.")
+@click.group(
+    "txn", cls=CommandGroup, lazy=LAZY, help="Transactions: list, describe, abort, say why readers wait, find hanging ones."
+)
 def command() -> None:
     pass
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker
 from ottla.cli import main
@@ -150,6 +150,45 @@ def test_what_was_committed_aborted_and_is_open(ottla_prompt: Prompt, unique: Ca
     assert prompt.json("txn", "describe", name)["start_ms"] is None
     assert "TRANSACTIONAL_ID_NOT_FOUND" in prompt("txn", "abort", unique("nobody"), code=2)
     assert "no transaction is ever Nonsense" in prompt("txn", "list", "--state", "Nonsense", code=2)
+
+
+def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    topic, name, group = unique("held"), unique("id"), unique("g")
+    ottla_prompt("topic", "create", topic)
+    assert (
+        ottla_prompt("txn", "why", topic)
+        == f"{topic} holds nobody: readers of committed records get to the end of each partition\n"
+    )
+    producer = transactional(ottla_prompt.bootstrap, name)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    assert producer.flush(10) == 0
+    ottla_prompt("produce", topic, "--value", "behind it")
+    consumer = Consumer({"bootstrap.servers": ottla_prompt.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    consumer.close()
+    told = ottla_prompt("txn", "why", f"{topic}:0")
+    assert told.startswith(f"{topic}:0 stands at 0 of 2 for readers of committed records: transaction of producer ")
+    assert f"transactional id {name}, open for" in told
+    assert told.endswith(f"ottla txn abort {name}\n")
+    (document,) = ottla_prompt.json("txn", "why", topic)
+    assert (document["transactional_id"], document["state"], document["start_offset"]) == (name, "Ongoing", 0)
+    assert f"transactional id {name}" in ottla_prompt("why", group)
+    assert ottla_prompt("why", group).startswith(f"group {group} has no members: nobody reads for it; it is 2 records behind")
+    ottla_prompt("txn", "abort", name)
+    wait_until(lambda: "holds nobody" in ottla_prompt("txn", "why", topic))
+    assert "ottla group list names" in ottla_prompt("why", unique("nobody"), code=2)
+    assert "orders" in ottla_prompt("txn", "why", "orders-that-are-not-there", code=2)
+
+
+def test_why_a_hanging_transaction_holds(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    topic = unique("hanging")
+    ottla_prompt("topic", "create", topic)
+    leave_hanging(ottla_prompt.bootstrap, topic)
+    told = ottla_prompt("txn", "why", topic)
+    assert "which no coordinator will end" in told
+    ottla_prompt("txn", *told.strip().rpartition("ottla txn ")[2].split())
+    assert "holds nobody" in ottla_prompt("txn", "why", topic)
 
 
 def leave_hanging(bootstrap: str, topic: str) -> None:

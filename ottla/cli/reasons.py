@@ -1,0 +1,88 @@
+"""In words: why readers of committed records wait, and what a group waits for. What to do stands behind each."""
+
+from __future__ import annotations
+
+from ottla.cli.output import duration_text
+from ottla.client.diagnosis import Held, WaitingGroup
+from ottla.client.groups import CLASSIC
+
+MAX_PARTITIONS_TOLD = 10
+"""Of those that a group is behind in; how many more there are is said."""
+_REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+def why_held(held: Held, now_ms: int) -> list[str]:
+    """What holds the readers of a partition, and what to do."""
+    where = f"{held.topic}:{held.partition}"
+    if not held.waiting:
+        return [f"{where} holds nobody: readers of committed records get to its end, {held.high_watermark:,}"]
+    stands = f"{where} stands at {held.last_stable_offset:,} of {held.high_watermark:,} for readers of committed records"
+    if held.holder is None:
+        return [f"{stands}: the transaction that held it has just ended; ask again"]
+    producer = f"producer {held.holder.producer_id} epoch {held.holder.producer_epoch}"
+    behind = f"{held.waiting:,} records wait, its own among them"
+    transaction = held.transaction
+    if transaction is None:
+        return [
+            f"{stands}: a transaction of {producer}, which no coordinator will end; {behind}",
+            f"it hangs: ottla txn abort --partition {where} --start-offset {held.holder.start_offset}",
+        ]
+    name = transaction.transactional_id
+    if transaction.state != "Ongoing":
+        decided = "commit" if transaction.state == "PrepareCommit" else "abort"
+        return [
+            f"{stands}: transaction of {producer}, transactional id {name}, whose {decided} is being carried out; {behind}",
+            "its marker is written as soon as the partition takes it; the broker's log says what keeps it",
+        ]
+    since = "" if transaction.start_ms is None else f", open for {duration_text(max(0, now_ms - transaction.start_ms))}"
+    left = "" if transaction.start_ms is None else _left(transaction.start_ms + transaction.timeout_ms - now_ms)
+    return [
+        f"{stands}: transaction of {producer}, transactional id {name}{since}{left}; {behind}",
+        f"wait for it, or end it and fence its producer: ottla txn abort {name}",
+    ]
+
+
+def _left(left_ms: int) -> str:
+    return f", times out in {duration_text(left_ms)}" if left_ms > 0 else ", which has timed out and is about to be aborted"
+
+
+def why_group_waits(waiting: WaitingGroup, now_ms: int) -> list[str]:
+    """What keeps a group from the end of its partitions, and what to do."""
+    group, behind = waiting.group, waiting.behind
+    lines = [_of_members(waiting)]
+    for held in waiting.held:
+        lines += why_held(held, now_ms)
+    told = {(held.topic, held.partition) for held in waiting.held}
+    owners = {(t, i): m for m in group.members for t, indexes in m.assignment.items() for i in indexes}
+    others = [position for position in behind if (position.topic, position.partition) not in told]
+    for position in others[:MAX_PARTITIONS_TOLD]:
+        owner = owners.get((position.topic, position.partition))
+        reads = f"client {owner.client_id} at {owner.host.removeprefix('/')} has it" if owner is not None else "no member has it"
+        where = f"{position.topic}:{position.partition}"
+        lines.append(f"{where}: {position.lag:,} behind, at {position.committed:,} of {position.end:,}; {reads}")
+    if len(others) > MAX_PARTITIONS_TOLD:
+        lines.append(f"and {len(others) - MAX_PARTITIONS_TOLD:,} more partitions; ottla group describe {group.group_id} names all")
+    if not behind:
+        lines.append("it has read all that there is")
+    return lines
+
+
+def _of_members(waiting: WaitingGroup) -> str:
+    group = waiting.group
+    name = f"group {group.group_id}"
+    lag = f"{sum(position.lag for position in waiting.behind):,} records behind"
+    if not group.members:
+        return f"{name} has no members: nobody reads for it; it is {lag}"
+    count = f"{len(group.members):,} member{'s' if len(group.members) != 1 else ''}"
+    if group.state in _REBALANCING:
+        return f"{name} is rebalancing ({group.state}) with {count}{_late(waiting)}; it is {lag}"
+    return f"{name} is {group.state} with {count}; it is {lag}"
+
+
+def _late(waiting: WaitingGroup) -> str:
+    """Who has not come as far as the group, where the protocol tells it."""
+    group = waiting.group
+    if group.group_type == CLASSIC or group.epoch is None:
+        return ""
+    late = sorted(m.client_id for m in group.members if m.epoch is not None and m.epoch < group.epoch)
+    return f", waiting for {', '.join(late[:MAX_PARTITIONS_TOLD])}" if late else ""

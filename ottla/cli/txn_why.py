@@ -1,0 +1,53 @@
+"""``ottla txn why``: what holds the readers of committed records."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
+from ottla.cli.output import show_json
+
+if TYPE_CHECKING:
+    from ottla.client.diagnosis import Held
+
+
+@click.command("why", help="Says how far readers of committed records get in a topic, what holds them, and what to do.")
+@click.argument("topic", type=TOPIC_OR_PARTITION, metavar="TOPIC[:P]")
+@asks
+def command(topic: tuple[str, int | None], bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.cli.reasons import why_held
+    from ottla.client.diagnosis import held
+
+    name, index = topic
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        partitions = held(cluster.brokers, name, None if index is None else [index])
+    now_ms = time.time_ns() // 1_000_000
+    if as_json:
+        show_json([document(one, now_ms) for one in partitions])
+        return
+    holding = [one for one in partitions if one.waiting]
+    for one in holding if index is None else partitions:
+        for line in why_held(one, now_ms):
+            click.echo(line)
+    if index is None and not holding:
+        click.echo(f"{name} holds nobody: readers of committed records get to the end of each partition")
+
+
+def document(held: Held, now_ms: int) -> dict[str, Any]:
+    holder, transaction = held.holder, held.transaction
+    return {
+        "topic": held.topic,
+        "partition": held.partition,
+        "last_stable_offset": held.last_stable_offset,
+        "high_watermark": held.high_watermark,
+        "producer_id": None if holder is None else holder.producer_id,
+        "producer_epoch": None if holder is None else holder.producer_epoch,
+        "start_offset": None if holder is None else holder.start_offset,
+        "transactional_id": None if transaction is None else transaction.transactional_id,
+        "state": None if transaction is None else transaction.state,
+        "open_ms": None if transaction is None or transaction.start_ms is None else now_ms - transaction.start_ms,
+        "timeout_ms": None if transaction is None else transaction.timeout_ms,
+    }

@@ -1,0 +1,38 @@
+"""``ottla why``: what a group waits for."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from ottla.cli.options import asks, cluster_at
+from ottla.cli.output import show_json
+
+
+@click.command("why", help="Says what keeps a group from the end of its topics, and what to do.")
+@click.argument("group", metavar="GROUP")
+@asks
+def command(group: str, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.cli.reasons import why_group_waits
+    from ottla.cli.txn_why import document
+    from ottla.client.diagnosis import waiting_group
+
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        waiting = waiting_group(cluster.brokers, group)
+    now_ms = time.time_ns() // 1_000_000
+    lines = why_group_waits(waiting, now_ms)
+    if as_json:
+        show_json(
+            {
+                "group": group,
+                "state": waiting.group.state,
+                "members": len(waiting.group.members),
+                "lag": sum(position.lag for position in waiting.behind),
+                "held": [document(one, now_ms) for one in waiting.held],
+                "reasons": lines,
+            }
+        )
+        return
+    for line in lines:
+        click.echo(line)

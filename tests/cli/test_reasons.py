@@ -1,0 +1,138 @@
+"""What a person is told about why readers wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.cli.reasons import MAX_PARTITIONS_TOLD, why_group_waits, why_held
+from ottla.client.diagnosis import Held, WaitingGroup
+from ottla.client.groups import GroupDescription, GroupMember, GroupPosition
+from ottla.client.transactions import OpenTransaction, Transaction
+
+NOW_MS = 1_000_000
+
+
+def holder(start_offset: int = 4_711) -> OpenTransaction:
+    return OpenTransaction(
+        topic="orders",
+        partition=3,
+        producer_id=7,
+        producer_epoch=2,
+        start_offset=start_offset,
+        last_timestamp_ms=NOW_MS,
+        coordinator_epoch=None,
+    )
+
+
+def transaction(state: str = "Ongoing", start_ms: int | None = NOW_MS - 42_000) -> Transaction:
+    return Transaction(
+        transactional_id="checkout-1",
+        state=state,
+        producer_id=7,
+        epoch=2,
+        timeout_ms=60_000,
+        start_ms=start_ms,
+        partitions=[("orders", 3)],
+    )
+
+
+def held(**fields: Any) -> Held:
+    return Held(**{"topic": "orders", "partition": 3, "last_stable_offset": 4_711, "high_watermark": 9_120, **fields})
+
+
+def test_an_open_transaction() -> None:
+    stands, do = why_held(held(holder=holder(), transaction=transaction()), NOW_MS)
+    assert stands == (
+        "orders:3 stands at 4,711 of 9,120 for readers of committed records: transaction of producer 7 epoch 2, transactional id"
+        " checkout-1, open for 42.0 s, times out in 18.0 s; 4,409 records wait, its own among them"
+    )
+    assert do == "wait for it, or end it and fence its producer: ottla txn abort checkout-1"
+
+
+def test_one_that_has_timed_out() -> None:
+    stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS - 61_000)), NOW_MS)
+    assert "which has timed out and is about to be aborted" in stands
+
+
+@pytest.mark.parametrize(("state", "outcome"), [("PrepareCommit", "commit"), ("PrepareAbort", "abort")])
+def test_one_that_is_decided(state: str, outcome: str) -> None:
+    stands, do = why_held(held(holder=holder(), transaction=transaction(state)), NOW_MS)
+    assert f"whose {outcome} is being carried out" in stands
+    assert "abort checkout-1" not in do, "what is decided cannot be aborted"
+
+
+def test_one_that_hangs() -> None:
+    stands, do = why_held(held(holder=holder()), NOW_MS)
+    assert "which no coordinator will end" in stands
+    assert do == "it hangs: ottla txn abort --partition orders:3 --start-offset 4711"
+
+
+def test_nothing_holds() -> None:
+    (line,) = why_held(held(last_stable_offset=9_120), NOW_MS)
+    assert line == "orders:3 holds nobody: readers of committed records get to its end, 9,120"
+    (line,) = why_held(held(), NOW_MS)
+    assert "has just ended; ask again" in line
+
+
+def group(state: str = "Stable", *, members: int = 1, epochs: tuple[int, ...] = (), lags: tuple[int, ...] = (5,)) -> WaitingGroup:
+    described = GroupDescription(
+        group_id="billing",
+        group_type="consumer",
+        state=state,
+        epoch=9,
+        assignor="uniform",
+        members=[
+            GroupMember(
+                member_id=f"m{at}",
+                instance_id=None,
+                client_id=f"c{at}",
+                host="/10.0.0.1",
+                epoch=epochs[at] if epochs else 9,
+                assignment={"orders": [at]},
+            )
+            for at in range(members)
+        ],
+        positions=[
+            GroupPosition(topic="orders", partition=at, committed=100, end=100 + lag, lag=lag) for at, lag in enumerate(lags)
+        ],
+    )
+    return WaitingGroup(group=described, held=[])
+
+
+def test_nobody_reads() -> None:
+    lines = why_group_waits(group(members=0, state="Empty", lags=(5, 7)), NOW_MS)
+    assert lines[0] == "group billing has no members: nobody reads for it; it is 12 records behind"
+    assert lines[1] == "orders:1: 7 behind, at 100 of 107; no member has it"
+
+
+def test_a_member_that_is_slow() -> None:
+    lines = why_group_waits(group(), NOW_MS)
+    assert lines == [
+        "group billing is Stable with 1 member; it is 5 records behind",
+        "orders:0: 5 behind, at 100 of 105; client c0 at 10.0.0.1 has it",
+    ]
+
+
+def test_a_rebalance_that_waits_for_a_member() -> None:
+    (first, *_) = why_group_waits(group("Reconciling", members=2, epochs=(9, 8)), NOW_MS)
+    assert first == "group billing is rebalancing (Reconciling) with 2 members, waiting for c1; it is 5 records behind"
+
+
+def test_what_is_read() -> None:
+    assert why_group_waits(group(lags=(0,)), NOW_MS)[-1] == "it has read all that there is"
+
+
+def test_many_partitions() -> None:
+    lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
+    assert len(lines) == 1 + MAX_PARTITIONS_TOLD + 1
+    assert lines[1].startswith("orders:29: 30 behind"), "the most first"
+    assert lines[-1] == f"and {30 - MAX_PARTITIONS_TOLD} more partitions; ottla group describe billing names all"
+
+
+def test_a_group_that_an_open_transaction_holds() -> None:
+    waiting = group(lags=(0, 0, 0, 5))
+    lines = why_group_waits(WaitingGroup(group=waiting.group, held=[held(holder=holder(), transaction=transaction())]), NOW_MS)
+    assert "transactional id checkout-1" in lines[1]
+    assert len(lines) == 3, "the partition is told of once"
