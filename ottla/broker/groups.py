@@ -23,8 +23,9 @@ from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.invariants import check_groups
-from ottla.coordinator.result import LogRecord, Result, partition_for
+from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import partition_for
 from ottla.protocol.records import EndTxnMarker
 from ottla.storage.steps import Steps
 

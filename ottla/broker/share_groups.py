@@ -18,10 +18,10 @@ from ottla.broker.share_states import STATE_WORK, ShareStates
 from ottla.coordinator.cluster import SHARE_STATE_TOPIC
 from ottla.coordinator.group.share.initialization import Partitions as ByTopic
 from ottla.coordinator.group.share.requests import Initialization
-from ottla.coordinator.result import id_work
 from ottla.coordinator.share.batches import NO_OFFSET
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 
 SUMMARY_WORK = 10

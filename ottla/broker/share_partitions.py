@@ -28,7 +28,6 @@ from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
-from ottla.coordinator.result import id_work
 from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest
 from ottla.coordinator.share.batches import NO_OFFSET
 from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition, SharePartitionConfig
@@ -36,6 +35,7 @@ from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import StateRead
 from ottla.coordinator.share.sessions import SessionKey, ShareSession, ShareSessions
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import id_work
 from ottla.storage.reading import offset_for_timestamp
 from ottla.storage.steps import Pace, Steps
 

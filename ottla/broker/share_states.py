@@ -13,11 +13,12 @@ from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import SHARE_STATE_TOPIC, ClusterState
-from ottla.coordinator.result import LogRecord, Result, partition_for
+from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
 from ottla.coordinator.share.shard import ShareShard
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import partition_for
 from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps

@@ -21,13 +21,14 @@ from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import TRANSACTION_TOPIC, ClusterState
 from ottla.coordinator.invariants import check_transactions
-from ottla.coordinator.result import Effect, LogRecord, Result, partition_for
+from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
 from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
 from ottla.coordinator.transaction.requests import Ended, Initialised, NewProducerId, ProducerIdAndEpoch, TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import partition_for
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 

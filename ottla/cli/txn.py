@@ -14,7 +14,10 @@ from ottla.cli.output import NOTHING, duration_text, note, progress, show_json, 
 if TYPE_CHECKING:
     from ottla.client.transactions import HangingTransaction
 
-LAZY: Final[dict[str, Lazy]] = {"why": Lazy("txn_why", "say what holds readers of committed records, and what to do")}
+LAZY: Final[dict[str, Lazy]] = {
+    "why": Lazy("txn_why", "say what holds readers of committed records, and what to do"),
+    "timeline": Lazy("txn_timeline", "show what became of a transactional id, in order"),
+}
 """Commands of ``ottla txn`` in modules beside this one."""
 DEFAULT_OLDER_THAN_S: Final = 900.0
 ABORT_HELP = """Aborts an open transaction.

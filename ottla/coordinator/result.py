@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from operator import mul
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -99,38 +97,3 @@ def first_that_fit(keys: Iterable[K], records_of: Callable[[K], Iterable[LogReco
             break
         fitting.append(key)
     return fitting
-
-
-_BLOCK = 256
-_POWERS = [pow(31, _BLOCK - 1 - at, 1 << 32) for at in range(_BLOCK)]
-_NEXT_BLOCK = pow(31, _BLOCK, 1 << 32)
-_UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
-
-
-def java_hash(text: str) -> int:
-    """String.hashCode of Java, over UTF-16 code units, as a signed 32-bit number.
-
-    In blocks: an id may be 32,767 characters long, and a request may name many.
-    """
-    units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
-    value, first = 0, len(units) % _BLOCK
-    for unit in units[:first]:
-        value = (31 * value + unit) & 0xFFFFFFFF
-    for start in range(first, len(units), _BLOCK):
-        value = (_NEXT_BLOCK * value + sum(map(mul, units[start : start + _BLOCK], _POWERS))) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
-HASHED_CHARACTERS = 25
-"""Of an id, which Java's hash of it takes in one unit of `storage.steps`."""
-
-
-def id_work(text: str) -> int:
-    """What `partition_for` takes for an id, in the units of `storage.steps`: a client may have one of 32,767 characters."""
-    return 5 + len(text) // HASHED_CHARACTERS
-
-
-def partition_for(key: str, partition_count: int) -> int:
-    """The coordinator partition of a group or transactional id (Utils.abs(key.hashCode) % count)."""
-    value = java_hash(key)
-    return (0 if value == -(1 << 31) else abs(value)) % partition_count

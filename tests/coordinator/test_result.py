@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.result import LogRecord, Result, decided_in_batches, java_hash
+from ottla.coordinator.result import LogRecord, Result, decided_in_batches
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import ShareStateConfig, StateWrite
 from ottla.coordinator.share.shard import ShareShard
@@ -13,6 +13,7 @@ from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.requests import TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import TxnState
+from ottla.protocol.java_hash import java_hash
 from tests.coordinator.test_groups import World
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ottla.coordinator.result import LogRecord, Result, partition_for
+from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.transaction.effects import RememberEarlyCommit, RememberLastEpoch, SendMarkers
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, to_record
 from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch, TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransition, TxnState, check_transition
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import partition_for
 
 ID = "shop"
 P0, P1 = ("invoices", 0), ("shipments", 0)

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from ottla.coordinator.cluster import OFFSETS_TOPIC
-from ottla.coordinator.result import partition_for
+from ottla.protocol.java_hash import partition_for
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.result import partition_for
 from ottla.coordinator.transaction.metadata import TxnMetadata, to_record
 from ottla.coordinator.transaction.states import BY_LABEL
+from ottla.protocol.java_hash import partition_for
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

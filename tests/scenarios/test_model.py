@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from ottla.coordinator.result import LogRecord, partition_for
+from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.shard import TransactionShard
+from ottla.protocol.java_hash import partition_for
 from ottla.protocol.records import read_records
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.coordinator.result import LogRecord, partition_for
+from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
 from ottla.protocol.errors import Code
+from ottla.protocol.java_hash import partition_for
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData

@@ -181,6 +181,36 @@ def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) ->
     assert "orders" in ottla_prompt("txn", "why", "orders-that-are-not-there", code=2)
 
 
+def test_the_timeline_of_a_transactional_id(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    topic, name = unique("told"), unique("id")
+    ottla_prompt("topic", "create", topic)
+    producer = transactional(ottla_prompt.bootstrap, name)
+    for commit in (True, False):
+        producer.begin_transaction()
+        for value in (b"1", b"2"):
+            producer.produce(topic, value)
+        assert producer.flush(10) == 0
+        (producer.commit_transaction if commit else producer.abort_transaction)(10)
+    wait_until(lambda: [event["kind"] for event in ottla_prompt.json("txn", "timeline", name)].count("complete") == 2)
+    events = ottla_prompt.json("txn", "timeline", name)
+    once = ["begin", "data", "decide", "marker", "complete"]
+    assert sorted(event["kind"] for event in events) == sorted(["init", *once, *once])
+    assert [event["kind"] for event in events if event["kind"] not in ("data", "begin")][:4] == [
+        "init",
+        "decide",
+        "marker",
+        "complete",
+    ]
+    assert [event["what"].split(",")[0] for event in events if event["kind"] == "complete"] == ["committed", "aborted"]
+    assert [event["where"] for event in events if event["kind"] == "data"] == [f"{topic}:0 at 0 to 1", f"{topic}:0 at 3 to 4"]
+    assert [event["where"] for event in events if event["kind"] == "marker"] == [f"{topic}:0 at 2", f"{topic}:0 at 5"]
+    shown = ottla_prompt("txn", "timeline", name)
+    assert "commit is decided: it stands from here on" in " ".join(shown.split())
+    drawn = ottla_prompt("txn", "timeline", name, "--mermaid")
+    assert drawn.startswith("sequenceDiagram\n    participant C as ")
+    assert "there is no transactional id" in ottla_prompt("txn", "timeline", unique("nobody"), code=2)
+
+
 def test_why_a_hanging_transaction_holds(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic = unique("hanging")
     ottla_prompt("topic", "create", topic)

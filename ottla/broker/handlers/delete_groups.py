@@ -12,8 +12,8 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled
 from ottla.broker.share_groups import ShareGroupStates
-from ottla.coordinator.result import id_work
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.storage.steps import Pace, Steps, begun
 

@@ -15,8 +15,8 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.each import Handled
 from ottla.coordinator.group.classic.group import GroupState
-from ottla.coordinator.result import id_work
 from ottla.protocol.errors import Code, KafkaError, clipped
+from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,

@@ -17,9 +17,9 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import topic_id
 from ottla.broker.handlers.each import Handled
 from ottla.broker.share_groups import SUMMARY_WORK, ShareGroupStates, ShareOffset
-from ottla.coordinator.result import id_work
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,

@@ -9,8 +9,8 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.topics import Topics
-from ottla.coordinator.result import id_work
 from ottla.protocol.errors import Code, KafkaError, clipped
+from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 
 

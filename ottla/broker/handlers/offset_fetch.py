@@ -17,8 +17,8 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.result import id_work
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.share_partitions import SharePartitions
-from ottla.coordinator.result import id_work
 from ottla.coordinator.share.partition import Acknowledgement
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.states import AcknowledgeType
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 
 RENEWAL_FROM = 2

@@ -25,10 +25,10 @@ from ottla.broker.live_config import LiveConfig
 from ottla.broker.share_partitions import OpenSharePartition, SharePartitions
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.group.share.requests import check_member_id
-from ottla.coordinator.result import id_work
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SessionPartition, ShareSession
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.share_fetch import (
     AcquiredRecords,
     PartitionData,

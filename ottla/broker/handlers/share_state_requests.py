@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.broker.share_states import STATE_WORK
-from ottla.coordinator.result import id_work
 from ottla.coordinator.share.records import ShareKey
+from ottla.protocol.java_hash import id_work
 
 UNITS_PER_BATCH = 2
 """Of one that is written or read."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Generic, TypeVar
 
-from ottla.coordinator.result import java_hash
+from ottla.protocol.java_hash import java_hash
 
 T = TypeVar("T")
 SMALLEST_TABLE = 16

@@ -1,0 +1,92 @@
+"""``ottla txn timeline``: what became of a transactional id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ottla.cli.options import asks, cluster_at
+from ottla.cli.output import show_json, show_table, time_text
+
+if TYPE_CHECKING:
+    from ottla.client.timeline import Event
+
+MAX_EVENTS: Final = 200
+"""The newest that are shown unless more are asked for."""
+HELP = """Shows what became of a transactional id, in order: who took it, its transactions with their partitions and records, the
+decisions, the markers, and how each ended.
+
+It is read from the coordinator's log, which keeps everything until it is compacted, and from the partitions."""
+
+
+@click.command("timeline", help=HELP)
+@click.argument("transactional_id", metavar="TRANSACTIONAL_ID")
+@click.option("--mermaid", is_flag=True, help="as a Mermaid sequence diagram")
+@click.option(
+    "--max", "at_most", type=click.IntRange(min=1), default=MAX_EVENTS, metavar="N", help=f"the newest N (default: {MAX_EVENTS})"
+)
+@asks
+def command(transactional_id: str, mermaid: bool, at_most: int, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.client.timeline import timeline
+
+    if mermaid and as_json:
+        raise click.UsageError("--mermaid and --json both say how to show it; give one of them")
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        events = timeline(cluster.brokers, transactional_id)[-at_most:]
+    if as_json:
+        show_json([document(event) for event in events])
+    elif mermaid:
+        click.echo(diagram(transactional_id, events))
+    else:
+        first_ms = events[0].time_ms
+        rows = [(time_text(e.time_ms), f"+{max(0, e.time_ms - first_ms):,} ms", _producer(e), _told(e), e.where) for e in events]
+        show_table(["TIME", "AFTER", "PRODUCER", "WHAT", "WHERE"], rows)
+
+
+def _producer(event: Event) -> str:
+    producer_id, epoch = event.producer
+    return "" if producer_id < 0 else f"{producer_id} epoch {epoch}"
+
+
+def _told(event: Event) -> str:
+    if event.kind not in ("begin", "add"):
+        return event.what
+    return f"{event.what}: {' '.join(f'{topic}:{index}' for topic, index in event.partitions)}"
+
+
+def document(event: Event) -> dict[str, Any]:
+    producer_id, epoch = event.producer
+    return {
+        "time_ms": event.time_ms,
+        "kind": event.kind,
+        "what": event.what,
+        "where": event.where,
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "partitions": [{"topic": topic, "partition": index} for topic, index in event.partitions],
+    }
+
+
+def diagram(transactional_id: str, events: list[Event]) -> str:
+    """A sequence of the producer, the coordinator and the partitions."""
+    partitions = sorted({partition for event in events if event.kind in ("data", "marker") for partition in event.partitions})
+    names = {partition: f"P{at}" for at, partition in enumerate(partitions)}
+    lines = ["sequenceDiagram", f"    participant C as {_plain(transactional_id)}", "    participant T as coordinator"]
+    lines += [f"    participant {name} as {_plain(topic)}:{index}" for (topic, index), name in names.items()]
+    for event in events:
+        text = _plain(f"{_told(event)} ({_producer(event)})" if _producer(event) else event.what)
+        if event.kind == "data":
+            lines.append(f"    C->>{names[event.partitions[0]]}: {text}")
+        elif event.kind == "marker":
+            lines.append(f"    T->>{names[event.partitions[0]]}: {text}")
+        elif event.kind in ("complete", "expire"):
+            lines.append(f"    Note over T: {text}")
+        else:
+            lines.append(f"    C->>T: {text}")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Without what Mermaid takes for its own."""
+    return text.replace(";", ",").replace("#", "").replace("\n", " ")

@@ -1,0 +1,218 @@
+"""What became of a transactional id, in order: from the coordinator's log, and from the partitions' markers.
+
+Kafka keeps no history of a transaction, but its log has one: each change of state is a record in ``__transaction_state``, until
+compaction leaves the newest only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ottla.client import reading
+from ottla.client.brokers import Brokers, Partition
+from ottla.client.errors import ClientError, KafkaAnswered, TooMuch
+from ottla.client.offsets import list_offsets
+from ottla.client.records import Record
+from ottla.protocol.codec import decode_record
+from ottla.protocol.errors import Code, DecodeError
+from ottla.protocol.java_hash import partition_for
+from ottla.protocol.messages import transaction_log_key, transaction_log_value
+
+TRANSACTION_TOPIC: Final = "__transaction_state"
+STATES: Final = {
+    0: "Empty",
+    1: "Ongoing",
+    2: "PrepareCommit",
+    3: "PrepareAbort",
+    4: "CompleteCommit",
+    5: "CompleteAbort",
+    6: "Dead",
+}
+"""What is in the log (org.apache.kafka.coordinator.transaction.TransactionState)."""
+_DECIDED: Final = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
+_COMPLETE: Final = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
+PRODUCER_LEAD_MS: Final = 120_000
+"""How much older a record may be than its transaction is for the coordinator: it waits in the producer for so long at most, unless
+delivery.timeout.ms says otherwise."""
+MAX_DATA_RECORDS: Final = 200_000
+"""How many records of a partition are looked through for those of a transaction."""
+
+
+@dataclass(slots=True, frozen=True)
+class Logged:
+    """A record of the coordinator's log. ``state`` is None for a tombstone: the id has expired."""
+
+    offset: int
+    time_ms: int
+    state: str | None
+    producer_id: int = -1
+    producer_epoch: int = -1
+    timeout_ms: int = 0
+    start_ms: int = -1
+    partitions: frozenset[Partition] = frozenset()
+
+
+@dataclass(slots=True, frozen=True)
+class Event:
+    """One thing that happened. ``where`` names the log and the offset at which it can be read, ``producer`` id and epoch."""
+
+    time_ms: int
+    kind: str
+    what: str
+    where: str
+    producer: tuple[int, int]
+    partitions: list[Partition] = field(default_factory=list)
+
+
+def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset: int, time_ms: int) -> Logged | None:
+    """What a record of the coordinator's log says of an id; None where it is another's, or none that is known."""
+    if key is None:
+        return None
+    try:
+        if decode_record(transaction_log_key, key).transactional_id != transactional_id:
+            return None
+        if value is None:
+            return Logged(offset=offset, time_ms=time_ms, state=None)
+        said = decode_record(transaction_log_value, value)
+    except DecodeError:
+        return None
+    return Logged(
+        offset=offset,
+        time_ms=time_ms,
+        state=STATES[said.transaction_status] if 0 <= said.transaction_status < len(STATES) else str(said.transaction_status),
+        producer_id=said.producer_id,
+        producer_epoch=said.producer_epoch,
+        timeout_ms=said.transaction_timeout_ms,
+        start_ms=said.transaction_start_timestamp_ms,
+        partitions=frozenset((t.topic, p) for t in said.transaction_partitions or () for p in t.partition_ids),
+    )
+
+
+def events(states: Iterable[Logged], log_name: str, data: Iterable[Record] = ()) -> list[Event]:
+    """The states in words, and between them what the producer has written and the markers that ended it."""
+    happened: list[Event] = []
+    before: Logged | None = None
+    for state in states:
+        happened += _changes(before, state, f"{log_name} at {state.offset:,}")
+        before = state
+    joined = [event for event in happened if event.kind in ("begin", "add")]
+    happened += [_after_joining(event, joined) for event in _in_partitions(data)]
+    order = {"init": 0, "begin": 1, "add": 1, "data": 2, "decide": 3, "marker": 4, "complete": 5, "expire": 6}
+    return sorted(happened, key=lambda event: (event.time_ms, order[event.kind]))
+
+
+def _after_joining(event: Event, joined: list[Event]) -> Event:
+    """Records have the producer's time, which may be before the moment in which their partition joined the transaction."""
+    if event.kind != "data":
+        return event
+    earlier = [j for j in joined if j.time_ms <= event.time_ms and event.partitions[0] in j.partitions]
+    later = [j for j in joined if 0 < j.time_ms - event.time_ms <= PRODUCER_LEAD_MS and event.partitions[0] in j.partitions]
+    if later and (not earlier or later[0].time_ms - event.time_ms < event.time_ms - earlier[-1].time_ms):
+        return replace(event, time_ms=later[0].time_ms)
+    return event
+
+
+def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
+    producer = (state.producer_id, state.producer_epoch)
+
+    def event(kind: str, what: str, partitions: Iterable[Partition] = ()) -> Event:
+        return Event(state.time_ms, kind, what, where, producer, sorted(partitions))
+
+    if state.state is None:
+        return [Event(state.time_ms, "expire", "the id expires: its next producer begins anew", where, (-1, -1))]
+    happened = []
+    known = frozenset[Partition]()
+    if before is not None and before.state == "Ongoing" and before.producer_id == state.producer_id:
+        known = before.partitions
+    if state.state == "Empty":
+        fenced = before is not None and before.state is not None
+        what = "a producer takes the id over; those before it are fenced" if fenced else "a producer takes the id"
+        happened.append(event("init", f"{what} (time-out {state.timeout_ms:,} ms)"))
+    elif state.state == "Ongoing":
+        kind, what = ("add", "adds partitions") if known else ("begin", "a transaction begins")
+        happened.append(event(kind, what, state.partitions - known))
+    elif state.state in _DECIDED:
+        if state.partitions - known:
+            happened.append(event("add", "adds partitions", state.partitions - known))
+        happened.append(event("decide", f"{_DECIDED[state.state]} is decided: it stands from here on", state.partitions))
+    elif state.state in _COMPLETE:
+        took = "" if before is None or before.start_ms < 0 else f", {max(0, state.time_ms - before.start_ms):,} ms after its begin"
+        happened.append(event("complete", f"{_COMPLETE[state.state]}, every marker is written{took}"))
+    else:
+        happened.append(event("complete", state.state))
+    return happened
+
+
+def _in_partitions(records: Iterable[Record]) -> list[Event]:
+    """Records of the id's producers in the partitions: those between two markers as one event."""
+    happened: list[Event] = []
+    written: dict[tuple[str, int, int], list[Record]] = {}
+    for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
+        key = (record.topic, record.partition, record.producer_id)
+        if record.control is None:
+            written.setdefault(key, []).append(record)
+            continue
+        happened += _written(written.pop(key, []))
+        happened.append(
+            Event(
+                record.timestamp_ms,
+                "marker",
+                f"{record.control.lower()} marker",
+                f"{record.topic}:{record.partition} at {record.offset:,}",
+                (record.producer_id, record.producer_epoch),
+                [(record.topic, record.partition)],
+            )
+        )
+    for left in written.values():
+        happened += _written(left)
+    return happened
+
+
+def _written(records: list[Record]) -> list[Event]:
+    if not records:
+        return []
+    first, last = records[0], records[-1]
+    where = f"{first.topic}:{first.partition} at {first.offset:,}" + (f" to {last.offset:,}" if last is not first else "")
+    what = f"{len(records):,} record{'s' if len(records) > 1 else ''} written"
+    producer = (first.producer_id, first.producer_epoch)
+    return [Event(first.timestamp_ms, "data", what, where, producer, [(first.topic, first.partition)])]
+
+
+def timeline(brokers: Brokers, transactional_id: str) -> list[Event]:
+    """Raises `KafkaAnswered` where the coordinator's log says nothing of the id."""
+    try:
+        count = len(brokers.partitions(TRANSACTION_TOPIC))
+    except ClientError:
+        count = 0
+    index = partition_for(transactional_id, count) if count else 0
+    states: list[Logged] = []
+    if count:
+        for record in reading.stream(brokers, TRANSACTION_TOPIC, "all", partitions=[index]):
+            state = logged(transactional_id, record.key, record.value, record.offset, record.timestamp_ms)
+            if state is not None:
+                states.append(state)
+    if not states:
+        message = "ottla txn list names those that there are"
+        raise KafkaAnswered(f"there is no transactional id {transactional_id!r}", Code.TRANSACTIONAL_ID_NOT_FOUND, message)
+    return events(states, f"{TRANSACTION_TOPIC}:{index}", _data(brokers, states))
+
+
+def _data(brokers: Brokers, states: list[Logged]) -> list[Record]:
+    """What the id's producers have written into its partitions since the first state that is known."""
+    producers = {state.producer_id for state in states}
+    since_ms = min((s.start_ms for s in states if s.start_ms >= 0), default=states[0].time_ms)
+    written: list[Record] = []
+    for topic in sorted({topic for state in states for topic, _ in state.partitions}):
+        indexes = sorted({index for state in states for name, index in state.partitions if name == topic})
+        try:
+            start = list_offsets(brokers, topic, indexes, max(0, since_ms - PRODUCER_LEAD_MS))
+            records = reading.read(
+                brokers, topic, "all", partitions=indexes, start=start, show_control=True, max_records=MAX_DATA_RECORDS
+            )
+        except (KafkaAnswered, TooMuch):
+            # The topic was deleted, or has so much that the coordinator's log has to do.
+            continue
+        written += [record for record in records if record.producer_id in producers and (record.transactional or record.control)]
+    return written
