@@ -41,6 +41,15 @@ class Wanted:
     clock: str = _CLOCKS[0]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """A test's broker, and how things stood before the test."""
+
+    broker: Broker
+    logged_lines: int
+    now_ms: int
+
+
 class External:
     """A broker that was there before the tests: what can be asked of any, by the names that `ottla.Broker` gives it."""
 
@@ -202,12 +211,22 @@ def ottla(request: pytest.FixtureRequest) -> Broker | External:
         return External(bootstrap)
     brokers: Brokers = request.getfixturevalue("_ottla_brokers")
     broker = brokers.get(_wanted(request.config, options), is_fresh=bool(options.get("fresh")))
-    request.node.stash[_BROKER] = (broker, broker.logged_lines)
+    request.node.stash[_BROKER] = Before(broker=broker, logged_lines=broker.logged_lines, now_ms=broker.clock.approximate_ms())
     return broker
 
 
-_BROKER = pytest.StashKey["tuple[Broker, int]"]()
-"""A test's broker, and how many lines it had logged before."""
+_BROKER = pytest.StashKey[Before]()
+
+
+def _told_of(before: Before) -> list[tuple[str, str]]:
+    """Sections of a report: what the broker has logged since, and what became of its transactions."""
+    from ottla.reported import transactions_since
+
+    broker = before.broker
+    sections = [(f"{broker!r} has logged", broker.logs_since(before.logged_lines)[-MAX_REPORTED_LINES:])]
+    if broker.is_running and not broker.is_paused:
+        sections.append(("transactions", transactions_since(broker.bootstrap, before.now_ms)))
+    return [(title, "\n".join(lines)) for title, lines in sections if lines]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -216,10 +235,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.excinfo is not None and _BROKER in item.stash and not report.skipped:
-        broker, before = item.stash[_BROKER]
-        lines = broker.logs_since(before)[-MAX_REPORTED_LINES:]
-        if lines:
-            report.sections.append((f"{broker!r} has logged", "\n".join(lines)))
+        report.sections += _told_of(item.stash[_BROKER])
     return report
 
 

@@ -55,6 +55,11 @@ def _told(event: Event) -> str:
     return f"{event.what}: {' '.join(f'{topic}:{index}' for topic, index in event.partitions)}"
 
 
+def lines(events: list[Event]) -> list[str]:
+    """For a log or a report: a line each."""
+    return [f"{time_text(e.time_ms)}  {_producer(e):<16}  {_told(e)}  ({e.where})" for e in events]
+
+
 def document(event: Event) -> dict[str, Any]:
     producer_id, epoch = event.producer
     return {

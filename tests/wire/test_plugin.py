@@ -105,6 +105,11 @@ def test_before(ottla_bootstrap):
 
 def test_failing(ottla_bootstrap):
     produce(ottla_bootstrap, "meanwhile")
+    producer = Producer({"bootstrap.servers": ottla_bootstrap, "transactional.id": "checkout"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce("meanwhile", b"paid")
+    producer.commit_transaction(10)
     assert False
 """
     code, output = run(tmp_path, suite)
@@ -112,6 +117,9 @@ def test_failing(ottla_bootstrap):
     _, section = output.split("has logged", 1)
     assert '"topic": "meanwhile"' in section
     assert '"topic": "before"' not in output
+    assert "checkout:" in section
+    assert "commit is decided: it stands from here on" in section
+    assert "(meanwhile:0 at 2)" in section, "the marker"
 
 
 @pytest.mark.parametrize(

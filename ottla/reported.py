@@ -1,0 +1,29 @@
+"""What the report of a failed test says of the transactions that it saw."""
+
+from __future__ import annotations
+
+MAX_TRANSACTIONAL_IDS = 5
+"""Those that something happened to last."""
+MAX_EVENTS = 30
+"""Of each, the newest."""
+MAX_IDS_READ = 200
+TIMEOUT_S = 5.0
+
+
+def transactions_since(bootstrap: str, since_ms: int) -> list[str]:
+    """A line for each thing that happened to a transactional id since then. Nothing where the cluster does not answer."""
+    from ottla.cli.txn_timeline import lines
+    from ottla.client import ClientError, Cluster
+    from ottla.client.timeline import Event, timeline
+
+    told: list[tuple[str, list[Event]]] = []
+    try:
+        with Cluster(bootstrap, TIMEOUT_S) as cluster:
+            for listing in cluster.transactions()[:MAX_IDS_READ]:
+                events = [e for e in timeline(cluster.brokers, listing.transactional_id) if e.time_ms >= since_ms]
+                if events:
+                    told.append((listing.transactional_id, events))
+    except (ClientError, OSError) as error:
+        return [f"their transactions cannot be told: {error}"]
+    newest = sorted(told, key=lambda one: one[1][-1].time_ms)[-MAX_TRANSACTIONAL_IDS:]
+    return [line for name, events in newest for line in (f"{name}:", *(f"  {line}" for line in lines(events[-MAX_EVENTS:])))]
