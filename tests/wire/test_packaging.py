@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -92,6 +93,15 @@ def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
 def test_the_plugin_starts_a_broker_in_a_project_with_packages_of_the_same_names(project: Project) -> None:
     output = project.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "test_user.py", timeout_s=120)
     assert "1 passed" in output
+
+
+@pytest.mark.slow
+def test_the_example_is_tested_with_the_wheel(project: Project) -> None:
+    example = project.directory.parent / "example"
+    shutil.copytree(ROOT / "examples" / "billing", example, ignore=shutil.ignore_patterns("__pycache__"))
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:asyncio", "-W", "error")
+    output = project.run("-m", "pytest", *options, str(example), timeout_s=120)
+    assert "5 passed" in output
 
 
 @pytest.mark.slow
