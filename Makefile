@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run pipeline serve test test-fast test-all conformance mutants kills chaos crash-nightly search fuzz oracle lint generate benchmark soak clean
+.PHONY: run pipeline serve test test-fast test-all conformance mutants kills chaos crash-nightly search fuzz oracle lint generate benchmark soak start-soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -86,6 +86,11 @@ benchmark: $(VENV)/.test
 MINUTES ?= 30
 soak: $(VENV)/.test
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES)
+
+# Starts, one after the other: how long until clients may come, and whether each succeeds.
+STARTS ?= 1000
+start-soak: $(VENV)/.test
+	$(BIN)/python -m benchmarks.starts --count $(STARTS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("ottla needs Python 3.11 or newer; name one by PYTHON=") if sys.version_info < (3, 11) else None'
