@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
 MAX_BODY_BYTES = 1 << 20
+MAX_DISCARDED_BYTES = 16 << 20
+DISCARDED_PIECE_BYTES = 1 << 16
+"""How a body that is too large is read and forgotten; of a larger one the connection breaks."""
 COMMAND_TIMEOUT_S = 60.0
 """How long a command may take on the event loop."""
 PAUSE_TIMEOUT_S = 5.0
@@ -167,6 +170,10 @@ def _body(environ: WSGIEnvironment) -> bytes:
     except ValueError:
         raise Refused(400, "Content-Length is no number") from None
     if not 0 <= size <= MAX_BODY_BYTES:
+        # Whoever is answered while still sending hears of a broken pipe, and of no reason.
+        left = min(size, MAX_DISCARDED_BYTES)
+        while left > 0 and (piece := environ["wsgi.input"].read(min(left, DISCARDED_PIECE_BYTES))):
+            left -= len(piece)
         raise Refused(400, f"the body may have {MAX_BODY_BYTES} bytes")
     body: bytes = environ["wsgi.input"].read(size)
     return body
