@@ -20,6 +20,7 @@ from ottla.control.fault import Fault, refusal_code
 from ottla.control.matching import Matcher
 from ottla.control.naming import FaultError
 from ottla.control.parsing import parse_faults
+from ottla.control.responses import response_of
 from ottla.control.strikes import Strike, of_request, of_transaction
 from ottla.control.verdicts import ByteRate, verdict
 from ottla.protocol.errors import KafkaError
@@ -73,6 +74,9 @@ class AddedFault:
         """Open once the fault is removed: what it holds goes on."""
         self.rate = ByteRate(fault.bytes_per_second) if fault.bytes_per_second else None
         self.matcher = Matcher(fault)
+        key = self.matcher.key
+        self.answer = None if fault.answer is None or key is None else response_of(key, fault.answer)
+        """What is answered in place of the handler's response; nobody changes it."""
         self._rng = random.Random(fault.seed)
         self._remove = remove
         # Transactions that it holds: who comes again with one of them has not been counted anew.

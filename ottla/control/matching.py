@@ -19,21 +19,17 @@ def is_like(name: str, pattern: str | None) -> bool:
 class Matcher:
     """One fault's conditions, those that cost least first."""
 
-    __slots__ = ("_fault", "_names_places", "_versions", "is_final", "key")
+    __slots__ = ("_fault", "_versions", "is_final", "key", "names_places")
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
         self.key = api_key(fault.api)
         """Of its API, None for any."""
         self._versions = None if fault.version is None else versions(fault.version)
-        self._names_places = fault.topic is not None or fault.partition is not None
+        self.names_places = fault.topic is not None or fault.partition is not None
+        """Whether it is about some topics or partitions only."""
         self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
         """Whether no later fault has a say once this one has struck."""
-
-    @property
-    def names_places(self) -> bool:
-        """Whether it is about some topics or partitions only."""
-        return self._names_places
 
     def matches(self, asked: Asked) -> bool:
         fault = self._fault
@@ -47,7 +43,7 @@ class Matcher:
             return False
         if fault.group is not None and not _any_like(groups(asked), fault.group):
             return False
-        return not self._names_places or any(map(self.matches_place, places(asked)))
+        return not self.names_places or any(map(self.matches_place, places(asked)))
 
     def matches_place(self, place: Place) -> bool:
         """A topic or a partition of a request. What stands for all of them is like each."""
@@ -62,7 +58,7 @@ class Matcher:
             return False
         if reached.point is Point.BETWEEN_MARKERS and reached.markers_written != fault.after_markers:
             return False
-        return not self._names_places or self.matches_place(Place(reached.topic, reached.partition))
+        return not self.names_places or self.matches_place(Place(reached.topic, reached.partition))
 
 
 def _any_like(names: Iterable[str], pattern: str) -> bool:

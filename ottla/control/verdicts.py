@@ -11,7 +11,6 @@ from ottla.broker.interception import Asked, Ending, Rate, Verdict
 from ottla.control.fault import Fault
 from ottla.control.naming import error_code
 from ottla.control.refusals import Refusal, refuse
-from ottla.control.responses import response_of
 
 if TYPE_CHECKING:
     from ottla.control.faults import AddedFault
@@ -70,8 +69,8 @@ def _refusal(asked: Asked, added: AddedFault) -> Refusal:
     fault, matcher = added.fault, added.matcher
     if fault.error is not None:
         return refuse(asked, error_code(fault.error), matcher.matches_place if matcher.names_places else None)
-    if fault.answer is not None:
-        return Refusal(None, response_of(asked.api_key, fault.answer), None)
+    if added.answer is not None:
+        return Refusal(None, added.answer, None)
     return NOTHING
 
 
