@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import structlog
@@ -198,8 +197,7 @@ class Transactions:
             two_phase_commit=two_phase_commit,
             keep_prepared=keep_prepared,
         )
-        if self._interception is not None and self._interception.watched_points:
-            self._check_decision(self._interception, shard, transactional_id, result)
+        self._check_decision(shard, transactional_id, result)
         answer = runtime.execute(result)
         if answer.aborting:
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
@@ -227,20 +225,18 @@ class Transactions:
             now_ms=self._env.steady_ms(),
             new_producer_id=self._new_producer_id,
         )
-        if self._interception is not None and self._interception.watched_points:
-            self._check_decision(self._interception, shard, transactional_id, result, commit=commit)
+        self._check_decision(shard, transactional_id, result, commit=commit)
         answer = runtime.execute(result)
         if answer.refused is not Code.NONE:
             raise KafkaError(answer.refused)
         return answer.identity
 
-    @staticmethod
-    def _check_decision(
-        interception: Interception, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False
-    ) -> None:
+    def _check_decision(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False) -> None:
         """Before a Prepare record is logged. Raises the `KafkaError` by which it is refused, `Held` where it has to wait."""
-        is_decided = any(isinstance(effect, SendMarkers) for effect in result.effects)
-        if not is_decided or Point.BEFORE_PREPARE not in interception.watched_points:
+        interception = self._interception
+        if interception is None or Point.BEFORE_PREPARE not in interception.watched_points:
+            return
+        if not any(isinstance(effect, SendMarkers) for effect in result.effects):
             return
         metadata = shard.ids[transactional_id]
         latch = interception.reached(
@@ -249,13 +245,13 @@ class Transactions:
         if latch is not None:
             raise Held(latch)
 
-    @staticmethod
-    def _is_held(interception: Interception, point: Point, metadata: TxnMetadata, go_on: Callable[[], None]) -> bool:
+    def _is_held(self, point: Point, metadata: TxnMetadata, go_on: Callable[[], None]) -> bool:
         """Whether a decided transaction has to wait at a point; ``go_on`` is called then once it need not any more.
 
         Raises the `KafkaError` by which the step is refused.
         """
-        if point not in interception.watched_points:
+        interception = self._interception
+        if interception is None or point not in interception.watched_points:
             return False
         latch = interception.reached(reached(point, metadata))
         if latch is not None:
@@ -273,11 +269,8 @@ class Transactions:
             if runtime is None or runtime.partition.log.is_offline:
                 return
             metadata = shard.ids[transactional_id]
-            if self._interception is not None and self._interception.watched_points:
-                again = partial(self._send_markers_again, shard, metadata)
-                if self._is_held(self._interception, Point.AFTER_PREPARE, metadata, again):
-                    return
-            self._send_markers(shard, metadata)
+            if not self._is_held(Point.AFTER_PREPARE, metadata, lambda: self._send_markers_again(shard, metadata)):
+                self._send_markers(shard, metadata)
 
         self._gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
 
@@ -309,10 +302,8 @@ class Transactions:
         assert metadata.state in PREPARED, f"{transactional_id} is to be completed in {metadata.state.label}"
         assert not self._markers.is_owing(transactional_id), f"{transactional_id} is to be completed and owes markers"
         try:
-            if self._interception is not None and self._interception.watched_points:
-                again = partial(self._complete, shard, metadata)
-                if self._is_held(self._interception, Point.BEFORE_COMPLETE, metadata, again):
-                    return
+            if self._is_held(Point.BEFORE_COMPLETE, metadata, lambda: self._complete(shard, metadata)):
+                return
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
         except KafkaError as error:
             log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
@@ -361,8 +352,7 @@ class Transactions:
         """An id whose record the log refuses comes again after a while; the others go on."""
         try:
             result = shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id)
-            if self._interception is not None and self._interception.watched_points:
-                self._check_decision(self._interception, shard, transactional_id, result)
+            self._check_decision(shard, transactional_id, result)
             runtime.execute(result)
         except KafkaError as error:
             if transactional_id not in self._retry_after_ms:
