@@ -26,9 +26,10 @@ from ottla.addresses import split_address
 from ottla.control.durations import duration_ms
 from ottla.control.remote import ControlError, Remote
 from ottla.control.remote_faults import RemoteFaults
-from ottla.questions import Isolation, Questions, wait_for
+from ottla.questions import Questions, wait_for
 
 if TYPE_CHECKING:
+    from ottla.client.reading import Isolation
     from ottla.client.records import Record
     from ottla.client.transactions import Transaction
 
@@ -37,8 +38,6 @@ T = TypeVar("T")
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 KEPT_LOG_LINES = 10_000
-START_LEAD_MS = 3_600_000
-"""A manual clock stands where it was when its broker was started, an hour ago at most."""
 _GIVEN_OTHERWISE = {
     "listeners": "host= and port=",
     "log.dirs": "data_dir=",
@@ -71,7 +70,7 @@ class Clock:
         self._control = control
         self.is_manual = is_manual
         self.last_ms: int | None = None
-        """Where it was moved to: a broker that is started again goes on from there."""
+        """Where a manual one stands: a broker that is started again goes on from there."""
 
     def __repr__(self) -> str:
         return f"<ottla.Clock {'manual' if self.is_manual else 'machine'}>"
@@ -83,8 +82,8 @@ class Clock:
         return shown
 
     def approximate_ms(self) -> int:
-        """`now_ms` without asking the broker: of the machine's clock, or of where a manual one was moved to last."""
-        return self.last_ms if self.last_ms is not None else time.time_ns() // 1_000_000 - (START_LEAD_MS if self.is_manual else 0)
+        """`now_ms` without asking the broker."""
+        return time.time_ns() // 1_000_000 if self.last_ms is None else self.last_ms
 
     def advance(self, duration: str | timedelta) -> None:
         """Let time pass: ``61s``, ``1h30m``, ``7d``. What is due on the way happens in its order, before this returns.
@@ -223,6 +222,9 @@ class Broker:
         if self._is_steered:
             control = self.ready["control"]
             self._remote = Remote(control["url"], control["token"])
+            if self.clock.is_manual:
+                # Where it stands until somebody moves it.
+                self.clock.last_ms = self.clock.now_ms
         return self
 
     def _wait_until_ready(self, process: subprocess.Popen[str]) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
+    from ottla.client.reading import Isolation
     from ottla.client.records import Record
     from ottla.client.transactions import Transaction
 
-Isolation = Literal["committed", "aborted", "all"]
 T = TypeVar("T")
 
 TIMEOUT_S = 10.0

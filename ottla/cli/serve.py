@@ -14,7 +14,7 @@ from ottla.cli.commands import Refused
 from ottla.cli.features import feature_levels
 from ottla.cli.first_topics import first_topic, from_environment
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
-from ottla.cli.steering import steering, with_still_defaults
+from ottla.cli.steering import MACHINE, steering, with_still_defaults
 from ottla.process import Owner, import_bare, importing_without
 
 HELP = """Runs one broker in the foreground until SIGTERM or Ctrl-C, and ends with exit code 0.
@@ -72,7 +72,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 )
 @click.option(
     "--clock",
-    default="machine",
+    default=MACHINE,
     metavar="CLOCK",
     help="manual: it stands still until it is moved through the control door (default: machine)",
 )
@@ -129,7 +129,7 @@ def command(
         raise Refused(str(error), exit_code=1) from None
     owner = None if owner_pid is None else Owner(pid=owner_pid, owned_directory=owned_directory)
     has_door = config.settings.ottla_control_port is not None
-    if clock != "machine":
+    if clock != MACHINE:
         config = with_still_defaults(config)
     return run(
         config,
