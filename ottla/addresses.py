@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.arguments import BadArgument
+
 MAX_PORT = 65_535
 MAX_ADDRESSES = 100
 """How many brokers a list of bootstrap addresses may name."""
@@ -9,19 +11,15 @@ MAX_ADDRESSES = 100
 Address = tuple[str, int]
 
 
-class BadAddress(ValueError):
-    """A text that is no address; its own text is one line that says what is wanted."""
-
-
 def port(text: str) -> int:
-    """A TCP port, or 0 for a free one. Raises `BadAddress`."""
+    """A TCP port, or 0 for a free one. Raises `BadArgument`."""
     if not (text.isascii() and text.isdigit()) or int(text[:6]) > MAX_PORT:
-        raise BadAddress(f"{text!r} is not a port, 0 to {MAX_PORT}")
+        raise BadArgument(f"{text!r} is not a port, 0 to {MAX_PORT}")
     return int(text)
 
 
 def split_address(text: str) -> Address:
-    """Host and port of ``HOST:PORT`` or ``[IPv6]:PORT``. Raises `BadAddress`."""
+    """Host and port of ``HOST:PORT`` or ``[IPv6]:PORT``. Raises `BadArgument`."""
     host, colon, number = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -29,23 +27,23 @@ def split_address(text: str) -> Address:
         colon = ""
     if not colon or "/" in host or not number:
         hint = f"; did you mean 127.0.0.1:{text}?" if text.isascii() and text.isdigit() else ""
-        raise BadAddress(f"{text!r} is not HOST:PORT, as in 127.0.0.1:9092{hint}")
+        raise BadArgument(f"{text!r} is not HOST:PORT, as in 127.0.0.1:9092{hint}")
     return host, port(number)
 
 
 def broker_address(text: str) -> Address:
-    """Host and port at which a broker may be. Raises `BadAddress`."""
+    """Host and port at which a broker may be. Raises `BadArgument`."""
     host, number = split_address(text)
     if not host or not number:
-        raise BadAddress(f"{text!r} is no broker's address; HOST:PORT is wanted, as in 127.0.0.1:9092")
+        raise BadArgument(f"{text!r} is no broker's address; HOST:PORT is wanted, as in 127.0.0.1:9092")
     return host, number
 
 
 def bootstrap_addresses(text: str) -> list[Address]:
-    """The addresses of ``HOST:PORT[,HOST:PORT...]``. Raises `BadAddress`."""
+    """The addresses of ``HOST:PORT[,HOST:PORT...]``. Raises `BadArgument`."""
     addresses = [broker_address(part.strip()) for part in text.split(",")]
     if len(addresses) > MAX_ADDRESSES:
-        raise BadAddress(f"{len(addresses)} addresses, and {MAX_ADDRESSES} are enough to find a cluster by")
+        raise BadArgument(f"{len(addresses)} addresses, and {MAX_ADDRESSES} are enough to find a cluster by")
     return addresses
 
 

@@ -1,25 +1,14 @@
-"""What the command line's flags may hold. Whatever reads the flags shows the text of the errors."""
+"""What people write for a program to read: how many, and for how long. `ottla.addresses` has the addresses, with the same error."""
 
 from __future__ import annotations
 
 import math
 
-from ottla.addresses import BadAddress, bootstrap_addresses, broker_address, split_address
-from ottla.addresses import port as port_of
-
 SECONDS_PER_DAY = 86_400
 
 
 class BadArgument(ValueError):
-    """What a flag may not hold; the text is one line that says what is wanted."""
-
-
-def port(text: str) -> int:
-    """A TCP port, or 0 for a free one. Raises `BadArgument`."""
-    try:
-        return port_of(text)
-    except BadAddress as error:
-        raise BadArgument(str(error)) from None
+    """A text that is not what was asked for; its own text is one line that says what is wanted."""
 
 
 def count(text: str) -> int:
@@ -38,30 +27,3 @@ def seconds(text: str) -> float:
     if not 0 < value <= SECONDS_PER_DAY:
         raise BadArgument(f"{text!r} is not a number of seconds above 0")
     return value
-
-
-def listener(text: str) -> str:
-    """Where to listen; without a host on every interface. Raises `BadArgument`."""
-    try:
-        split_address(text)
-    except BadAddress as error:
-        raise BadArgument(str(error)) from None
-    return text
-
-
-def address(text: str) -> str:
-    """Where a broker is. Raises `BadArgument`."""
-    try:
-        broker_address(text)
-    except BadAddress as error:
-        raise BadArgument(str(error)) from None
-    return text
-
-
-def bootstrap(text: str) -> str:
-    """Where one or several brokers of a cluster are, with commas between. Raises `BadArgument`."""
-    try:
-        bootstrap_addresses(text)
-    except BadAddress as error:
-        raise BadArgument(str(error)) from None
-    return text

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
 from pathlib import Path
 
 from ottla.addresses import split_address
+from ottla.ready_line import NotReady, not_a_ready_file, read_ready_file
 
 API_VERSIONS, DESCRIBE_LOG_DIRS = 18, 35
 MAX_ANSWER_BYTES = 1 << 20
@@ -15,21 +15,12 @@ _CORRELATION_ID = 1
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-class NotReady(Exception):
-    """A broker is not there or not well; the text is one line for a person."""
-
-
 def listening_address(ready_file: Path) -> str:
     """``host:port`` at which the broker that wrote this file listens. Raises `NotReady`."""
     try:
-        listening = json.loads(ready_file.read_text())["listening"]
-        host, port = split_address(next(iter(listening.values())))
-    except FileNotFoundError:
-        raise NotReady(f"there is no {ready_file}: no broker is ready") from None
-    except OSError as error:
-        raise NotReady(f"cannot read {ready_file}: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError):
-        raise NotReady(f"{ready_file} is not what ottla serve --ready-file writes") from None
+        host, port = split_address(next(iter(read_ready_file(ready_file)["listening"].values())))
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
+        raise not_a_ready_file(ready_file) from None
     host = _LOOPBACK.get(host, host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,19 +38,16 @@ def steers(command: C) -> C:
 def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remote:
     """Raises `Refused`."""
     from ottla.control.remote import Remote
+    from ottla.ready_line import NotReady, read_ready_file
 
     if url and token:
         return Remote(url, token)
     if url or token or ready_file is None:
         raise Refused("which broker? give --ready-file, or --url and --token; ottla serve --control-port 0 prints both")
     try:
-        control = json.loads(ready_file.read_text())["control"]
+        control = read_ready_file(ready_file)["control"]
         return Remote(control["url"], control["token"])
-    except FileNotFoundError:
-        raise Refused(f"there is no {ready_file}: no broker is ready") from None
-    except OSError as error:
-        raise Refused(f"cannot read {ready_file}: {error.strerror}") from None
+    except NotReady as error:
+        raise Refused(str(error)) from None
     except (KeyError, TypeError):
         raise Refused(f"the broker of {ready_file} has no control port; start it with ottla serve --control-port 0") from None
-    except (ValueError, RecursionError):
-        raise Refused(f"{ready_file} is not what ottla serve --ready-file writes") from None

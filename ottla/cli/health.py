@@ -30,8 +30,10 @@ from ottla.cli.options import ADDRESS, BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, PA
 def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float, as_json: bool) -> int:
     import os
 
-    from ottla.arguments import BadArgument, address
-    from ottla.health import NotReady, ask, listening_address
+    from ottla.addresses import broker_address
+    from ottla.arguments import BadArgument
+    from ottla.health import ask, listening_address
+    from ottla.ready_line import NotReady
 
     if bootstrap is not None and ready_file is not None:
         raise click.UsageError("--bootstrap and --ready-file both say which broker; give one of them")
@@ -40,7 +42,8 @@ def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float, as
         if bootstrap is None and ready_file is not None:
             bootstrap = listening_address(ready_file)
         if bootstrap is None:
-            bootstrap = address(os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP)
+            bootstrap = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+            broker_address(bootstrap)
         ask(bootstrap, timeout_s)
     except BadArgument as error:
         raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None

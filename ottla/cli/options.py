@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ottla import arguments
+from ottla import addresses, arguments
 from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
 
@@ -31,25 +31,27 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Checked(_ParamType):
-    """What one of the functions of `ottla.arguments` takes."""
+    """A text that a function takes, or raises `BadArgument` for: what it makes of it, or the text itself, ``as_written``."""
 
-    def __init__(self, name: str, check: Callable[[str], Any]) -> None:
+    def __init__(self, name: str, check: Callable[[str], Any], *, as_written: bool = False) -> None:
         self.name = name
         self._check = check
+        self._as_written = as_written
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
         try:
-            return self._check(value)
+            checked = self._check(value)
         except BadArgument as error:
             self.fail(str(error), param, ctx)
+        return value if self._as_written else checked
 
 
-ADDRESS = Checked("address", arguments.address)
-BOOTSTRAP = Checked("addresses", arguments.bootstrap)
-LISTENER = Checked("listener", arguments.listener)
-PORT = Checked("port", arguments.port)
+ADDRESS = Checked("address", addresses.broker_address, as_written=True)
+BOOTSTRAP = Checked("addresses", addresses.bootstrap_addresses, as_written=True)
+LISTENER = Checked("listener", addresses.split_address, as_written=True)
+PORT = Checked("port", addresses.port)
 COUNT = Checked("count", arguments.count)
 SECONDS = Checked("seconds", arguments.seconds)
 PATH = click.Path(path_type=Path)

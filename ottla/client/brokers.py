@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from ottla.addresses import Address, BadAddress, bootstrap_addresses, joined_address
+from ottla.addresses import Address, bootstrap_addresses, joined_address
+from ottla.arguments import BadArgument
 from ottla.client.connection import CLIENT_ID, Connect, Connection, SocketTransport
 from ottla.client.errors import RETRIABLE, ClientError, KafkaAnswered, TimedOut, UnknownTopic, Unreachable, check
 from ottla.protocol.errors import Code
@@ -61,7 +62,7 @@ class Brokers:
     ) -> None:
         try:
             self._bootstrap = bootstrap_addresses(bootstrap)
-        except BadAddress as error:
+        except BadArgument as error:
             raise ClientError(str(error)) from None
         self.bootstrap = bootstrap
         self.timeout_s = timeout_s

@@ -6,23 +6,26 @@ from typing import Final
 
 from ottla.protocol.errors import Code, clipped
 
-UNNAMED: Final = {8: "BROKER_NOT_AVAILABLE", 9: "REPLICA_NOT_AVAILABLE", 13: "NETWORK_EXCEPTION", 41: "NOT_CONTROLLER"}
-"""Codes that ottla's broker never answers, and that other brokers do."""
-_TRIED_AGAIN: Final = (
-    Code.LEADER_NOT_AVAILABLE,
-    Code.NOT_LEADER_OR_FOLLOWER,
-    Code.REQUEST_TIMED_OUT,
-    Code.COORDINATOR_LOAD_IN_PROGRESS,
-    Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_COORDINATOR,
-    Code.NOT_ENOUGH_REPLICAS,
-    Code.FENCED_LEADER_EPOCH,
-    Code.UNKNOWN_LEADER_EPOCH,
-    Code.OFFSET_NOT_AVAILABLE,
-    Code.UNSTABLE_OFFSET_COMMIT,
-    Code.CONCURRENT_TRANSACTIONS,
+RETRIABLE: Final = frozenset(
+    {
+        Code.LEADER_NOT_AVAILABLE,
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.REQUEST_TIMED_OUT,
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+        Code.NOT_ENOUGH_REPLICAS,
+        Code.FENCED_LEADER_EPOCH,
+        Code.UNKNOWN_LEADER_EPOCH,
+        Code.OFFSET_NOT_AVAILABLE,
+        Code.UNSTABLE_OFFSET_COMMIT,
+        Code.CONCURRENT_TRANSACTIONS,
+        Code.BROKER_NOT_AVAILABLE,
+        Code.REPLICA_NOT_AVAILABLE,
+        Code.NETWORK_EXCEPTION,
+        Code.NOT_CONTROLLER,
+    }
 )
-RETRIABLE: Final = frozenset((*map(int, _TRIED_AGAIN), *UNNAMED))
 """Codes that pass by themselves: leaders and coordinators move, and load what they need."""
 
 
@@ -77,9 +80,6 @@ def code_of(number: int) -> Code:
 
 def name_of(number: int) -> str:
     """Kafka's name of an error."""
-    known = UNNAMED.get(number)
-    if known:
-        return known
     try:
         return Code(number).name
     except ValueError:

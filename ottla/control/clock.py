@@ -7,10 +7,10 @@ and a refused marker is sent again.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import time
 from collections.abc import Callable
+
+from ottla.broker.timed_calls import TimedCall, TimedCalls
 
 STEPS_PER_ADVANCE = 500
 """In how many steps the clock is moved at most: of what repeats within a step only the last repetition is carried out."""
@@ -20,25 +20,12 @@ SETTLE_POLLS = 20_000
 """How long a step waits for what it has set going, before the next one: ten seconds."""
 
 
-class _Call:
-    """What is called once, as long as it is not cancelled."""
-
-    __slots__ = ("callback",)
-
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
-
-
 class ManualClock:
     """A `broker.env.TimeSource`. It begins at ``now_ms``, in ms since 1970, or else at the machine's time."""
 
     def __init__(self, now_ms: int | None = None) -> None:
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        self._order = itertools.count()
-        self._calls: list[tuple[float, int, _Call]] = []
+        self._calls = TimedCalls()
 
     def now_ms(self) -> int:
         return self._now_ms
@@ -46,10 +33,8 @@ class ManualClock:
     def steady_ms(self) -> int:
         return self._now_ms
 
-    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> _Call:
-        call = _Call(callback)
-        heapq.heappush(self._calls, (self._now_ms + delay_ms, next(self._order), call))
-        return call
+    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> TimedCall:
+        return self._calls.add(self._now_ms + delay_ms, callback)
 
     async def advance(self, by_ms: int, is_busy: Callable[[], bool]) -> None:
         """Move the clock, and call what is due on the way in the order of the times, and of the asking where these are the same.
@@ -60,7 +45,7 @@ class ManualClock:
         if not 0 <= by_ms <= MAX_ADVANCE_MS:
             raise ValueError(f"the clock is moved by 0 to {MAX_ADVANCE_MS} ms, not by {by_ms}")
         end_ms, step_ms = self._now_ms + by_ms, max(1, by_ms // STEPS_PER_ADVANCE)
-        while (due_ms := self._next_ms()) is not None and due_ms <= end_ms:
+        while (due_ms := self._calls.next_ms) is not None and due_ms <= end_ms:
             # To the end of a step at once: what repeats every 50 ms is not called a million times on the way through a day.
             self._now_ms = min(end_ms, max(int(due_ms), self._now_ms + step_ms))
             self._call_due()
@@ -68,19 +53,13 @@ class ManualClock:
         self._now_ms = end_ms
         await _settled(is_busy)
 
-    def _next_ms(self) -> float | None:
-        while self._calls and self._calls[0][2].callback is None:
-            heapq.heappop(self._calls)
-        return self._calls[0][0] if self._calls else None
-
     def _call_due(self) -> None:
+        """Each that is due now: one that a call asks for waits for the next step, or two of them would go on for ever."""
         due = []
-        while self._calls and self._calls[0][0] <= self._now_ms:
-            due.append(heapq.heappop(self._calls)[2])
+        while (at_ms := self._calls.next_ms) is not None and at_ms <= self._now_ms:
+            due.append(self._calls.take())
         for call in due:
-            callback, call.callback = call.callback, None
-            if callback is not None:
-                callback()
+            call.make()
 
 
 async def _settled(is_busy: Callable[[], bool]) -> None:

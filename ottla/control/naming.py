@@ -21,45 +21,7 @@ class FaultError(ValueError):
     """A fault that cannot be. The text is one line that says what is wrong, and what would be right."""
 
 
-_OTHER_CODES = {
-    "BROKER_NOT_AVAILABLE": 8,
-    "REPLICA_NOT_AVAILABLE": 9,
-    "STALE_CONTROLLER_EPOCH": 11,
-    "NETWORK_EXCEPTION": 13,
-    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": 20,
-    "INVALID_COMMIT_OFFSET_SIZE": 28,
-    "NOT_CONTROLLER": 41,
-    "SASL_AUTHENTICATION_FAILED": 58,
-    "REASSIGNMENT_IN_PROGRESS": 60,
-    "DELEGATION_TOKEN_AUTH_DISABLED": 61,
-    "DELEGATION_TOKEN_NOT_FOUND": 62,
-    "DELEGATION_TOKEN_OWNER_MISMATCH": 63,
-    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": 65,
-    "DELEGATION_TOKEN_EXPIRED": 66,
-    "INVALID_PRINCIPAL_TYPE": 67,
-    "LISTENER_NOT_FOUND": 72,
-    "STALE_BROKER_EPOCH": 77,
-    "PREFERRED_LEADER_NOT_AVAILABLE": 80,
-    "ELIGIBLE_LEADERS_NOT_AVAILABLE": 83,
-    "THROTTLING_QUOTA_EXCEEDED": 89,
-    "INCONSISTENT_VOTER_SET": 94,
-    "PRINCIPAL_DESERIALIZATION_FAILURE": 97,
-    "SNAPSHOT_NOT_FOUND": 98,
-    "POSITION_OUT_OF_RANGE": 99,
-    "DUPLICATE_BROKER_REGISTRATION": 101,
-    "INELIGIBLE_REPLICA": 107,
-    "NEW_LEADER_ELECTED": 108,
-    "OFFSET_MOVED_TO_TIERED_STORAGE": 109,
-    "UNKNOWN_CONTROLLER_ID": 116,
-    "UNKNOWN_SUBSCRIPTION_ID": 117,
-    "TELEMETRY_TOO_LARGE": 118,
-    "INVALID_REGISTRATION": 119,
-    "INVALID_VOTER_KEY": 125,
-}
-"""Errors of Kafka that ottla never answers of its own accord (org.apache.kafka.common.protocol.Errors)."""
-
-ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.NONE} | _OTHER_CODES
-
+ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.NONE}
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 100

@@ -6,8 +6,9 @@ import asyncio
 import random
 from collections.abc import Callable
 
+from ottla.broker.timed_calls import TimedCall
 from ottla.simulation.network import Network, P, SimulatedListening
-from ottla.simulation.scheduler import ScheduledCall, Scheduler
+from ottla.simulation.scheduler import Scheduler
 from ottla.storage.filesystem import Filesystem
 
 START_MS = 1_700_000_000_000
@@ -38,10 +39,10 @@ class SimulatedEnv:
     def random_uuid(self) -> bytes:
         return self._rng.randbytes(16)
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> ScheduledCall:
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimedCall:
         return self.scheduler.call_later(delay_ms, callback)
 
-    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> ScheduledCall:
+    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> TimedCall:
         return self.call_later(delay_ms, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:

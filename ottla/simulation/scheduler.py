@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections import deque
 from collections.abc import Callable
 
-
-class ScheduledCall:
-    """What is to be called once, as long as it is not cancelled."""
-
-    __slots__ = ("callback",)
-
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
-
-    def cancel(self) -> None:
-        self.callback = None
+from ottla.broker.timed_calls import TimedCall, TimedCalls
 
 
 class Scheduler:
@@ -25,15 +13,12 @@ class Scheduler:
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        self._order = itertools.count()
-        self._timers: list[tuple[float, int, ScheduledCall]] = []
+        self._timers = TimedCalls()
         self.soon: deque[Callable[[], None]] = deque()
         """What is to be called soon, in order. A test may take the calls out and make them itself."""
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> ScheduledCall:
-        call = ScheduledCall(callback)
-        heapq.heappush(self._timers, (self.now_ms + delay_ms, next(self._order), call))
-        return call
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimedCall:
+        return self._timers.add(self.now_ms + delay_ms, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.soon.append(callback)
@@ -52,10 +37,8 @@ class Scheduler:
         """Let time pass, timers fire in order. After each ``settle`` is called, which a test may have its own of."""
         settle = self.settle if settle is None else settle
         end_ms = self.now_ms + by_ms
-        while self._timers and self._timers[0][0] <= end_ms:
-            at_ms, _, call = heapq.heappop(self._timers)
+        while (at_ms := self._timers.next_ms) is not None and at_ms <= end_ms:
             self.now_ms = max(self.now_ms, int(at_ms))
-            if call.callback is not None:
-                call.callback()
+            self._timers.take().make()
             settle()
         self.now_ms = int(end_ms)

@@ -1,0 +1,30 @@
+"""What ``ottla serve --ready-file`` writes, read by whoever looks for that broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class NotReady(Exception):
+    """A broker is not there or not well; the text is one line for a person."""
+
+
+def read_ready_file(path: Path) -> dict[str, Any]:
+    """The line that the broker has printed too. Raises `NotReady`."""
+    try:
+        said = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise NotReady(f"there is no {path}: no broker is ready") from None
+    except OSError as error:
+        raise NotReady(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise not_a_ready_file(path) from None
+    if not isinstance(said, dict):
+        raise not_a_ready_file(path)
+    return said
+
+
+def not_a_ready_file(path: Path) -> NotReady:
+    return NotReady(f"{path} is not what ottla serve --ready-file writes")
