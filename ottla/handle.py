@@ -269,8 +269,6 @@ class Broker:
         process = self._process
         if process is None:
             return 0
-        if self._is_paused:
-            self.resume()
         process.terminate()
         try:
             code = process.wait(STOP_TIMEOUT_S)

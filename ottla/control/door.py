@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.env import why_not_bound
-from ottla.broker.http_server import BoundedHttpServer
+from ottla.broker.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.network.listener import Endpoint
 from ottla.control.asking import Command, Refused, Steered
 from ottla.control.commands import COMMANDS
@@ -35,6 +37,9 @@ COMMAND_TIMEOUT_S = 60.0
 """How long a command may take on the event loop."""
 PAUSE_TIMEOUT_S = 5.0
 """How long the event loop may be busy before it can be held."""
+MAX_WAITING = MAX_CONNECTIONS // 2
+"""How many questions may wait for something at once: the others find a connection, above all those that end the waiting."""
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TOKEN_BYTES = 16
 SCHEME = "Bearer "
 PAUSE, RESUME = "/v1/pause", "/v1/resume"
@@ -60,8 +65,11 @@ class Pause:
         held, let_go = threading.Event(), threading.Event()
 
         def stand_still() -> None:
-            held.set()
-            let_go.wait()
+            with _set_by_signals(let_go):
+                held.set()
+                let_go.wait()
+            if self._let_go is let_go:
+                self._let_go = None
 
         self._loop.call_soon_threadsafe(stand_still)
         self._let_go = let_go
@@ -73,6 +81,22 @@ class Pause:
         if self._let_go is not None:
             self._let_go.set()
             self._let_go = None
+
+
+@contextmanager
+def _set_by_signals(event: threading.Event) -> Iterator[None]:
+    """A loop that stands still hears of no signal: whoever stops its process lets it go on first.
+
+    The loop is told of the signal all the same, by the descriptor that Python writes each one to.
+    """
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, lambda *_: event.set()) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class ControlDoor:
@@ -87,6 +111,7 @@ class ControlDoor:
         self._own: dict[str, Callable[[], None]] = {PAUSE: self._pause.hold, RESUME: self._pause.let_go}
         # One at a time: a command must not meet a pause that another has just begun.
         self._turn = threading.Lock()
+        self._may_wait = threading.BoundedSemaphore(MAX_WAITING)
         where = Endpoint("control", settings.ottla_control_host, settings.ottla_control_port or 0)
         try:
             self._server = BoundedHttpServer(where.host, where.port, self._answer)
@@ -123,7 +148,12 @@ class ControlDoor:
         command, numbers = _command(method, path)
         parameters = command.parsed(raw)
         if command.waits:
-            return self._on_loop(command, parameters, numbers)
+            if not self._may_wait.acquire(blocking=False):
+                raise Refused(409, f"{MAX_WAITING} questions wait for something already; ask again when one of them is answered")
+            try:
+                return self._on_loop(command, parameters, numbers)
+            finally:
+                self._may_wait.release()
         with self._turn:
             return self._on_loop(command, parameters, numbers)
 

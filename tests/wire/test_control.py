@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +16,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ottla import Broker, ControlError
+from ottla.broker.http_server import MAX_CONNECTIONS
 from ottla.client import ClientError
+from ottla.control.door import MAX_WAITING
 from ottla.control.faults import Fault, FaultError
 from tests.wire.test_cli import TIMEOUT_S, serving
 
@@ -111,6 +114,26 @@ def test_a_fault_is_waited_for_and_removed(broker: Broker) -> None:
     assert broker.faults.all() == []
     with pytest.raises(ControlError, match="there is no fault"):
         assert seen.hits
+
+
+def test_those_who_wait_leave_room_for_others(broker: Broker) -> None:
+    never = broker.faults.add(api="EndTxn", observe=True)
+
+    def wait() -> Exception | None:
+        try:
+            never.wait(timeout_s=20)
+        except (ControlError, TimeoutError) as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(MAX_CONNECTIONS) as pool:
+        waiting = [pool.submit(wait) for _ in range(MAX_WAITING + 2)]
+        refused = [next(as_completed(waiting)).result(), next(as_completed(waiting)).result()]
+        assert all("questions wait for something already" in str(error) for error in refused)
+        broker.pause()
+        broker.resume()
+        write(producer(broker), b"1")
+        assert [done.result() for done in waiting].count(None) == MAX_WAITING
 
 
 def test_a_broker_that_dies_inside_a_commit(broker: Broker) -> None:

@@ -116,6 +116,20 @@ def test_a_paused_broker_can_be_stopped_and_killed() -> None:
         ask(broker.bootstrap, 10)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_paused_broker(number: signal.Signals) -> None:
+    with Broker() as broker:
+        assert broker.pid is not None
+        broker.pause()
+        os.kill(broker.pid, number)
+        deadline_s = time.monotonic() + 10
+        while broker.is_running and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert broker.stop() == 0
+        broker.start()
+        ask(broker.bootstrap, 10)
+
+
 def test_one_that_does_not_run_cannot_be_asked() -> None:
     broker = Broker()
     assert "not running" in repr(broker)
