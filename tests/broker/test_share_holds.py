@@ -133,6 +133,19 @@ def test_requests_that_name_many_things(broker: TimedBroker, name: str) -> None:
     assert held(broker, REQUESTS[name]) < LOOP_HELD_S
 
 
+def test_topics_of_an_empty_group_that_it_has_nothing_of(broker: TimedBroker) -> None:
+    member = Sharer(broker, "m").joined()
+    member.beat(member_epoch=-1)
+    topics = [DeleteShareGroupOffsetsRequestTopic(topic_name=f"t{i}") for i in range(MANY)]
+
+    def delete(_: int) -> DeleteShareGroupOffsetsRequest:
+        return DeleteShareGroupOffsetsRequest(group_id="g", topics=topics)
+
+    assert held(broker, delete) < LOOP_HELD_S
+    with broker.connect() as client:
+        assert {topic.error_code for topic in client.call(delete(0)).responses} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
+
+
 def test_a_fetch_of_many_partitions(broker: TimedBroker) -> None:
     Sharer(broker, "m").joined()
 

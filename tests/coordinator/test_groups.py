@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.classic.group import HANDED_OUT_WAIT_MS, GroupState
+from ottla.coordinator.group.classic.membership import MAX_MEMBER_PROTOCOLS
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
@@ -185,6 +186,36 @@ def test_newer_clients_come_twice() -> None:
     (answer,) = world.join(member, needs_known_id=True)
     assert answer.code is Code.MEMBER_ID_REQUIRED
     assert world.join(member, needs_known_id=True)[0].generation == 1
+
+
+def test_a_member_has_a_bounded_number_of_protocols() -> None:
+    world = World()
+    member = Client(protocols=[(f"p{n}", b"") for n in range(MAX_MEMBER_PROTOCOLS)])
+    assert world.join(member)[0].code is Code.NONE
+    with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
+        world.join(Client(protocols=[*member.protocols, ("one more", b"")]))
+
+
+def test_the_first_generation_waits_for_who_was_handed_an_id() -> None:
+    world = World()
+    first, second = Client(), Client()
+    world.join(second, needs_known_id=True)
+    assert world.join(first) == []
+    world.tick(HANDED_OUT_WAIT_MS - 1)
+    (answer,) = world.join(second, needs_known_id=True)
+    assert (answer.generation, first.generation) == (1, 1)
+
+
+def test_an_id_that_nobody_uses_holds_the_first_generation_up_for_a_moment_only() -> None:
+    """Its client has died between the two requests: its session may last for half an hour."""
+    world = World()
+    world.join(Client(), needs_known_id=True, session_ms=1_800_000)
+    member = Client()
+    answers = world.join(member)
+    world.tick(HANDED_OUT_WAIT_MS - 1)
+    assert answers == []
+    world.tick(1)
+    assert [answer.generation for answer in answers] == [1]
 
 
 def test_a_second_member_makes_the_first_join_again() -> None:

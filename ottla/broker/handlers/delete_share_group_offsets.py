@@ -7,7 +7,7 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
-from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.each import Handled, made
 from ottla.broker.share_groups import ShareGroupStates
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_share_group_offsets import (
@@ -48,10 +48,14 @@ def _delete(ports: Ports, request: DeleteShareGroupOffsetsRequest) -> Steps[Dele
     except KafkaError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     names = {topic_id: groups.topics.topic_name(topic_id) or "" for topic_id in deletion.partitions}
-    done = [_topic(names[topic_id], topic_id) for topic_id in deleted]
-    refused = [_topic(name, NO_UUID, error) for name, error in deletion.refusals.items()]
-    refused += [_topic(names[topic_id], topic_id, error) for topic_id, error in refusals.items()]
-    return DeleteShareGroupOffsetsResponse(responses=done + refused)
+
+    def answer() -> DeleteShareGroupOffsetsResponse:
+        done = [_topic(names[topic_id], topic_id) for topic_id in deleted]
+        refused = [_topic(name, NO_UUID, error) for name, error in deletion.refusals.items()]
+        refused += [_topic(names[topic_id], topic_id, error) for topic_id, error in refusals.items()]
+        return DeleteShareGroupOffsetsResponse(responses=done + refused)
+
+    return (yield from made(answer, len(request.topics)))
 
 
 def _topic(name: str, topic_id: bytes, error: KafkaError | None = None) -> DeleteShareGroupOffsetsResponseTopic:

@@ -33,6 +33,10 @@ VALID_PREVIOUS: dict[GroupState, frozenset[GroupState]] = {
 }
 
 
+HANDED_OUT_WAIT_MS = 1_000
+"""How long the first generation waits, beyond group.initial.rebalance.delay.ms, for those who were handed a member id."""
+
+
 class IllegalGroupTransition(Exception):
     """A bug: a move that the table does not have."""
 
@@ -256,13 +260,19 @@ class Group:
     def expired_members(self, now_ms: int) -> list[str]:
         return [m for m, deadline in self.deadlines_ms.items() if deadline <= now_ms and not self.is_waiting(m)]
 
+    @property
+    def join_deadline_ms(self) -> int:
+        """Until when the others are waited for at most, in `GroupState.PREPARING_REBALANCE`."""
+        assert self.rebalance_deadline_ms is not None
+        waits = self.is_initial_rebalance and bool(self.pending)
+        return self.rebalance_deadline_ms + (HANDED_OUT_WAIT_MS if waits else 0)
+
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """The earliest moment at which time may change something; it may be past."""
         candidates = [*self.pending.values()]
         candidates += [deadline for m, deadline in self.deadlines_ms.items() if not self.is_waiting(m)]
-        awaits_joins = self.is_initial_rebalance and bool(self.pending)
-        if self.rebalance_deadline_ms is not None and not (awaits_joins and self.rebalance_deadline_ms <= now_ms):
-            candidates.append(self.rebalance_deadline_ms)
+        if self.rebalance_deadline_ms is not None:
+            candidates.append(self.rebalance_deadline_ms if self.rebalance_deadline_ms > now_ms else self.join_deadline_ms)
         if self.sync_deadline_ms is not None:
             candidates.append(self.sync_deadline_ms)
         return min(candidates, default=None)

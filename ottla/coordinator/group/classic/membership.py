@@ -27,6 +27,8 @@ from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+MAX_MEMBER_PROTOCOLS = 1_000
+"""Assignors that a member may offer: clients know a handful."""
 MAX_MEMBER_PREFIX_CHARS = 1_000
 """Of what a client calls itself, in the member id that it is given: the id must be a string that every version can tell."""
 
@@ -53,10 +55,12 @@ class Membership:
     # JoinGroup
 
     def check_join(self, request: JoinRequest) -> None:
-        """Raises INVALID_SESSION_TIMEOUT for what no group of any type takes."""
+        """Raises INVALID_SESSION_TIMEOUT and INCONSISTENT_GROUP_PROTOCOL for what no group of any type takes."""
         config = self.config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
+        if len(request.protocols) > MAX_MEMBER_PROTOCOLS:
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
 
     def join(self, request: JoinRequest, now_ms: int) -> Out:
         """Answers through ``request.waiter``, now or when the group is complete. Raises `KafkaError`."""

@@ -74,17 +74,19 @@ def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[De
     kept, deleting = dict(states.initialized), dict(states.deleting)
     partitions: dict[bytes, frozenset[int]] = {}
     refusals: dict[str, KafkaError] = {}
+    not_hosted = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    nothing_to_delete = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE)
     for name in names:
         topic_id = topics.topic_id(name)
         if topic_id is None:
-            refusals[name] = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            refusals[name] = not_hosted
         elif topic_id in kept:
             partitions[topic_id] = kept.pop(topic_id).partitions
             deleting[topic_id] = name
         elif topic_id in deleting:
             partitions[topic_id] = frozenset(range(topics.partition_count(name)))
         else:
-            refusals[name] = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE)
+            refusals[name] = nothing_to_delete
     if not partitions:
         return Result(Deletion({}, refusals))
     changed = msgspec.structs.replace(states, initialized=kept, deleting=deleting)
