@@ -3,7 +3,8 @@
 Members are connections of one process, which heartbeat as often as they are told: all in one group first, with one partition each,
 then each in a group of its own with a topic of four. They are out of step, as members are that were not started by one program.
 What a heartbeat takes is from its sending to its answer, in a process of its own with twenty members of the group: in the one with
-the thousand an answer waits for others that are being read. A rebalance has settled when every partition is owned once and every
+the thousand an answer waits for others that are being read. That one gives way to the broker and to the process that measures, as
+do members on other machines. A rebalance has settled when every partition is owned once and every
 member stands at the newest epoch.
 """
 
@@ -11,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import statistics
 import sys
 import tempfile
 import time
 import uuid
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, Process
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,11 +49,14 @@ SETTLED_WITHIN_S = 60.0
 PROBES = 20
 """Members of the process that measures."""
 PROBE_SETTLES_S = 2.0
+LOW_PRIORITY = 15
 SETTINGS = {"group.consumer.max.size": "100000"}
 KAFKA_SETTINGS = {"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"}
 """What ottla tells members without being asked."""
 CONNECTIONS = 1_000
 """Members of groups of their own share connections, as many at a time as have nothing to say."""
+INTERVAL_MS = 500
+"""How often members are told to come."""
 OWN_GROUP_INTERVAL_MS = 5_000
 """How often the members of the many groups come: Kafka's default. Twenty thousand a second would measure the client."""
 
@@ -63,24 +68,20 @@ class Link:
         self._reader = reader
         self._writer = writer
         self._turn = asyncio.Lock()
-        self._correlation_id = 0
 
     @classmethod
     async def to(cls, bootstrap: str) -> Link:
         host, _, port = bootstrap.rpartition(":")
         return cls(*await asyncio.open_connection(host, int(port)))
 
-    async def heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroupHeartbeatResponse, float]:
-        """The answer, and how many seconds it took."""
+    async def ask(self, frame: bytes) -> tuple[bytes, float]:
+        """The answer's frame, and how many seconds it took."""
         async with self._turn:
-            self._correlation_id += 1
-            frame = request_frame(HEARTBEAT, VERSION, self._correlation_id, "bench", request)
             sent = time.perf_counter()
             self._writer.write(frame)
             size = int.from_bytes(await self._reader.readexactly(4), "big")
             raw = await self._reader.readexactly(size)
-            took_s = time.perf_counter() - sent
-        return decode_response_frame(HEARTBEAT, VERSION, raw)[1], took_s
+            return raw, time.perf_counter() - sent
 
     def close(self) -> None:
         self._writer.close()
@@ -99,10 +100,15 @@ class Member:
     member_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     epoch: int = 0
     owned: dict[bytes, list[int]] = field(default_factory=dict)
+    next_part: float = field(default_factory=random.random)
+    """Of the interval until the next heartbeat."""
+    _asked: ConsumerGroupHeartbeatRequest | None = None
+    _frame: bytes = b""
+    _raw: bytes = b""
+    _answer: ConsumerGroupHeartbeatResponse | None = None
 
     async def live(self) -> None:
         """Join, and heartbeat until cancelled; whoever is told of another assignment comes again at once."""
-        part = random.random()
         while True:
             answer = await self._beat(is_first=self.epoch == 0)
             if answer.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS or answer.error_code == Code.NOT_COORDINATOR:
@@ -113,26 +119,30 @@ class Member:
             if answer.assignment is not None:
                 self.owned = {t.topic_id: t.partitions for t in answer.assignment.topic_partitions}
                 continue
+            part, self.next_part = self.next_part, 1.0
             await asyncio.sleep(part * (self.interval_ms or answer.heartbeat_interval_ms) / 1_000)
-            part = 1.0
 
     async def leave(self) -> None:
         self.epoch, self.owned = -1, {}
         await self._beat(is_first=False)
 
     async def _beat(self, *, is_first: bool) -> ConsumerGroupHeartbeatResponse:
-        answer, took_s = await self.link.heartbeat(
-            ConsumerGroupHeartbeatRequest(
-                group_id=self.group_id,
-                member_id=self.member_id,
-                member_epoch=self.epoch,
-                rebalance_timeout_ms=300_000 if is_first else -1,
-                subscribed_topic_names=[self.topic] if is_first else None,
-                topic_partitions=[TopicPartitions(topic_id=t, partitions=p) for t, p in self.owned.items()],
-            )
+        """What is asked and answered as the last time is neither encoded nor decoded again: the client is not what is measured."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            rebalance_timeout_ms=300_000 if is_first else -1,
+            subscribed_topic_names=[self.topic] if is_first else None,
+            topic_partitions=[TopicPartitions(topic_id=t, partitions=p) for t, p in self.owned.items()],
         )
+        if request != self._asked:
+            self._asked, self._frame = request, bytes(request_frame(HEARTBEAT, VERSION, 1, "bench", request))
+        raw, took_s = await self.link.ask(self._frame)
+        if self._answer is None or raw != self._raw:
+            self._raw, self._answer = raw, decode_response_frame(HEARTBEAT, VERSION, raw)[1]
         self.latencies_s.append(took_s)
-        return answer
+        return self._answer
 
 
 class Members:
@@ -173,6 +183,15 @@ class Members:
             await asyncio.sleep(0.005)
         return time.perf_counter() - began
 
+    async def out_of_step(self, interval_ms: int) -> None:
+        """All that joined together, and that a rebalance has had answered together, come at moments of their own again."""
+        while any(member.epoch == 0 for member, _ in self._tasks.values()):
+            self.check()
+            await asyncio.sleep(0.1)
+        for member, _ in self._tasks.values():
+            member.next_part = random.random()
+        await asyncio.sleep(2 * interval_ms / 1_000)
+
     def check(self) -> None:
         """Raises what a member has failed with."""
         for _, task in self._tasks.values():
@@ -208,17 +227,39 @@ async def _probe(bootstrap: str, group_id: str, topic: str, seconds: float) -> s
     return answer
 
 
-async def _probed(bootstrap: str, group_id: str, topic: str, seconds: float) -> str:
-    """`_probe` in another process."""
-    arguments = ("--probe", bootstrap, group_id, topic, "--seconds", str(seconds))
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks.groups", *arguments, stdout=PIPE)
-    out, _ = await process.communicate()
-    if process.returncode:
-        raise RuntimeError("the process of the probes has failed")
-    return out.decode().strip()
+@dataclass
+class Probe:
+    """`_probe` in another process, which waits for a line."""
+
+    process: Process
+
+    @classmethod
+    async def of(cls, bootstrap: str, group_id: str, topic: str, seconds: float) -> Probe:
+        arguments = ("--probe", bootstrap, group_id, topic, "--seconds", str(seconds))
+        return cls(
+            await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks.groups", *arguments, stdin=PIPE, stdout=PIPE)
+        )
+
+    async def answer(self) -> str:
+        out, _ = await self.process.communicate(b"\n")
+        if self.process.returncode:
+            raise RuntimeError("the process of the probes has failed")
+        return out.decode().strip()
 
 
-async def _one_group(subject: Subject, count: int, steady_s: float, progress: Progress) -> list[tuple[str, str]]:
+async def _steady(subject: Subject, members: Members, probe: Probe) -> tuple[float, str]:
+    """How many heartbeats came in a second, and what those of the probes and the broker's processor time were."""
+    members.latencies_s.clear()
+    before_s = cpu_s(subject.pid)
+    began = time.perf_counter()
+    probed = await probe.answer()
+    members.check()
+    lasted_s = time.perf_counter() - began
+    used = (cpu_s(subject.pid) - before_s) / lasted_s
+    return len(members.latencies_s) / lasted_s, f"{probed}; {used:.0%} of a core"
+
+
+async def _one_group(subject: Subject, count: int, probe: Probe, progress: Progress) -> list[tuple[str, str]]:
     task = progress.add_task(f"one group of {count:,} members", total=count)
     members = Members()
     links = []
@@ -228,15 +269,9 @@ async def _one_group(subject: Subject, count: int, steady_s: float, progress: Pr
     for link in links:
         members.add(Member("one", link, members.latencies_s))
     rows = [(f"{count:,} members join at once: settled after", f"{await members.settle(count):.2f} s")]
-    before_s = cpu_s(subject.pid)
-    began = time.perf_counter()
-    members.latencies_s.clear()
-    probed = await _probed(subject.bootstrap, "one", TOPIC, steady_s)
-    members.check()
-    lasted_s = time.perf_counter() - began
-    used = (cpu_s(subject.pid) - before_s) / lasted_s
-    rate = len(members.latencies_s) / lasted_s
-    rows.append((f"heartbeats of {count:,} members, {rate:,.0f} a second", f"{probed}; {used:.0%} of a core"))
+    await members.out_of_step(INTERVAL_MS)
+    rate, took = await _steady(subject, members, probe)
+    rows.append((f"heartbeats of {count:,} members, {rate:,.0f} a second", took))
     await members.settle(count)
     members.latencies_s.clear()
     await members.remove_one()
@@ -251,7 +286,7 @@ async def _one_group(subject: Subject, count: int, steady_s: float, progress: Pr
     return rows
 
 
-async def _many_groups(subject: Subject, count: int, steady_s: float, progress: Progress) -> list[tuple[str, str]]:
+async def _many_groups(subject: Subject, count: int, probe: Probe, progress: Progress) -> list[tuple[str, str]]:
     task = progress.add_task(f"{count:,} groups of one member", total=count)
     before_mib = memory_mib(subject.pid)
     members = Members()
@@ -263,17 +298,10 @@ async def _many_groups(subject: Subject, count: int, steady_s: float, progress: 
         link = links[at % len(links)]
         members.add(Member(f"group-{at}", link, members.latencies_s, SMALL_TOPIC, OWN_GROUP_INTERVAL_MS))
         progress.advance(task)
-    await asyncio.sleep(OWN_GROUP_INTERVAL_MS / 1_000)
-    members.latencies_s.clear()
-    before_s = cpu_s(subject.pid)
-    began = time.perf_counter()
-    probed = await _probed(subject.bootstrap, "probed", SMALL_TOPIC, steady_s)
-    members.check()
-    lasted_s = time.perf_counter() - began
-    used = (cpu_s(subject.pid) - before_s) / lasted_s
-    rate = len(members.latencies_s) / lasted_s
+    await members.out_of_step(OWN_GROUP_INTERVAL_MS)
+    rate, took = await _steady(subject, members, probe)
     rows = [
-        (f"{count:,} groups of a member each, {rate:,.0f} heartbeats a second", f"{probed}; {used:.0%} of a core"),
+        (f"{count:,} groups of a member each, {rate:,.0f} heartbeats a second", took),
         (f"memory for {count:,} groups", f"{memory_mib(subject.pid) - before_mib:.0f} MiB"),
     ]
     await members.end()
@@ -302,6 +330,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.probe is not None:
         bootstrap, group_id, topic = options.probe
+        sys.stdin.readline()
         print(uvloop.run(_probe(bootstrap, group_id, topic, options.seconds)))
         return 0
     console = Console(width=160)
@@ -313,8 +342,11 @@ def main() -> int:
             _prepare(subject, options.members)
 
             async def ask() -> list[tuple[str, str]]:
-                rows = await _one_group(subject, options.members, options.seconds, progress)
-                return rows + await _many_groups(subject, options.groups, options.seconds, progress)
+                wanted = (("one", TOPIC), ("probed", SMALL_TOPIC))
+                one, many = [await Probe.of(subject.bootstrap, group, topic, options.seconds) for group, topic in wanted]
+                os.nice(LOW_PRIORITY)
+                rows = await _one_group(subject, options.members, one, progress)
+                return rows + await _many_groups(subject, options.groups, many, progress)
 
             rows = uvloop.run(ask())
         finally:
