@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "graduate": Lazy("graduate", "turn a data directory into one that Apache Kafka starts on"),
     "adopt": Lazy("adopt", "take topics of an Apache Kafka data directory over"),
     "audit": Lazy("audit", "exit 0 if every transaction in a data directory is whole, else name those that are not"),
+    "dump": Lazy("dump", "show what stands in logs, indexes, snapshots and checkpoints"),
     "pipeline": Lazy("pipeline", "Spark jobs, exactly once from topic to topic"),
     "demo": Lazy("demo", "run the shop with injected failures and prove the result"),
     "completion": Lazy("completion", "print what makes a shell complete ottla's commands"),

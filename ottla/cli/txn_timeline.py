@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ottla.cli.options import asks, cluster_at
+from ottla.cli.commands import Refused
+from ottla.cli.options import PATH, asks, cluster_at
 from ottla.cli.output import show_json, show_table, time_text
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ MAX_EVENTS: Final = 200
 HELP = """Shows what became of a transactional id, in order: who took it, its transactions with their partitions and records, the
 decisions, the markers, and how each ended.
 
-It is read from the coordinator's log, which keeps everything until it is compacted, and from the partitions."""
+It is read from the coordinator's log, which keeps everything until it is compacted, and from the partitions; with --data-dir from
+their files, for which no broker need run."""
 
 
 @click.command("timeline", help=HELP)
@@ -26,14 +29,26 @@ It is read from the coordinator's log, which keeps everything until it is compac
 @click.option(
     "--max", "at_most", type=click.IntRange(min=1), default=MAX_EVENTS, metavar="N", help=f"the newest N (default: {MAX_EVENTS})"
 )
+@click.option("--data-dir", type=PATH, metavar="DIR", help="the data directory of ottla or Apache Kafka to read it from")
 @asks
-def command(transactional_id: str, mermaid: bool, at_most: int, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+def command(
+    transactional_id: str,
+    mermaid: bool,
+    at_most: int,
+    data_dir: Path | None,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+) -> None:
     from ottla.client.timeline import timeline
 
     if mermaid and as_json:
         raise click.UsageError("--mermaid and --json both say how to show it; give one of them")
-    with cluster_at(bootstrap, timeout_s) as cluster:
-        events = timeline(cluster.brokers, transactional_id)[-at_most:]
+    if data_dir is None:
+        with cluster_at(bootstrap, timeout_s) as cluster:
+            events = timeline(cluster.brokers, transactional_id)[-at_most:]
+    else:
+        events = _in_files(data_dir, transactional_id)[-at_most:]
     if as_json:
         show_json([document(event) for event in events])
     elif mermaid:
@@ -42,6 +57,21 @@ def command(transactional_id: str, mermaid: bool, at_most: int, bootstrap: str, 
         first_ms = events[0].time_ms
         rows = [(time_text(e.time_ms), f"+{max(0, e.time_ms - first_ms):,} ms", _producer(e), _told(e), e.where) for e in events]
         show_table(["TIME", "AFTER", "PRODUCER", "WHAT", "WHERE"], rows)
+
+
+def _in_files(data_dir: Path, transactional_id: str) -> list[Event]:
+    """Raises `Refused`."""
+    from ottla.dump.timelines import timeline
+    from ottla.storage.filesystem import described
+    from ottla.storage.identity import DirectoryError
+    from ottla.storage.real_filesystem import RealFilesystem
+
+    try:
+        return timeline(RealFilesystem(read_only=True), str(data_dir.absolute()), transactional_id)
+    except DirectoryError as error:
+        raise Refused(str(error)) from None
+    except OSError as error:
+        raise Refused(described(error)) from None
 
 
 def _producer(event: Event) -> str:

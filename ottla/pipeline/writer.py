@@ -19,12 +19,13 @@ from ottla.pipeline.transaction import Producer
 from ottla.pipeline.wire import PAUSE_S, Address, ClusterClient
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import COMPRESSIONS
 
 MAX_IN_FLIGHT = 4
 """A broker remembers five batches of a producer: as many may be in doubt."""
 BATCH_BYTES = 256 << 10
 REQUEST_TIMEOUT_MS = 30_000
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+CODECS = {name: number for number, name in enumerate(COMPRESSIONS)}
 
 
 class Written(msgspec.Struct, frozen=True):

@@ -38,6 +38,8 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 MAX_COMPRESSION = 4
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Their names, by number (org.apache.kafka.common.record.CompressionType)."""
 _LZ4_FAST = 1
 """What Java's default level stands for: twenty times the speed of level 9, for a tenth more bytes."""
 _ENCODERS = {GZIP: gzip_encode, SNAPPY: snappy_encode, LZ4: lambda p: lz4_encode(p, level=_LZ4_FAST), ZSTD: zstd_encode}

@@ -14,8 +14,9 @@ from struct import Struct
 
 from ottla.storage.filesystem import File, Filesystem
 
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
+"""How an entry stands in the file; offsets are relative to the segment's base."""
 
 
 class OffsetIndex:
@@ -34,7 +35,7 @@ class OffsetIndex:
     def load(self) -> bool:
         """Take over the file; False when it is not an index of this segment and must be made again."""
         size = self._file.size
-        if size % _OFFSET_ENTRY.size:
+        if size % OFFSET_ENTRY.size:
             return False
         both = array("i")
         if size:
@@ -51,7 +52,7 @@ class OffsetIndex:
     @property
     def stored(self) -> int:
         """Entries that the file has."""
-        return self._file.size // _OFFSET_ENTRY.size
+        return self._file.size // OFFSET_ENTRY.size
 
     def is_within(self, size_bytes: int) -> bool:
         """Whether the entries lead into a log of that size, one behind the other."""
@@ -67,7 +68,7 @@ class OffsetIndex:
 
     @property
     def size_bytes(self) -> int:
-        return len(self._offsets) * _OFFSET_ENTRY.size
+        return len(self._offsets) * OFFSET_ENTRY.size
 
     @property
     def file(self) -> File:
@@ -109,7 +110,7 @@ class OffsetIndex:
             self._file.append(b"")
         if self._written < len(self._offsets):
             new = zip(self._offsets[self._written :], self._positions[self._written :], strict=True)
-            self._file.append(b"".join(_OFFSET_ENTRY.pack(o, p) for o, p in new))
+            self._file.append(b"".join(OFFSET_ENTRY.pack(o, p) for o, p in new))
             self._written = len(self._offsets)
 
 
@@ -127,9 +128,9 @@ class TimeIndex:
 
     def load(self) -> bool:
         size = self._file.size
-        if size % _TIME_ENTRY.size:
+        if size % TIME_ENTRY.size:
             return False
-        entries = list(_TIME_ENTRY.iter_unpack(self._file.read(size, 0))) if size else []
+        entries = list(TIME_ENTRY.iter_unpack(self._file.read(size, 0))) if size else []
         self._timestamps = array("q", (e[0] for e in entries))
         self._offsets = array("i", (e[1] for e in entries))
         self._written = len(entries)
@@ -143,11 +144,11 @@ class TimeIndex:
     @property
     def stored(self) -> int:
         """Entries that the file has."""
-        return self._file.size // _TIME_ENTRY.size
+        return self._file.size // TIME_ENTRY.size
 
     @property
     def size_bytes(self) -> int:
-        return len(self._offsets) * _TIME_ENTRY.size
+        return len(self._offsets) * TIME_ENTRY.size
 
     @property
     def file(self) -> File:
@@ -182,5 +183,5 @@ class TimeIndex:
     def flush(self) -> None:
         if self._written < len(self._offsets):
             new = zip(self._timestamps[self._written :], self._offsets[self._written :], strict=True)
-            self._file.append(b"".join(_TIME_ENTRY.pack(t, o) for t, o in new))
+            self._file.append(b"".join(TIME_ENTRY.pack(t, o) for t, o in new))
             self._written = len(self._offsets)

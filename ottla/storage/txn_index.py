@@ -12,8 +12,9 @@ from crc32c import crc32c
 
 from ottla.storage.filesystem import File, Filesystem
 
-_ENTRY = Struct(">hqqqq")
-ENTRY_BYTES = _ENTRY.size
+ENTRY = Struct(">hqqqq")
+"""Version, producer id, first and last offset, last stable offset."""
+ENTRY_BYTES = ENTRY.size
 
 
 class AbortedTxn(msgspec.Struct, gc=False, frozen=True):
@@ -26,7 +27,7 @@ class AbortedTxn(msgspec.Struct, gc=False, frozen=True):
 
 
 def _packed(entry: AbortedTxn) -> bytes:
-    return _ENTRY.pack(0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
+    return ENTRY.pack(0, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
 
 
 class TxnIndex:
@@ -45,7 +46,7 @@ class TxnIndex:
             return True
         if self._file.size % ENTRY_BYTES:
             return False
-        for version, *fields in _ENTRY.iter_unpack(self._file.read(self._file.size, 0)):
+        for version, *fields in ENTRY.iter_unpack(self._file.read(self._file.size, 0)):
             entry = AbortedTxn(*fields)
             if version != 0 or entry.last_offset < base_offset:
                 return False

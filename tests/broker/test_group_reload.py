@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ottla.protocol.errors import Code
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker

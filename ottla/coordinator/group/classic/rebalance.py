@@ -128,5 +128,9 @@ def expire(group: Group, now_ms: int, out: Out) -> None:
     drop(group, idle, out)
     if late or idle:
         after_removal(group, now_ms, out)
-    if group.state is GroupState.PREPARING_REBALANCE and group.rebalance_deadline_ms is not None and group.join_deadline_ms <= now_ms:
+    if (
+        group.state is GroupState.PREPARING_REBALANCE
+        and group.rebalance_deadline_ms is not None
+        and group.join_deadline_ms <= now_ms
+    ):
         complete_join(group, now_ms, out)

@@ -1,0 +1,170 @@
+"""Which file is what, by its name, and what stands in those that are no logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from struct import Struct
+from typing import Any, Final
+
+from ottla.dump.logs import Entry, log_entries
+from ottla.protocol.records import HEADER_BYTES, read_header
+from ottla.storage import snapshot
+from ottla.storage.filesystem import File, Filesystem
+from ottla.storage.indexes import OFFSET_ENTRY, TIME_ENTRY
+from ottla.storage.names import TopicPartition, parse_directory_name
+from ottla.storage.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    parse_file_name,
+)
+from ottla.storage.txn_index import ENTRY as TXN_ENTRY
+
+MAX_WHOLE_BYTES: Final = 256 << 20
+"""Of a file that is read as a whole: a snapshot of some five million producers, or a text."""
+PIECE_ENTRIES: Final = 10_000
+"""Entries of an index that are read together."""
+_METADATA_SNAPSHOT: Final = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint", re.ASCII)
+_TEXTS: Final = re.compile(r".*-checkpoint|partition\.metadata|meta\.properties|quorum-state", re.ASCII)
+_LEFT_BEHIND: Final = re.compile(rf"({re.escape(DELETED_SUFFIX)}|{re.escape(CLEANED_SUFFIX)}|{re.escape(SWAP_SUFFIX)})$")
+_DELETED_DIRECTORY: Final = re.compile(r"\.[0-9a-f]{32}-(delete|stray)$", re.ASCII)
+
+Reader = Callable[[File, int], Iterator[Entry]]
+"""Takes a file and its segment's base offset."""
+
+
+def is_known(name: str) -> bool:
+    """Whether `entries` knows what a file of this name is."""
+    name = _LEFT_BEHIND.sub("", name)
+    suffixes = (LOG_SUFFIX, snapshot.SUFFIX, *_READERS)
+    return name.endswith(suffixes) or bool(_METADATA_SNAPSHOT.fullmatch(name) or _TEXTS.fullmatch(name))
+
+
+def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator[Entry]:
+    """What stands in a file that `is_known`. Raises OSError."""
+    directory, name = PurePath(path).parent.name, _LEFT_BEHIND.sub("", PurePath(path).name)
+    topic, partition = partition_of(directory)
+    snapshot_of_metadata = _METADATA_SNAPSHOT.fullmatch(name)
+    file = fs.open(path)
+    try:
+        if snapshot_of_metadata is not None:
+            # Its records are numbered from 0 on; the name says behind which of the log it stands.
+            yield from log_entries(file, topic, partition, 0, with_records=with_records)
+        elif name.endswith(LOG_SUFFIX):
+            yield from log_entries(file, topic, partition, _base_offset(file, name), with_records=with_records)
+        elif name.endswith(snapshot.SUFFIX):
+            yield from _producers(file)
+        elif (suffix := PurePath(name).suffix) in _READERS:
+            yield from _READERS[suffix](file, parse_file_name(name, suffix) or 0)
+        else:
+            yield from _lines(file)
+    finally:
+        file.close()
+
+
+def partition_of(directory: str) -> TopicPartition:
+    """The partition whose directory has this name, also one that is being deleted; ("", 0) for another's."""
+    return parse_directory_name(_DELETED_DIRECTORY.sub("", directory)) or ("", 0)
+
+
+def _base_offset(file: File, name: str) -> int:
+    """That of the segment, or of the first batch where the file has been given another name."""
+    by_name = parse_file_name(name, LOG_SUFFIX)
+    if by_name is not None or file.size < HEADER_BYTES:
+        return by_name or 0
+    return max(0, read_header(file.read(HEADER_BYTES, 0)).base_offset)
+
+
+def _unpacked(file: File, form: Struct) -> Iterator[tuple[Any, ...]]:
+    """Entries of one size, in pieces."""
+    whole = file.size - file.size % form.size
+    for at in range(0, whole, PIECE_ENTRIES * form.size):
+        yield from form.iter_unpack(file.read(min(PIECE_ENTRIES * form.size, whole - at), at))
+
+
+def _rest(file: File, form: Struct) -> Iterator[Entry]:
+    surplus = file.size % form.size
+    if surplus:
+        reason = f"{surplus} bytes behind the last entry: it is not as long as whole entries are"
+        yield {"kind": "unsound", "position": file.size - surplus, "reason": reason}
+
+
+def _offset_index(file: File, base_offset: int) -> Iterator[Entry]:
+    return _ascending(file, OFFSET_ENTRY, lambda raw: {"kind": "index", "offset": base_offset + raw[0], "position": raw[1]}, 0)
+
+
+def _time_index(file: File, base_offset: int) -> Iterator[Entry]:
+    return _ascending(file, TIME_ENTRY, lambda raw: {"kind": "time", "timestamp_ms": raw[0], "offset": base_offset + raw[1]}, 0)
+
+
+def _txn_index(file: File, base_offset: int) -> Iterator[Entry]:
+    names = ("version", "producer_id", "first_offset", "last_offset", "last_stable_offset")
+    return _ascending(file, TXN_ENTRY, lambda raw: {"kind": "aborted", **dict(zip(names, raw, strict=True))}, 3)
+
+
+def _ascending(file: File, form: Struct, shown: Callable[[tuple[Any, ...]], Entry], by: int) -> Iterator[Entry]:
+    """Entries that grow in their field number ``by``. Apache Kafka's files are longer while it runs: zeros follow."""
+    last, nothing = -1, (0,) * len(form.unpack(bytes(form.size)))
+    for number, raw in enumerate(_unpacked(file, form)):
+        if raw == nothing and (number or file.size > form.size):
+            yield {"kind": "padding", "position": number * form.size, "size_bytes": file.size - number * form.size}
+            return
+        if raw[by] <= last:
+            yield {"kind": "unsound", "position": number * form.size, "reason": f"entry {number} does not follow the one before it"}
+            return
+        last = raw[by]
+        yield shown(raw)
+    yield from _rest(file, form)
+
+
+def _whole(file: File) -> bytes | None:
+    return file.read(file.size, 0) if file.size <= MAX_WHOLE_BYTES else None
+
+
+_TOO_LARGE: Final[Entry] = {"kind": "unsound", "reason": f"it has more than {MAX_WHOLE_BYTES >> 20} MiB"}
+
+
+def _producers(file: File) -> Iterator[Entry]:
+    raw = _whole(file)
+    if raw is None:
+        yield _TOO_LARGE
+        return
+    producers = snapshot.decode(raw)
+    if producers is None:
+        yield {"kind": "unsound", "reason": "it is no snapshot of producers, or its CRC is wrong"}
+        return
+    for producer in producers:
+        last = producer.last_batch
+        yield {
+            "kind": "producer",
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.epoch,
+            "coordinator_epoch": producer.coordinator_epoch,
+            "last_timestamp_ms": producer.last_timestamp_ms,
+            "open_since_offset": None if producer.txn_first_offset < 0 else producer.txn_first_offset,
+            "last_sequence": None if last is None else last.last_sequence,
+            "last_offset": None if last is None else last.last_offset,
+            "batches_known": len(producer.batches),
+        }
+
+
+def _lines(file: File) -> Iterator[Entry]:
+    raw = _whole(file)
+    if raw is None:
+        yield _TOO_LARGE
+        return
+    for line in raw.decode("utf-8", "backslashreplace").splitlines():
+        yield {"kind": "line", "text": line}
+
+
+_READERS: Final[dict[str, Reader]] = {
+    INDEX_SUFFIX: _offset_index,
+    TIME_INDEX_SUFFIX: _time_index,
+    TXN_INDEX_SUFFIX: _txn_index,
+}

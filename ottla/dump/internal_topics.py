@@ -1,0 +1,107 @@
+"""Records of the topics in which a cluster keeps its own state, by Kafka's schemas."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+import msgspec
+
+from ottla.protocol import messages
+from ottla.protocol.codec import decode_body, decode_record
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.primitives import read_uvarint
+from ottla.storage.checkpoints import topic_id_text
+
+TRANSACTIONS: Final = "__transaction_state"
+OFFSETS: Final = "__consumer_offsets"
+SHARE_STATES: Final = "__share_group_state"
+METADATA: Final = "__cluster_metadata"
+_OF_TRANSACTIONS: Final = ("transaction_log_key",)
+_OF_SHARE_STATES: Final = ("share_snapshot_key", "share_update_key")
+_UUID_BYTES: Final = 16
+_OLD_OFFSET_KEY: Final = 0
+"""A kind of its own in the keys of committed offsets, which are the same in kind 1."""
+
+
+def read(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+    """``type``, ``key`` and ``value`` of a record; None for a topic that is nobody's own.
+
+    Raises `DecodeError` for a record that is of no known kind, or not what its kind says.
+    """
+    if topic == METADATA:
+        return _metadata(value)
+    if topic not in (TRANSACTIONS, OFFSETS, SHARE_STATES):
+        return None
+    if key is None or len(key) < 2:
+        raise DecodeError("a record of a coordinator without a key")
+    kind = int.from_bytes(key[:2], "big")
+    name = _kinds(topic).get(kind)
+    if name is None:
+        raise DecodeError(f"a record of the unknown kind {kind}")
+    # The version in a key says what kind of record it is.
+    said = decode_record(_module(f"{name}_key"), b"\0\0" + key[2:])
+    decoded = None if value is None else decode_record(_module(f"{name}_value"), value)
+    return {"type": _title(name), "key": _plain(said), "value": None if decoded is None else _plain(decoded)}
+
+
+def _metadata(value: bytes | None) -> dict[str, Any]:
+    """Frame version, type and version stand before the message (org.apache.kafka.server.common.serialization)."""
+    try:
+        raw = value or b""
+        _, at = read_uvarint(raw, 0)
+        kind, at = read_uvarint(raw, at)
+        version, at = read_uvarint(raw, at)
+    except (DecodeError, IndexError):
+        raise DecodeError("a record of the cluster's metadata without its type") from None
+    name = _metadata_kinds().get(kind)
+    if name is None:
+        raise DecodeError(f"a record of the cluster's metadata of type {kind}, which this version does not know")
+    return {"type": _title(name), "value": _plain(decode_body(_module(name).decode, raw, at, version))}
+
+
+def _module(name: str) -> Any:
+    return import_module(f"{messages.__name__}.{name}")
+
+
+def _names(suffix: str) -> Iterator[str]:
+    return (found.name for found in pkgutil.iter_modules(messages.__path__) if found.name.endswith(suffix))
+
+
+@cache
+def _kinds(topic: str) -> dict[int, str]:
+    """The kinds of records of a coordinator's topic, and the names that their schemas begin with."""
+    apart = {TRANSACTIONS: _OF_TRANSACTIONS, SHARE_STATES: _OF_SHARE_STATES}
+    others = {name for names in apart.values() for name in names}
+    names = apart.get(topic) or [name for name in _names("_key") if name not in others]
+    kinds = {_module(name).RECORD_TYPE: name.removesuffix("_key") for name in names}
+    if topic == OFFSETS:
+        kinds[_OLD_OFFSET_KEY] = "offset_commit"
+    return kinds
+
+
+@cache
+def _metadata_kinds() -> dict[int, str]:
+    return {_module(name).RECORD_TYPE: name for name in _names("_record")}
+
+
+def _title(name: str) -> str:
+    """As Kafka calls its schemas: ``OffsetCommit``."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _plain(value: Any) -> Any:
+    """A message as JSON has it, with ids as Kafka's tools show them."""
+    if isinstance(value, msgspec.Struct):
+        fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: _id_text(name, field) if isinstance(field, bytes) else _plain(field) for name, field in fields}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def _id_text(name: str, value: bytes) -> Any:
+    return topic_id_text(value) if name.endswith("id") and len(value) == _UUID_BYTES else value

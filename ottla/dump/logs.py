@@ -1,0 +1,93 @@
+"""A segment's log file: batches, their records, and where it ends being sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.client.errors import ClientError
+from ottla.client.records import Record, decode_batch
+from ottla.dump import internal_topics
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import COMPRESSIONS, BatchHeader, EndTxnMarker, read_marker
+from ottla.storage.filesystem import File
+from ottla.storage.walk import SoundBatches, whole_batches_behind
+
+Entry = dict[str, Any]
+"""``kind`` says what it is; the rest is for a table, or JSON. ``kind`` "unsound" tells what is not as it should be."""
+
+
+def log_entries(file: File, topic: str, partition: int, base_offset: int, *, with_records: bool) -> Iterator[Entry]:
+    """Each batch, behind it its records, and what lies behind the last sound one."""
+    sound = SoundBatches(file, base_offset)
+    for position, header, raw in sound:
+        yield _batch(position, header)
+        if header.is_control:
+            yield _control(header, read_marker(raw, header))
+        elif with_records:
+            yield from _records(topic, partition, header, raw)
+    if not sound.is_whole:
+        behind = whole_batches_behind(file, sound.end, sound.next_offset)
+        yield {
+            "kind": "unsound",
+            "position": sound.end,
+            "size_bytes": file.size - sound.end,
+            "reason": sound.reason or "it ends inside a batch",
+            "whole_batches_behind": behind.batch_count,
+        }
+
+
+def _batch(position: int, header: BatchHeader) -> Entry:
+    return {
+        "kind": "batch",
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "position": position,
+        "size_bytes": header.size_bytes,
+        "record_count": header.record_count,
+        "leader_epoch": header.leader_epoch,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "transactional": header.is_transactional,
+        "control": header.is_control,
+        "compression": COMPRESSIONS[header.compression] if header.compression < len(COMPRESSIONS) else str(header.compression),
+        "max_timestamp_ms": header.max_timestamp_ms,
+        "crc": header.crc,
+    }
+
+
+def _control(header: BatchHeader, marker: EndTxnMarker | None) -> Entry:
+    if marker is None:
+        return {"kind": "control", "offset": header.base_offset}
+    return {
+        "kind": "marker",
+        "offset": header.base_offset,
+        "marker": "COMMIT" if marker.commit else "ABORT",
+        "producer_id": marker.producer_id,
+        "producer_epoch": marker.producer_epoch,
+        "coordinator_epoch": marker.coordinator_epoch,
+        "timestamp_ms": header.max_timestamp_ms,
+    }
+
+
+def _records(topic: str, partition: int, header: BatchHeader, raw: Buffer) -> Iterator[Entry]:
+    try:
+        records = decode_batch(topic, partition, raw, header)
+    except ClientError as error:
+        yield {"kind": "unsound", "offset": header.base_offset, "reason": str(error)}
+        return
+    for record in records:
+        yield _record(record)
+
+
+def _record(record: Record) -> Entry:
+    entry: Entry = {"kind": "record", "offset": record.offset, "timestamp_ms": record.timestamp_ms}
+    try:
+        said = internal_topics.read(record.topic, record.key, record.value)
+    except DecodeError as error:
+        said = {"undecodable": str(error), "key": record.key, "value": record.value}
+    if said is not None:
+        return entry | said
+    return entry | {"key": record.key, "value": record.value, "headers": [list(header) for header in record.headers]}

@@ -1,0 +1,73 @@
+"""What became of a transactional id, from the files of a data directory alone: of a broker that no longer runs, or another's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from ottla.client.errors import ClientError
+from ottla.client.records import Record, decode_batch
+from ottla.client.timeline import MAX_DATA_RECORDS, TRANSACTION_TOPIC, Event, Logged, events, logged
+from ottla.operations.directory_audit import logs_of
+from ottla.operations.segments import sound_batches
+from ottla.protocol.records import BatchHeader
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.identity import DirectoryError
+from ottla.storage.names import TopicPartition
+from ottla.storage.segment import LOG_SUFFIX, file_name
+
+
+def timeline(fs: Filesystem, directory: str, transactional_id: str) -> list[Event]:
+    """As `client.timeline.timeline` has it. Raises `DirectoryError` where the directory says nothing of the id, and OSError."""
+    logs = logs_of(fs, directory)
+    for where in sorted(logs):
+        if where[0] != TRANSACTION_TOPIC:
+            continue
+        states = list(_states(fs, directory, logs, where, transactional_id))
+        if states:
+            return events(states, f"{where[0]}:{where[1]}", _written(fs, directory, logs, states))
+    raise DirectoryError(f"no log in {directory} says anything of a transactional id {transactional_id!r}")
+
+
+def _states(
+    fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], where: TopicPartition, transactional_id: str
+) -> Iterator[Logged]:
+    for header, raw in _batches(fs, directory, logs, where):
+        for record in () if header.is_control else _records(where, header, raw):
+            state = logged(transactional_id, record.key, record.value, record.offset, record.timestamp_ms)
+            if state is not None:
+                yield state
+
+
+def _written(fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], states: Collection[Logged]) -> list[Record]:
+    """What the id's producers have written into its partitions, as far as the files still have it."""
+    producers = {state.producer_id for state in states}
+    written: list[Record] = []
+    for where in sorted({partition for state in states for partition in state.partitions}):
+        for header, raw in _batches(fs, directory, logs, where):
+            if header.producer_id in producers and header.is_transactional:
+                written += _records(where, header, raw)
+            if len(written) > MAX_DATA_RECORDS:
+                # The coordinator's log has to do.
+                return []
+    return written
+
+
+def _records(where: TopicPartition, header: BatchHeader, raw: memoryview) -> list[Record]:
+    try:
+        return decode_batch(*where, raw, header)
+    except ClientError:
+        # What cannot be read says nothing; `ottla dump` says why.
+        return []
+
+
+def _batches(
+    fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], where: TopicPartition
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every batch of a partition, up to the first that is not sound."""
+    topic, index = where
+    for base_offset in logs.get(where, ()):
+        with sound_batches(fs, f"{directory}/{topic}-{index}/{file_name(base_offset, LOG_SUFFIX)}", base_offset) as sound:
+            for _, header, raw in sound:
+                yield header, raw
+            if not sound.is_whole:
+                return

@@ -1,0 +1,26 @@
+"""A data directory with a committed and an aborted transaction, offsets and a group, as a clean stop leaves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.operations.test_directory_audit import played
+
+STORY = (
+    "topic t",
+    "A = init a v=3",
+    "add A t v=3",
+    "produce A t",
+    "commit A v=3",
+    "add A t v=3",
+    "produce A t",
+    "abort A v=3",
+)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    played(tmp_path, *STORY)
+    return tmp_path

@@ -1,0 +1,156 @@
+"""What is told of each kind of file, sound or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.dump.files import entries, is_known, partition_of
+from ottla.storage.indexes import OFFSET_ENTRY, TIME_ENTRY
+from ottla.storage.real_filesystem import RealFilesystem
+
+FIRST = f"{0:020d}"
+
+
+def dumped(path: Path, **options: Any) -> list[dict[str, Any]]:
+    return list(entries(RealFilesystem(read_only=True), str(path), **options))
+
+
+def kinds(path: Path) -> list[str]:
+    return [entry["kind"] for entry in dumped(path)]
+
+
+# logs
+
+
+def test_a_log_has_batches_their_records_and_markers(directory: Path) -> None:
+    log = directory / "t-0" / f"{FIRST}.log"
+    told = dumped(log)
+    assert [entry["kind"] for entry in told] == ["batch", "record", "batch", "marker", "batch", "record", "batch", "marker"]
+    batch, record, _, commit, _, _, _, abort = told
+    assert (batch["base_offset"], batch["record_count"], batch["transactional"], batch["control"]) == (0, 1, True, False)
+    assert batch["size_bytes"] < log.stat().st_size
+    assert (record["offset"], record["headers"]) == (0, [])
+    assert (commit["marker"], abort["marker"]) == ("COMMIT", "ABORT")
+    assert commit["producer_id"] == batch["producer_id"]
+    assert [entry["kind"] for entry in dumped(log, with_records=False)] == ["batch", "batch", "marker", "batch", "batch", "marker"]
+
+
+def test_a_log_that_is_cut(directory: Path) -> None:
+    log = directory / "t-0" / f"{FIRST}.log"
+    raw = log.read_bytes()
+    log.write_bytes(raw[:-1])
+    *_, last = dumped(log)
+    assert (last["kind"], last["whole_batches_behind"]) == ("unsound", 0)
+    assert last["position"] + last["size_bytes"] == len(raw) - 1
+
+
+def test_a_log_that_is_damaged_in_the_middle(directory: Path) -> None:
+    log = directory / "t-0" / f"{FIRST}.log"
+    raw = bytearray(log.read_bytes())
+    raw[65] ^= 1
+    log.write_bytes(raw)
+    (told,) = dumped(log)
+    assert told["kind"] == "unsound"
+    assert "wrong CRC" in told["reason"]
+    assert told["whole_batches_behind"] == 3
+
+
+def test_a_log_under_another_name(directory: Path) -> None:
+    """A copy that somebody was sent: its first batch says where it begins."""
+    copy = directory / "sent.log"
+    copy.write_bytes((directory / "t-0" / f"{FIRST}.log").read_bytes())
+    assert dumped(copy) == dumped(directory / "t-0" / f"{FIRST}.log")
+
+
+def test_an_empty_log(directory: Path) -> None:
+    (directory / "t-0" / f"{9:020d}.log").touch()
+    assert dumped(directory / "t-0" / f"{9:020d}.log") == []
+
+
+# indexes
+
+
+def test_the_index_of_aborted_transactions(directory: Path) -> None:
+    (told,) = dumped(directory / "t-0" / f"{FIRST}.txnindex")
+    assert told["kind"] == "aborted"
+    assert (told["first_offset"], told["last_offset"]) == (2, 3)
+
+
+def test_offsets_are_told_from_the_segment_on(tmp_path: Path) -> None:
+    index = tmp_path / f"{100:020d}.index"
+    index.write_bytes(OFFSET_ENTRY.pack(5, 4_096) + OFFSET_ENTRY.pack(9, 8_200))
+    assert dumped(index) == [
+        {"kind": "index", "offset": 105, "position": 4_096},
+        {"kind": "index", "offset": 109, "position": 8_200},
+    ]
+
+
+def test_what_apache_kafka_has_set_aside_in_an_index(tmp_path: Path) -> None:
+    index = tmp_path / f"{0:020d}.timeindex"
+    index.write_bytes(TIME_ENTRY.pack(1_000, 3) + bytes(10 * TIME_ENTRY.size))
+    assert dumped(index) == [
+        {"kind": "time", "timestamp_ms": 1_000, "offset": 3},
+        {"kind": "padding", "position": TIME_ENTRY.size, "size_bytes": 10 * TIME_ENTRY.size},
+    ]
+    index.write_bytes(bytes(10 * TIME_ENTRY.size))
+    assert kinds(index) == ["padding"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (OFFSET_ENTRY.pack(9, 1) + OFFSET_ENTRY.pack(5, 2), "does not follow the one before it"),
+        (OFFSET_ENTRY.pack(9, 1) + b"abc", "3 bytes behind the last entry"),
+    ],
+)
+def test_an_index_that_is_not_sound(raw: bytes, reason: str, tmp_path: Path) -> None:
+    index = tmp_path / f"{0:020d}.index"
+    index.write_bytes(raw)
+    sound, unsound = dumped(index)
+    assert sound["kind"] == "index"
+    assert reason in unsound["reason"]
+
+
+# the rest
+
+
+def test_a_producer_snapshot(directory: Path) -> None:
+    (path,) = (directory / "t-0").glob("*.snapshot")
+    (producer,) = dumped(path)
+    assert (producer["kind"], producer["producer_epoch"], producer["open_since_offset"]) == ("producer", 0, None)
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    path.write_bytes(raw)
+    assert kinds(path) == ["unsound"]
+
+
+def test_checkpoints_and_properties_are_text(directory: Path) -> None:
+    assert {"kind": "line", "text": "t 0 4"} in dumped(directory / "recovery-point-offset-checkpoint")
+    assert any(entry["text"].startswith("cluster.id=") for entry in dumped(directory / "meta.properties"))
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        (f"{FIRST}.log", True),
+        (f"{FIRST}.txnindex.deleted", True),
+        (f"{FIRST}.log.swap", True),
+        (f"{FIRST}-0000000001.checkpoint", True),
+        ("leader-epoch-checkpoint", True),
+        ("notes.txt", False),
+        (".lock", False),
+    ],
+)
+def test_names(name: str, known: bool) -> None:
+    assert is_known(name) is known
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("t-0", ("t", 0)), ("t-0-1", ("t-0", 1)), (f"t-3.{'0a' * 16}-delete", ("t", 3)), ("data", ("", 0))],
+)
+def test_partitions(name: str, where: tuple[str, int]) -> None:
+    assert partition_of(name) == where

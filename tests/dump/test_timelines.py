@@ -1,0 +1,44 @@
+"""What became of a transactional id, from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.client.timeline import Event
+from ottla.dump.timelines import timeline
+from ottla.storage.identity import DirectoryError
+from ottla.storage.real_filesystem import RealFilesystem
+from tests.dump.test_files import FIRST
+
+
+def told(directory: Path, transactional_id: str = "a") -> list[Event]:
+    return timeline(RealFilesystem(read_only=True), str(directory), transactional_id)
+
+
+def test_both_transactions_are_told(directory: Path) -> None:
+    events = told(directory)
+    transaction = ["begin", "data", "decide", "marker", "complete"]
+    assert [event.kind for event in events] == ["init", *transaction, *transaction]
+    assert [event.where for event in events if event.kind == "data"] == ["t:0 at 0", "t:0 at 2"]
+    assert [event.what for event in events if event.kind == "marker"] == ["commit marker", "abort marker"]
+
+
+def test_what_the_files_no_longer_have_is_left_out(directory: Path) -> None:
+    (directory / "t-0" / f"{FIRST}.log").unlink()
+    assert [event.kind for event in told(directory)] == ["init", *["begin", "decide", "complete"] * 2]
+
+
+def test_a_log_is_read_as_far_as_it_is_sound(directory: Path) -> None:
+    log = directory / "t-0" / f"{FIRST}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    assert [event.what for event in told(directory) if event.kind == "marker"] == ["commit marker"]
+
+
+def test_an_id_that_is_not_there(directory: Path, tmp_path: Path) -> None:
+    with pytest.raises(DirectoryError, match="says anything of a transactional id 'b'"):
+        told(directory, "b")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DirectoryError, match="no data directory"):
+        told(tmp_path / "empty")
