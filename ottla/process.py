@@ -64,15 +64,23 @@ def importing_without(name: str) -> Iterator[None]:
         del sys.modules[name]
 
 
-def import_bare(name: str) -> None:
+def import_bare(name: str, **members: str) -> None:
     """Make a package known by its name alone, so that one of its modules can be imported without all that the package imports.
 
-    aiokafka imports its whole client, and a broker needs its record codec: 3 MiB, and an eighth of a start. The process must
-    never want the package itself: its own names are not there. Does nothing where it is imported already, or not installed.
+    aiokafka imports its whole client, and a broker needs its record codec: 3 MiB, and an eighth of a start. crc32c asks for its own
+    version by modules that cost as much. The process must never want the package itself: of its own names only ``members`` are
+    there, each with the module of the package that has it. Does nothing where it is imported already, is not installed, or has no
+    such module.
     """
     spec = None if name in sys.modules else importlib.util.find_spec(name)
-    if spec is not None:
-        sys.modules[name] = importlib.util.module_from_spec(spec)
+    if spec is None:
+        return
+    package = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        for member, module in members.items():
+            setattr(package, member, getattr(importlib.import_module(f"{name}.{module}"), member))
+    except (ImportError, AttributeError):
+        del sys.modules[name]
 
 
 @dataclass(slots=True, kw_only=True)

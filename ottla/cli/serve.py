@@ -107,6 +107,7 @@ def command(
     log_level: str,
 ) -> int:
     import_bare("aiokafka")
+    import_bare("crc32c", crc32c="_crc32c")
     with importing_without("rich"):
         import structlog  # noqa: F401
     from ottla.broker.config.definitions import ConfigError

@@ -1,0 +1,43 @@
+"""What a broker's process does not import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+from ottla.process import import_bare
+{}
+"""
+
+
+def run(text: str) -> str:
+    done = subprocess.run([sys.executable, "-c", PROGRAM.format(text)], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_bare_package_has_the_members_that_were_asked_for() -> None:
+    text = """
+import_bare("crc32c", crc32c="_crc32c")
+from crc32c import crc32c
+print(crc32c(b"123456789") == 0xE3069283, "importlib.metadata" in sys.modules)
+"""
+    assert run(text) == "True False"
+
+
+@pytest.mark.parametrize("members", ["crc32c='nowhere'", "nothing='_crc32c'"])
+def test_a_package_that_is_otherwise_is_imported_as_it_is(members: str) -> None:
+    """Another version of it may have its modules in other places."""
+    text = f"""
+import_bare("crc32c", {members})
+from crc32c import crc32c
+print(crc32c(b"123456789") == 0xE3069283)
+"""
+    assert run(text) == "True"
+
+
+def test_what_is_not_installed_or_imported_already_is_left() -> None:
+    assert run("import json, json as before; import_bare('json'); import_bare('no_such'); print(json is before)") == "True"
