@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+import msgspec
 
 if TYPE_CHECKING:
     from ottla.operations.graduation import GraduationPlan
@@ -13,6 +17,18 @@ BAR_WIDTH = 40
 NOT_WHOLE = 2
 LEVEL_OF_4_3 = 30
 """The metadata.version of Apache Kafka 4.3 (4.3-IV0)."""
+
+
+class TopicSize(NamedTuple):
+    """How much of a topic is handed over, or taken over."""
+
+    topic: str
+    partitions: int
+    size_bytes: int
+
+    @property
+    def line(self) -> str:
+        return f"  {self.topic:<40} {self.partitions:>6} partitions {self.size_bytes:>16,} bytes"
 
 
 class Bar:
@@ -71,9 +87,13 @@ def graduate(
     dry_run: bool,
     in_place: bool,
     features: Mapping[str, int] | None = None,
+    as_json: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """The exit code: 0 when done, 1 with a line on stderr when it cannot be. ``features``: levels unlike the directory's own."""
+    """The exit code: 0 when done, 1 with a line on stderr when it cannot be.
+
+    ``features``: levels unlike the directory's own. ``as_json``: one document in place of the lines, here and below.
+    """
     from ottla.operations.graduation import carry_out, check, hand_over, plan_graduation
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.real_filesystem import RealFilesystem
@@ -85,30 +105,61 @@ def graduate(
         plan = plan_graduation(reading, source, features or {})
         with locked_for_writing(fs, source):
             check(reading, source, plan, _counted(Bar("checking"), plan.size_bytes))
-            _report(plan, say)
-            if dry_run:
-                say("dry run: nothing was written")
-                return 0
+            if not as_json:
+                _report(plan, say)
             if in_place:
                 aside = hand_over(fs, source, plan)
-                say(f"{source} is Apache Kafka's now; ottla's own metadata lies in {aside}")
+                done = f"{source} is Apache Kafka's now; ottla's own metadata lies in {aside}"
             elif target is not None:
                 carry_out(fs, source, target, plan, Bar("copying"))
-                say(f"{target} is ready for Apache Kafka")
-        _advise(plan, fs.absolute(target or source), say)
+                done = f"{target} is ready for Apache Kafka"
+            else:
+                done = "dry run: nothing was written"
+        directory = None if dry_run else fs.absolute(target or source)
+        if as_json:
+            say(_document(_graduated(plan, directory)))
+            return 0
+        say(done)
+        if directory is not None:
+            _advise(plan, directory, say)
         return 0
 
     return _carefully(work)
 
 
-def _report(plan: GraduationPlan, say: Callable[[str], None]) -> None:
-    topics = plan.state.topics.values()
-    say(f"cluster {plan.identity.cluster_id}, node {plan.identity.node_id}")
-    say(f"{len(topics)} topics, {plan.partition_count} partitions, {len(plan.directories)} with data, {plan.size_bytes:,} bytes")
-    for topic in sorted(topics, key=lambda t: t.name):
+def _document(said: dict[str, Any]) -> str:
+    return json.dumps(said, ensure_ascii=False)
+
+
+def _handed_over(plan: GraduationPlan) -> list[TopicSize]:
+    """The topics that hold something, and those that are not the cluster's own."""
+    topics = []
+    for topic in sorted(plan.state.topics.values(), key=lambda t: t.name):
         size = sum(s for n, files in plan.directories.items() if n.rpartition("-")[0] == topic.name for _, s in files)
         if size or not topic.is_internal:
-            say(f"  {topic.name:<40} {topic.partition_count:>6} partitions {size:>16,} bytes")
+            topics.append(TopicSize(topic.name, topic.partition_count, size))
+    return topics
+
+
+def _graduated(plan: GraduationPlan, directory: str | None) -> dict[str, Any]:
+    """``directory`` is Apache Kafka's now, None after a dry run."""
+    return {
+        "cluster_id": plan.identity.cluster_id,
+        "node_id": plan.identity.node_id,
+        "metadata_version": plan.state.features.get("metadata.version", 0),
+        "topics": [topic._asdict() for topic in _handed_over(plan)],
+        "size_bytes": plan.size_bytes,
+        "notes": plan.notes,
+        "directory": directory,
+    }
+
+
+def _report(plan: GraduationPlan, say: Callable[[str], None]) -> None:
+    say(f"cluster {plan.identity.cluster_id}, node {plan.identity.node_id}")
+    topics = len(plan.state.topics)
+    say(f"{topics} topics, {plan.partition_count} partitions, {len(plan.directories)} with data, {plan.size_bytes:,} bytes")
+    for topic in _handed_over(plan):
+        say(topic.line)
     for note in plan.notes:
         say(f"  note: {note}")
 
@@ -125,7 +176,7 @@ def _advise(plan: GraduationPlan, directory: str, say: Callable[[str], None]) ->
         say(f"It needs Apache Kafka 4.4 or newer (metadata.version {level}); {older}.")
 
 
-def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], None] = print) -> int:
+def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
     from ottla.broker.env import RealEnv
     from ottla.operations.adoption import carry_out, plan_adoption
@@ -152,9 +203,16 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
                 except KeyboardInterrupt:
                     print(f"ottla: interrupted; nothing was adopted into {target}, adopt again", file=sys.stderr)
                     raise
-        for name, topic in sorted(plan.topics.items()):
-            size = sum(p.size_bytes for (t, _), p in plan.partitions.items() if t == name)
-            say(f"  {name:<40} {topic.partition_count:>6} partitions {size:>16,} bytes")
+        adopted = [
+            TopicSize(name, topic.partition_count, sum(p.size_bytes for (t, _), p in plan.partitions.items() if t == name))
+            for name, topic in sorted(plan.topics.items())
+        ]
+        if as_json:
+            said = {"topics": [topic._asdict() for topic in adopted], "notes": plan.notes, "directory": env.fs.absolute(target)}
+            say(_document(said))
+            return 0
+        for topic in adopted:
+            say(topic.line)
         for note in plan.notes:
             say(f"  note: {note}")
         say(f"{len(plan.topics)} topics adopted; serve them with: ottla serve --data-dir {target}")
@@ -163,7 +221,7 @@ def adopt(source: str, target: str, topics: list[str], *, say: Callable[[str], N
     return _carefully(work)
 
 
-def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
+def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
     """The exit code: 0 when every transaction is whole, 2 when one is not or cannot be read, 1 when the directory cannot be."""
     from ottla.operations.directory_audit import audit_directory, size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading
@@ -175,6 +233,11 @@ def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
         with locked_for_reading(directory):
             check_plain_logs(directory)
             report = audit_directory(fs, directory, _counted(Bar("reading"), size_bytes(fs, directory)))
+        code = NOT_WHOLE if report.torn or report.unreadable else 0
+        if as_json:
+            torn = [msgspec.structs.asdict(transaction) for transaction in report.torn]
+            say(_document(dataclasses.asdict(report) | {"torn": torn}))
+            return code
         for line in (*report.unreadable, *report.torn):
             say(str(line))
         if report.omitted:
@@ -183,6 +246,6 @@ def audit(directory: str, *, say: Callable[[str], None] = print) -> int:
             say(f"{directory} holds no partition yet: nothing can be torn")
         counted = f"{report.partitions} partitions, {report.decided} decided transactions, {report.open} open"
         say(f"{counted}: {len(report.torn) + report.omitted} not whole")
-        return NOT_WHOLE if report.torn or report.unreadable else 0
+        return code
 
     return _carefully(work)

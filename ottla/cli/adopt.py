@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ottla.cli.options import json_option
 from ottla.process import interrupt_on_ctrl_c
 
 
@@ -11,8 +12,9 @@ from ottla.process import interrupt_on_ctrl_c
 @click.option("--from", "source", required=True, metavar="KAFKA_DIR", help="log.dirs, a copy of it, or one partition")
 @click.option("--data-dir", required=True, metavar="DIR", help="of a stopped broker, or a new one")
 @click.option("--topic", "topics", multiple=True, metavar="T", help="only this one; may be given again")
-def command(source: str, data_dir: str, topics: tuple[str, ...]) -> int:
+@json_option
+def command(source: str, data_dir: str, topics: tuple[str, ...], as_json: bool) -> int:
     from ottla.directories import adopt
 
     interrupt_on_ctrl_c()
-    return adopt(source, data_dir, list(topics))
+    return adopt(source, data_dir, list(topics), as_json=as_json)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import click
 
+from ottla.cli.options import json_option
 from ottla.process import interrupt_on_ctrl_c
 
 
 @click.command("audit", help="Exits with 0 if every transaction in a data directory is whole, else names those that are not.")
 @click.argument("directory", metavar="DIR")
-def command(directory: str) -> int:
+@json_option
+def command(directory: str, as_json: bool) -> int:
     """``directory``: ottla's or Apache Kafka's; nothing is written into it."""
     from ottla.directories import audit
 
     interrupt_on_ctrl_c()
-    return audit(directory)
+    return audit(directory, as_json=as_json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ottla.cli.features import feature_levels
+from ottla.cli.options import json_option
 from ottla.process import interrupt_on_ctrl_c
 
 
@@ -20,7 +21,8 @@ from ottla.process import interrupt_on_ctrl_c
     metavar="NAME=LEVEL",
     help="a level other than the directory's own, e.g. metadata.version=30 for Apache Kafka 4.3; may be given again",
 )
-def command(data_dir: str, to: str | None, in_place: bool, dry_run: bool, features: tuple[str, ...]) -> int:
+@json_option
+def command(data_dir: str, to: str | None, in_place: bool, dry_run: bool, features: tuple[str, ...], as_json: bool) -> int:
     from ottla.directories import graduate
 
     ways = [flag for flag, is_given in (("--to", to is not None), ("--in-place", in_place), ("--dry-run", dry_run)) if is_given]
@@ -29,4 +31,4 @@ def command(data_dir: str, to: str | None, in_place: bool, dry_run: bool, featur
         raise click.UsageError(f"one of --to, --in-place and --dry-run is wanted, and {said}")
     levels = feature_levels(features, exit_code=2)
     interrupt_on_ctrl_c()
-    return graduate(data_dir, to, dry_run=dry_run, in_place=in_place, features=levels)
+    return graduate(data_dir, to, dry_run=dry_run, in_place=in_place, features=levels, as_json=as_json)

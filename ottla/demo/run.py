@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -181,7 +183,13 @@ def _table(findings: Findings, shop: Shop, seconds: float) -> Table:
     return table
 
 
-def _play(console: Console, broker: Broker, purchases: int) -> bool:
+def _document(findings: Findings, shop: Shop, *, proven: bool) -> dict[str, Any]:
+    """The table and the verdict, for programs."""
+    happened = {"workers_killed": shop.killed, "zombies_fenced": shop.fenced, "aborted": shop.aborted, "restarts": shop.restarts}
+    return dataclasses.asdict(findings) | happened | {"proven": proven}
+
+
+def _play(console: Console, broker: Broker, purchases: int, *, as_json: bool) -> bool:
     started = time.monotonic()
     columns = (SpinnerColumn(), TextColumn("{task.description:<36}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
@@ -197,17 +205,19 @@ def _play(console: Console, broker: Broker, purchases: int) -> bool:
         console.print("Not every failure happened: give more purchases.")
     verdict = findings.proven and bool(hurt)
     console.print("Exactly once: [green]proven[/green]" if verdict else "Exactly once: [red]NOT proven[/red]")
+    if as_json:
+        print(json.dumps(_document(findings, shop, proven=verdict)), flush=True)
     return verdict
 
 
-def run(*, port: int, purchases: int, data_dir: str | None, console: Console | None = None) -> int:
+def run(*, port: int, purchases: int, data_dir: str | None, as_json: bool = False, console: Console | None = None) -> int:
     """The exit code: 0 when the table is right. On a terminal the broker then serves until Ctrl-C."""
-    console = console or Console()
+    console = console or Console(stderr=as_json)
     broker = Broker(data_dir=data_dir, port=port)
     try:
         broker.start()
         console.print(f"ottla answers at [bold]{broker.bootstrap}[/bold], data in {broker.data_dir}")
-        right = _play(console, broker, purchases)
+        right = _play(console, broker, purchases, as_json=as_json)
         if sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI"):
             console.print(f"Still serving at [bold]{broker.bootstrap}[/bold]; Ctrl-C ends it.")
             try:

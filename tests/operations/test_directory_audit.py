@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -115,3 +116,25 @@ def test_a_log_that_is_no_segment_is_not_handed_over(whole: Path, capsys: pytest
     (whole / "t-0" / "00000000000000000000.copy.log").write_bytes(b"")
     assert graduate(str(whole), None, dry_run=True, in_place=False) == 1
     assert "t-0/00000000000000000000.copy.log: no segment has such a name" in capsys.readouterr().err
+
+
+def test_what_is_found_as_a_document(
+    whole: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path_factory.mktemp("kafka") / "data"
+    assert audit(str(whole), as_json=True) == 0
+    audited = json.loads(capsys.readouterr().out)
+    assert (audited["decided"], audited["open"], audited["torn"], audited["unreadable"]) == (1, 0, [], [])
+    assert graduate(str(whole), str(target), dry_run=False, in_place=False, as_json=True) == 0
+    graduated = json.loads(capsys.readouterr().out)
+    assert {topic["topic"] for topic in graduated["topics"]} == {"t", "__transaction_state"}
+    assert (graduated["directory"], graduated["metadata_version"]) == (str(target), 33)
+    assert graduate(str(whole), None, dry_run=True, in_place=False, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["directory"] is None
+    log = whole / "t-0" / f"{0:020d}.log"
+    raw = log.read_bytes()
+    log.write_bytes(raw[: [position for position, _ in batches(raw)][-1]])
+    assert audit(str(whole), as_json=True) == NOT_WHOLE
+    audited = json.loads(capsys.readouterr().out)
+    assert len(audited["unreadable"]) == 1
+    assert ("t", 0, "a") in [(torn["topic"], torn["partition"], torn["transactional_id"]) for torn in audited["torn"]]

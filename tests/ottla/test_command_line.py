@@ -180,7 +180,7 @@ def test_a_signal_that_is_to_be_ignored_stays_so() -> None:
 
 
 def test_ctrl_c_later_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ottla.directories.audit", interrupted)

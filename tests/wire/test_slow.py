@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -24,10 +25,13 @@ ROUNDS = int(os.environ.get("ROUNDS", "30"))
 
 
 def test_the_demo_proves_itself() -> None:
-    command = [sys.executable, "-m", "ottla", "demo", "--port", str(kafka.free_port()), "--purchases", "4000"]
+    command = [sys.executable, "-m", "ottla", "demo", "--port", str(kafka.free_port()), "--purchases", "4000", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Exactly once: proven" in done.stdout
+    assert "Exactly once: proven" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["proven"]
+    assert document["purchases"] == document["invoices"] == document["shipments"] == 4_000
 
 
 class Load:
