@@ -1,0 +1,478 @@
+"""Requests that name many things, one for each API that can: what `test_request_holds` asks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
+from ottla.coordinator.group.streams.requests import MAX_SUBTOPOLOGIES, MAX_TOPOLOGY_ELEMENTS
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from ottla.protocol.messages.add_raft_voter import Listener as VoterListener
+from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from ottla.protocol.messages.alter_client_quotas import EntityData as QuotaEntity
+from ottla.protocol.messages.alter_client_quotas import EntryData as QuotaEntry
+from ottla.protocol.messages.alter_client_quotas import OpData as QuotaOp
+from ottla.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from ottla.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.protocol.messages.consumer_group_heartbeat import TopicPartitions as ConsumedPartitions
+from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.describe_client_quotas import ComponentData as QuotaFilter
+from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.describe_quorum import DescribeQuorumRequest
+from ottla.protocol.messages.describe_quorum import PartitionData as QuorumPartition
+from ottla.protocol.messages.describe_quorum import TopicData as QuorumTopic
+from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
+from ottla.protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from ottla.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, TaskOffset, Topology
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
+from tests.measuring import measured
+
+pytestmark = [pytest.mark.heavy, measured]
+
+MANY = 3_000
+
+LONG_IDS = [f"{i}" + "x" * 32_000 for i in range(40)]
+"""Java's hash of each, which names its coordinator's partition, takes a millisecond and more."""
+FRAME_BYTES = 90 << 20
+
+
+def configs_of(make: Callable[[str, str], Any]) -> list[Any]:
+    return [make(f"c{i}", "1") for i in range(20 * MANY)]
+
+
+EXISTING = "existing"
+SLOW_PATTERNS = ",".join([*(rf"client_id=\pL\pL\pL\pL\pL{i}" for i in range(5)), "client_id=" + r"\pL" * 50])
+"""As many as one subscription may have, each as slow to check as it may be."""
+
+
+def _consumer_joins(n: int, topics: int) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id=f"g{n}",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=[f"t{i:030}" for i in range(topics)],
+        topic_partitions=[],
+    )
+
+
+def _application_joins(n: int, subtopologies: list[Subtopology]) -> StreamsGroupHeartbeatRequest:
+    return StreamsGroupHeartbeatRequest(
+        group_id=f"s{n}",
+        member_id="m",
+        process_id="p",
+        rebalance_timeout_ms=10_000,
+        topology=Topology(subtopologies=subtopologies),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+
+
+REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
+    "DescribeConfigs": lambda n: (
+        DescribeConfigsRequest([DescribeConfigsResource(resource_type=4, resource_name="1") for _ in range(300)]),
+        4,
+    ),
+    "DescribeTransactions": lambda n: (DescribeTransactionsRequest([f"id{i}" for i in range(20 * MANY)]), 0),
+    "OffsetForLeaderEpoch": lambda n: (
+        OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=i) for i in range(20 * MANY)])]
+        ),
+        4,
+    ),
+    "DescribeTransactions of long ids": lambda n: (DescribeTransactionsRequest(LONG_IDS), 0),
+    "DescribeGroups of long ids": lambda n: (DescribeGroupsRequest(LONG_IDS), 6),
+    "DeleteGroups of long ids": lambda n: (DeleteGroupsRequest(LONG_IDS), 2),
+    "OffsetFetch of long ids": lambda n: (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(i, topics=[]) for i in LONG_IDS]), 9),
+    "OffsetFetch of all of long ids": lambda n: (
+        OffsetFetchRequest(groups=[OffsetFetchRequestGroup(i, topics=None) for i in LONG_IDS]),
+        9,
+    ),
+    "FindCoordinator": lambda n: (FindCoordinatorRequest(key_type=1, coordinator_keys=[f"i{i}" for i in range(60 * MANY)]), 4),
+    "AddPartitionsToTxn": lambda n: (
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x",
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(range(20 * MANY)))],
+        ),
+        3,
+    ),
+    "AddPartitionsToTxn of many": lambda n: (
+        AddPartitionsToTxnRequest(
+            transactions=[
+                AddPartitionsToTxnTransaction(
+                    transactional_id=f"x{i}",
+                    producer_id=1,
+                    producer_epoch=0,
+                    topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+                )
+                for i in range(5 * MANY)
+            ]
+        ),
+        5,
+    ),
+    "TxnOffsetCommit": lambda n: (
+        TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id="g",
+            producer_id=1,
+            producer_epoch=0,
+            topics=[
+                TxnOffsetCommitRequestTopic(name=f"t{i}", partitions=[TxnOffsetCommitRequestPartition()]) for i in range(10 * MANY)
+            ],
+        ),
+        3,
+    ),
+    "LeaveGroup": lambda n: (LeaveGroupRequest("g", members=[MemberIdentity(f"m{i}") for i in range(60 * MANY)]), 5),
+    "DescribeTopicPartitions": lambda n: (DescribeTopicPartitionsRequest([TopicRequest(f"t{i}") for i in range(20 * MANY)]), 0),
+    "DeleteTopics of none": lambda n: (DeleteTopicsRequest([DeleteTopicState(f"t{i}") for i in range(20 * MANY)]), 6),
+    "Metadata of long names": lambda n: (
+        MetadataRequest([MetadataRequestTopic(name=f"{i}" + "\u00e9" * 16_000) for i in range(1_500)]),
+        12,
+    ),
+    "a large frame": lambda n: (
+        ProduceRequest(
+            acks=-1, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=bytes(FRAME_BYTES))])]
+        ),
+        9,
+    ),
+    "CreateTopics of many configs": lambda n: (
+        CreateTopicsRequest(
+            [
+                CreatableTopic(
+                    name="c", num_partitions=1, replication_factor=1, assignments=[], configs=configs_of(CreatableTopicConfig)
+                )
+            ]
+        ),
+        7,
+    ),
+    "AlterConfigs of many": lambda n: (
+        AlterConfigsRequest([AlterConfigsResource(resource_type=4, resource_name="", configs=configs_of(AlterableConfig))]),
+        2,
+    ),
+    "IncrementalAlterConfigs that deletes many": lambda n: (
+        IncrementalAlterConfigsRequest(
+            [
+                IncrementalResource(
+                    resource_type=4,
+                    resource_name="",
+                    configs=configs_of(lambda name, _: IncrementalConfig(name=name, config_operation=1, value=None)),
+                )
+            ]
+        ),
+        1,
+    ),
+    "DescribeConfigs of many keys": lambda n: (
+        DescribeConfigsRequest(
+            [DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=[f"k{i}" for i in range(60 * MANY)])]
+        ),
+        4,
+    ),
+    "WriteTxnMarkers of no partitions": lambda n: (
+        WriteTxnMarkersRequest(
+            [
+                WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=True, topics=[], coordinator_epoch=0)
+                for _ in range(20 * MANY)
+            ]
+        ),
+        1,
+    ),
+    "DeleteRecords": lambda n: (
+        DeleteRecordsRequest(
+            [
+                DeleteRecordsTopic(
+                    name="t", partitions=[DeleteRecordsPartition(partition_index=i, offset=0) for i in range(10 * MANY)]
+                )
+            ]
+        ),
+        2,
+    ),
+    "AlterClientQuotas of one large entity": lambda n: (
+        AlterClientQuotasRequest(
+            [QuotaEntry(entity=[QuotaEntity(entity_type=f"{i}", entity_name="x") for i in range(60 * MANY)], ops=[])]
+        ),
+        1,
+    ),
+    "AlterClientQuotas of many": lambda n: (
+        AlterClientQuotasRequest(
+            [
+                QuotaEntry(
+                    entity=[QuotaEntity(entity_type="user", entity_name=f"{i}")],
+                    ops=[QuotaOp(key="producer_byte_rate", value=n + 1.0)],
+                )
+                for i in range(2 * MANY)
+            ]
+        ),
+        1,
+    ),
+    "DescribeClientQuotas": lambda n: (
+        DescribeClientQuotasRequest([QuotaFilter(entity_type=f"{i}", match_type=2) for i in range(60 * MANY)]),
+        1,
+    ),
+    "AlterUserScramCredentials of a large password": lambda n: (
+        AlterUserScramCredentialsRequest(
+            upsertions=[
+                ScramCredentialUpsertion(name="u", mechanism=1, iterations=4096, salt=b"s", salted_password=bytes(FRAME_BYTES))
+            ]
+        ),
+        0,
+    ),
+    "AlterUserScramCredentials of many": lambda n: (
+        AlterUserScramCredentialsRequest(
+            upsertions=[
+                ScramCredentialUpsertion(name=f"u{i}", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p")
+                for i in range(2 * MANY)
+            ]
+        ),
+        0,
+    ),
+    "DescribeUserScramCredentials": lambda n: (
+        DescribeUserScramCredentialsRequest([UserName(f"u{i}") for i in range(20 * MANY)]),
+        0,
+    ),
+    "DescribeQuorum": lambda n: (
+        DescribeQuorumRequest([QuorumTopic(topic_name="t", partitions=[QuorumPartition(i) for i in range(60 * MANY)])]),
+        2,
+    ),
+    "ElectLeaders": lambda n: (
+        ElectLeadersRequest(election_type=0, topic_partitions=[TopicPartitions(topic="t", partitions=list(range(60 * MANY)))]),
+        2,
+    ),
+    "ElectLeaders of no type": lambda n: (
+        ElectLeadersRequest(election_type=7, topic_partitions=[TopicPartitions(topic="t", partitions=list(range(60 * MANY)))]),
+        2,
+    ),
+    "AlterPartitionReassignments": lambda n: (
+        AlterPartitionReassignmentsRequest(
+            topics=[
+                ReassignableTopic(
+                    name="t", partitions=[ReassignablePartition(partition_index=i, replicas=[1]) for i in range(20 * MANY)]
+                )
+            ]
+        ),
+        1,
+    ),
+    "AlterPartitionReassignments to many replicas": lambda n: (
+        AlterPartitionReassignmentsRequest(
+            topics=[
+                ReassignableTopic(
+                    name=EXISTING,
+                    partitions=[
+                        ReassignablePartition(partition_index=0, replicas=random.Random(n).sample(range(1_000_000), k=60 * MANY))
+                    ],
+                )
+            ]
+        ),
+        1,
+    ),
+    "ListPartitionReassignments": lambda n: (
+        ListPartitionReassignmentsRequest(
+            topics=[ListPartitionReassignmentsTopics(name="t", partition_indexes=list(range(60 * MANY)))],
+        ),
+        0,
+    ),
+    "AlterReplicaLogDirs": lambda n: (
+        AlterReplicaLogDirsRequest(
+            [AlterReplicaLogDir(path="/data", topics=[AlterReplicaLogDirTopic(name="t", partitions=list(range(60 * MANY)))])],
+        ),
+        2,
+    ),
+    "CreateAcls": lambda n: (
+        CreateAclsRequest(
+            [
+                AclCreation(
+                    resource_type=2,
+                    resource_name="t",
+                    resource_pattern_type=3,
+                    principal="User:a",
+                    host="*",
+                    operation=3,
+                    permission_type=3,
+                )
+                for i in range(60 * MANY)
+            ]
+        ),
+        3,
+    ),
+    "DeleteAcls": lambda n: (
+        DeleteAclsRequest(
+            [
+                DeleteAclsFilter(resource_type_filter=2, pattern_type_filter=3, operation=3, permission_type=3)
+                for i in range(60 * MANY)
+            ]
+        ),
+        3,
+    ),
+    "CreateDelegationToken": lambda n: (
+        CreateDelegationTokenRequest(
+            renewers=[CreatableRenewers(principal_type="User", principal_name=f"{i}") for i in range(60 * MANY)]
+        ),
+        3,
+    ),
+    "DescribeDelegationToken": lambda n: (
+        DescribeDelegationTokenRequest(
+            [DescribeDelegationTokenOwner(principal_type="User", principal_name=f"{i}") for i in range(60 * MANY)]
+        ),
+        3,
+    ),
+    "AddRaftVoter": lambda n: (
+        AddRaftVoterRequest(
+            voter_id=2,
+            voter_directory_id=b"d" * 16,
+            listeners=[VoterListener(name=f"l{i}", host="h", port=1) for i in range(60 * MANY)],
+        ),
+        1,
+    ),
+    "ConsumerGroupHeartbeat of many topics": lambda n: (_consumer_joins(n, MAX_MEMBER_TOPICS), 1),
+    "ConsumerGroupHeartbeat of too many topics": lambda n: (_consumer_joins(n, 80 * MANY), 1),
+    "ConsumerGroupHeartbeat of an owner of many topics": lambda n: (
+        ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="m",
+            member_epoch=3,
+            topic_partitions=[
+                ConsumedPartitions(topic_id=i.to_bytes(16, "big"), partitions=[] if i % 2 else [0]) for i in range(40 * MANY)
+            ],
+        ),
+        1,
+    ),
+    "StreamsGroupHeartbeat of many topics": lambda n: (
+        _application_joins(n, [Subtopology(subtopology_id="0", source_topics=[f"t{i:030}" for i in range(MAX_TOPOLOGY_ELEMENTS)])]),
+        1,
+    ),
+    "StreamsGroupHeartbeat of too many topics": lambda n: (
+        _application_joins(n, [Subtopology(subtopology_id="0", source_topics=[f"t{i:030}" for i in range(80 * MANY)])]),
+        1,
+    ),
+    "StreamsGroupHeartbeat of many subtopologies": lambda n: (
+        _application_joins(
+            n,
+            [
+                Subtopology(subtopology_id=str(i), source_topics=[EXISTING], state_changelog_topics=[])
+                for i in range(MAX_SUBTOPOLOGIES)
+            ],
+        ),
+        1,
+    ),
+    "StreamsGroupHeartbeat of too many subtopologies": lambda n: (
+        _application_joins(n, [Subtopology(subtopology_id=str(i)) for i in range(20 * MANY)]),
+        1,
+    ),
+    "StreamsGroupHeartbeat of too many offsets": lambda n: (
+        StreamsGroupHeartbeatRequest(
+            group_id="s",
+            member_id="m",
+            member_epoch=3,
+            task_offsets=[TaskOffset(subtopology_id="0", partition=i) for i in range(80 * MANY)],
+        ),
+        1,
+    ),
+    "ListConfigResources": lambda n: (ListConfigResourcesRequest([2] * 80 * MANY), 1),
+    "ListTransactions by an expression of many Unicode classes": lambda n: (
+        ListTransactionsRequest(transactional_id_pattern=r"\pL" * 1_600),
+        2,
+    ),
+    "IncrementalAlterConfigs of many resources": lambda n: (
+        IncrementalAlterConfigsRequest(
+            [IncrementalResource(resource_type=32, resource_name=f"g{i}", configs=[]) for i in range(60 * MANY)]
+        ),
+        1,
+    ),
+    "IncrementalAlterConfigs of many groups": lambda n: (
+        IncrementalAlterConfigsRequest(
+            [
+                IncrementalResource(
+                    resource_type=32,
+                    resource_name=f"g{n}-{i}",
+                    configs=[IncrementalConfig(name="consumer.session.timeout.ms", config_operation=0, value="50000")],
+                )
+                for i in range(MANY)
+            ]
+        ),
+        1,
+    ),
+    "IncrementalAlterConfigs that appends a long list": lambda n: (
+        IncrementalAlterConfigsRequest(
+            [
+                IncrementalResource(
+                    resource_type=4,
+                    resource_name="",
+                    configs=[
+                        IncrementalConfig(
+                            name="metric.reporters", config_operation=2, value=",".join(f"{i:x}" for i in range(7_000))
+                        )
+                    ],
+                )
+            ]
+        ),
+        1,
+    ),
+    "IncrementalAlterConfigs of the patterns of many subscriptions": lambda n: (
+        IncrementalAlterConfigsRequest(
+            [
+                IncrementalResource(
+                    resource_type=16,
+                    resource_name=f"m{i}",
+                    configs=[IncrementalConfig(name="match", config_operation=0, value=SLOW_PATTERNS)],
+                )
+                for i in range(40)
+            ]
+        ),
+        1,
+    ),
+}
