@@ -1,6 +1,7 @@
 """ottla beside Apache Kafka, turn about: ``python -m benchmarks.compare [--pairs 5] [--scale 1.0] [--only PART | --durable]``.
 
-``--against PYTHON`` puts another ottla in Kafka's place, that of another checkout: whether a change costs anything.
+``--against PYTHON`` puts another ottla in Kafka's place, that of another checkout: whether a change costs anything. With ``--set
+KEY=VALUE``, which is for one of the two only, and the same Python it tells what a setting costs.
 
 Each pair starts both brokers on fresh directories, one after the other; Kafka is warmed up before it is measured.
 The table gives the ratio pair by pair, its median and spread, and the broker's processor seconds beside it.
@@ -136,6 +137,7 @@ def main() -> int:
     parser.add_argument("--only", choices=sorted(PARTS), action="append")
     parser.add_argument("--durable", action="store_true", help="transactions alone, on the disk before they are acknowledged")
     parser.add_argument("--against", metavar="PYTHON", help="measure against the ottla of this Python, not Apache Kafka")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting of ottla's; may be given again")
     parser.add_argument("--json", type=Path, help="keep the raw figures here")
     parser.add_argument("--markdown", type=Path, help="write the table for the README here")
     options = parser.parse_args()
@@ -145,6 +147,7 @@ def main() -> int:
     rival_kind, rival = (options.against, "before") if options.against else ("kafka", "Kafka")
     rival_settings = DURABLE_OTTLA if options.against else DURABLE_KAFKA
     settings = {rival_kind: rival_settings, "ottla": DURABLE_OTTLA} if options.durable else {rival_kind: {}, "ottla": {}}
+    settings["ottla"] = settings["ottla"] | dict(pair.split("=", 1) for pair in options.set)
     kinds = (rival_kind, "ottla")
     pairs: list[tuple[Samples, Samples]] = []
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as root, Progress(console=console) as progress:
