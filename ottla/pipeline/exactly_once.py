@@ -59,13 +59,7 @@ class ExactlyOnce(Generic[P]):
 
         ``query`` is the id that the stream keeps over restarts: batches are counted in it.
         """
-        last = self._last
-        if last is not None and last.query != query:
-            raise PipelineError(
-                f"the last batch under this transactional id came from another checkpoint (query {last.query});"
-                " go on with that one, or begin anew with a --transactional-id of its own"
-            )
-        if last is not None and batch <= last.batch:
+        if _is_replay(self._last, query, batch):
             return BatchReport(batch, is_replay=True)
         mark = Mark(query, batch, self._run)
         try:
@@ -80,3 +74,30 @@ class ExactlyOnce(Generic[P]):
         self._transaction.end(commit=True)
         self._last = mark
         return BatchReport(batch, sum(w.records for w in written), (time.perf_counter() - began) * 1000)
+
+
+def _is_replay(last: Mark | None, query: str, batch: int) -> bool:
+    """Whether a batch was committed before. Raises `PipelineError` where what is known of the batches before it does not say.
+
+    A stream's batches are counted from 0 on without a gap, and each leaves its mark.
+    """
+    if last is None:
+        if batch > 0:
+            raise PipelineError(
+                f"the checkpoint is at batch {batch}, and nothing tells which batches were committed under this transactional id:"
+                " its group was deleted or has expired, or the id is another. Written now, records may be there twice. Give the"
+                " --transactional-id that the checkpoint was made with, or begin anew with a --checkpoint and topics of their own"
+            )
+        return False
+    if last.query != query:
+        raise PipelineError(
+            f"the last batch under this transactional id came from another checkpoint (query {last.query});"
+            " go on with that one, or begin anew with a --transactional-id of its own"
+        )
+    if batch > last.batch + 1:
+        raise PipelineError(
+            f"the checkpoint is at batch {batch}, and the last that was committed under this transactional id is {last.batch}:"
+            " the group's offset was set back, or the checkpoint is a copy. Written now, records may be there twice or not at all."
+            " Begin anew with a --checkpoint, a --transactional-id and topics of their own"
+        )
+    return batch <= last.batch

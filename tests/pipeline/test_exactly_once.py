@@ -193,6 +193,19 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
     assert again.start() == Mark("q", 2, "run")
 
 
+def test_a_mark_that_is_gone_stops_the_stream(broker: Broker, world: World) -> None:
+    """An admin deletes the group, or it has expired: what was committed before is not known any more."""
+    sink = stream(broker)
+    sink.start()
+    sink.write("q", 0, tasks_of(broker, 0, rows=10))
+    perform(world, "delete_group ottla-pipeline.shop")
+    again = stream(broker)
+    assert again.start() is None
+    with pytest.raises(PipelineError, match="nothing tells which batches were committed"):
+        again.write("q", 1, tasks_of(broker, 1, rows=10))
+    assert count(world, "out") == [10] * PARTITIONS
+
+
 def test_what_a_person_is_told(broker: Broker, world: World) -> None:
     with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
         TaskWriter(broker.bootstrap, Producer("x", 1, 0)).partition("nowhere", 0)
