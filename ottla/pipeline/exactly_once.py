@@ -54,14 +54,14 @@ class ExactlyOnce(Generic[P]):
         self._last = self._transaction.begin()
         return self._last
 
-    def write(self, query: str, batch: int, tasks: Tasks[P]) -> BatchReport:
+    def write(self, query: str, batch: int, tasks: Tasks[P], input_ends: str = "") -> BatchReport:
         """Write a batch in a transaction of its own, all of it or nothing. Raises what the tasks raise, once it is aborted.
 
-        ``query`` is the id that the stream keeps over restarts: batches are counted in it.
+        ``query`` is the id that the stream keeps over restarts: batches are counted in it. ``input_ends``: see `Mark.input`.
         """
-        if _is_replay(self._last, query, batch):
+        mark = Mark(query, batch, self._run, input_ends)
+        if _is_replay(self._last, mark):
             return BatchReport(batch, is_replay=True)
-        mark = Mark(query, batch, self._run)
         try:
             written = tasks(self._transaction.producer)
             began = time.perf_counter()
@@ -76,11 +76,13 @@ class ExactlyOnce(Generic[P]):
         return BatchReport(batch, sum(w.records for w in written), (time.perf_counter() - began) * 1000)
 
 
-def _is_replay(last: Mark | None, query: str, batch: int) -> bool:
-    """Whether a batch was committed before. Raises `PipelineError` where what is known of the batches before it does not say.
+def _is_replay(last: Mark | None, mark: Mark) -> bool:
+    """Whether a batch was committed before. Raises `PipelineError` where what is known of the last one does not say.
 
-    A stream's batches are counted from 0 on without a gap, and each leaves its mark.
+    A stream's batches are counted from 0 on without a gap, and each leaves its mark. Spark repeats none but the last, with the
+    input that it had.
     """
+    batch = mark.batch
     if last is None:
         if batch > 0:
             raise PipelineError(
@@ -89,7 +91,7 @@ def _is_replay(last: Mark | None, query: str, batch: int) -> bool:
                 " --transactional-id that the checkpoint was made with, or begin anew with a --checkpoint and topics of their own"
             )
         return False
-    if last.query != query:
+    if last.query != mark.query:
         raise PipelineError(
             f"the last batch under this transactional id came from another checkpoint (query {last.query});"
             " go on with that one, or begin anew with a --transactional-id of its own"
@@ -97,7 +99,19 @@ def _is_replay(last: Mark | None, query: str, batch: int) -> bool:
     if batch > last.batch + 1:
         raise PipelineError(
             f"the checkpoint is at batch {batch}, and the last that was committed under this transactional id is {last.batch}:"
-            " the group's offset was set back, or the checkpoint is a copy. Written now, records may be there twice or not at all."
-            " Begin anew with a --checkpoint, a --transactional-id and topics of their own"
+            f" the group's offset was set back. Written now, records may be there twice or not at all. {_ANEW}"
         )
-    return batch <= last.batch
+    if batch < last.batch:
+        raise PipelineError(
+            f"the checkpoint is at batch {batch}, and {last.batch} is committed: the checkpoint was set back. Skipped now, what it"
+            f" has read since would be lost. Bring the newer checkpoint back. {_ANEW}"
+        )
+    if batch == last.batch and last.input and mark.input and last.input != mark.input:
+        raise PipelineError(
+            f"batch {batch} was committed with its input up to {last.input}, and the checkpoint has it up to {mark.input}: the"
+            f" checkpoint was set back. Skipped now, what lies between would be lost. Bring the newer checkpoint back. {_ANEW}"
+        )
+    return batch == last.batch
+
+
+_ANEW = "Else begin anew with a --checkpoint, a --transactional-id and topics of their own"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ottla.pipeline.checkpoint import input_of
 from ottla.pipeline.driver import DriverTransaction
 from ottla.pipeline.errors import Fenced, PipelineError
 from ottla.pipeline.exactly_once import BatchReport, ExactlyOnce
@@ -31,6 +32,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     """Where to, and as whom. ``by_driver``: one stock producer in the driver instead of a transaction that tasks share.
 
     ``computes_replays``: a batch that was committed before is still computed, for what Spark keeps between batches.
+    ``checkpoint``: the stream's, so that a batch's mark says what the batch has read.
     """
 
     bootstrap: str
@@ -41,6 +43,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     timeout_ms: int = 900_000
     by_driver: bool = False
     computes_replays: bool = False
+    checkpoint: str = ""
 
 
 class ExactlyOnceSink:
@@ -78,10 +81,11 @@ class ExactlyOnceSink:
         query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query is None:
             raise PipelineError("the sink writes micro-batches of a stream: give it to foreachBatch")
+        input_ends = input_of(frame.sparkSession, self._options.checkpoint, batch) if self._options.checkpoint else ""
         run = self._run_by_driver if self._options.by_driver else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
-                report = self._stream.write(query, batch, lambda producer: run(frame, producer))
+                report = self._stream.write(query, batch, lambda producer: run(frame, producer), input_ends)
                 break
             except PipelineError:
                 raise

@@ -92,6 +92,7 @@ class Running:
             options.run,
             by_driver=options.by_driver,
             computes_replays=job.has_state,
+            checkpoint=options.checkpoint,
         )
         sink = ExactlyOnceSink(settings, self._keep, on_retry)
         sink.check(job.source)

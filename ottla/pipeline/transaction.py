@@ -34,11 +34,15 @@ class Producer(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """The last batch that was committed, as it stands in the offset's metadata. ``query`` is the stream's own id."""
+    """The last batch that was committed, as it stands in the offset's metadata. ``query`` is the stream's own id.
+
+    ``input`` is where the batch's input ended, as `checkpoint.input_of` has it; empty where nobody has said so.
+    """
 
     query: str
     batch: int
     run: str
+    input: str = ""
 
 
 def group_of(transactional_id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,11 +72,18 @@ def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: B
     reports = run(spark, broker, shop.JOB, tmp_path / "shop", by_driver=by_driver)
     assert len(reports) >= 3
     assert sum(report.records for report in reports) == 2 * sound() + WORKLOAD.rows - sound()
+    before = tmp_path / "before"
+    shutil.copytree(tmp_path / "shop", before)
+    for kept in ("offsets", "commits"):
+        for name in (f"{reports[-1].batch}", f".{reports[-1].batch}.crc"):
+            (before / kept / name).unlink()
     die_before_sparks_commit(tmp_path / "shop", reports[-1].batch)
     (again,) = run(spark, broker, shop.JOB, tmp_path / "shop", by_driver=by_driver)
     assert (again.batch, again.is_replay) == (reports[-1].batch, True)
     audit_report = audit.audit(spark, audit.AuditOptions(broker.bootstrap))
     assert audit_report.is_sound, audit_report.findings
+    if by_driver:
+        check_a_checkpoint_that_was_set_back(spark, broker, before)
     by_topic = {figures.topic: figures for figures in audit_report.topics}
     assert by_topic[INVOICES].committed == by_topic[SHIPMENTS].committed == sound()
     assert by_topic[DEAD_LETTERS].committed == WORKLOAD.rows - sound()
@@ -83,6 +91,13 @@ def test_the_shop_handles_every_purchase_once_over_a_crash(spark: Any, broker: B
     if not by_driver:
         check_what_a_person_is_told(spark, broker, tmp_path)
         check_offenders_are_named(spark, broker)
+
+
+def check_a_checkpoint_that_was_set_back(spark: Any, broker: Broker, before: Path) -> None:
+    """Spark plans the last batch anew, and it has more input than the one that was committed."""
+    fill(broker.bootstrap, PURCHASES, purchases(MORE))
+    with pytest.raises(PipelineError, match="the checkpoint was set back"):
+        run(spark, broker, shop.JOB, before, by_driver=True)
 
 
 def check_what_a_person_is_told(spark: Any, broker: Broker, tmp_path: Path) -> None:

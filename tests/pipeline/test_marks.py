@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 import pytest
 
+from ottla.pipeline.checkpoint import parse_input
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.exactly_once import ExactlyOnce
-from ottla.pipeline.transaction import Mark
+from ottla.pipeline.transaction import Mark, parse_mark
 from ottla.pipeline.writer import Written
+
+OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":7}}'
+ENDS = parse_input(OFFSETS, 4)
 
 
 @dataclass
@@ -52,11 +57,39 @@ def test_batches_follow_each_other_over_starts() -> None:
 
 
 def test_what_was_committed_is_not_written_again() -> None:
-    transaction = FakeTransaction([Mark("q", 4, "before")])
-    sink = stream(transaction)
-    assert sink.write("q", 3, written).is_replay
-    assert sink.write("q", 4, written).is_replay
+    transaction = FakeTransaction([Mark("q", 4, "before", ENDS)])
+    assert stream(transaction).write("q", 4, written, ENDS).is_replay
     assert transaction.ends == []
+
+
+def test_a_batch_marked_by_an_older_version_is_known_by_its_number() -> None:
+    assert stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 4, written, ENDS).is_replay
+    assert parse_mark('{"query":"q","batch":4,"run":"r"}', "g") == Mark("q", 4, "r")
+
+
+def test_a_checkpoint_that_was_set_back_by_one_batch() -> None:
+    """Spark has planned the batch anew, with more input: to skip it would lose what came in addition."""
+    transaction = FakeTransaction([Mark("q", 4, "before", ENDS)])
+    more = parse_input(OFFSETS.replace("7", "12"), 4)
+    with pytest.raises(PipelineError, match=r'up to \{"t":\{"0":7\}\}, and the checkpoint has it up to \{"t":\{"0":12\}\}'):
+        stream(transaction).write("q", 4, written, more)
+    assert transaction.ends == []
+
+
+def test_a_checkpoint_that_was_set_back_further() -> None:
+    with pytest.raises(PipelineError, match="is at batch 3, and 4 is committed: the checkpoint was set back"):
+        stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 3, written)
+
+
+def test_what_a_checkpoint_says_of_a_batch() -> None:
+    assert ENDS == '{"t":{"0":7}}'
+    two = OFFSETS + '\n{"b":{"1":2,"0":1}}\n-'
+    assert parse_input(two, 4) == '[{"t":{"0":7}},{"b":{"0":1,"1":2}}]'
+    many = "v1\n{}\n" + json.dumps({"t": {str(n): n for n in range(1_000)}})
+    assert parse_input(many, 4).startswith("sha256:")
+    assert len(parse_input(many, 4)) < 100
+    with pytest.raises(PipelineError, match="offsets of batch 4 cannot be read"):
+        parse_input(OFFSETS[:-1], 4)
 
 
 @pytest.mark.parametrize("batch", [1, 7])

@@ -1,0 +1,50 @@
+"""What Spark's checkpoint says of a batch: up to which offsets it reads each source (OffsetSeqLog of Spark)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Final
+
+from ottla.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MAX_SHOWN_BYTES: Final = 1_500
+"""Of input ends that stand in a mark as they are; of larger ones, as of hundreds of partitions, a digest does: a broker takes 4 KiB
+of an offset's metadata (offset.metadata.max.bytes)."""
+_HEAD_LINES: Final = 2
+"""A version and the batch's settings stand before the sources."""
+
+
+def input_of(spark: SparkSession, checkpoint: str, batch: int) -> str:
+    """Where the batch's input ends, as a text that is the same each time. Raises `PipelineError`."""
+    return parse_input(_read(spark, f"{checkpoint}/offsets/{batch}"), batch)
+
+
+def parse_input(text: str, batch: int) -> str:
+    """Raises `PipelineError`."""
+    try:
+        ends = [json.loads(line) for line in text.splitlines()[_HEAD_LINES:] if line.strip() not in ("", "-")]
+    except ValueError:
+        raise PipelineError(f"the checkpoint's offsets of batch {batch} cannot be read") from None
+    shown = json.dumps(ends[0] if len(ends) == 1 else ends, sort_keys=True, separators=(",", ":"))
+    return shown if len(shown) <= MAX_SHOWN_BYTES else f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}"
+
+
+def _read(spark: SparkSession, path: str) -> str:
+    """A file on any filesystem that Spark knows. Raises `PipelineError`."""
+    from py4j.protocol import Py4JJavaError
+
+    context = spark.sparkContext
+    jvm, configuration = context._jvm, context._jsc.hadoopConfiguration()
+    try:
+        where = jvm.org.apache.hadoop.fs.Path(path)
+        stream = where.getFileSystem(configuration).open(where)
+        try:
+            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+    except Py4JJavaError as error:
+        raise PipelineError(f"the checkpoint's {path} cannot be read: {error.java_exception.getMessage()}") from None
