@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 
 class TimedCall:
@@ -40,6 +40,10 @@ class TimedCalls:
         call = TimedCall(callback)
         heapq.heappush(self._heap, (at_ms, next(self._order), call))
         return call
+
+    def __iter__(self) -> Iterator[tuple[float, TimedCall]]:
+        """Those that are still to be made, with their times, in no order."""
+        return ((at_ms, call) for at_ms, _, call in self._heap if not call.is_cancelled)
 
     @property
     def next_ms(self) -> float | None:

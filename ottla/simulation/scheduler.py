@@ -13,12 +13,12 @@ class Scheduler:
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        self._timers = TimedCalls()
+        self.timers = TimedCalls()
         self.soon: deque[Callable[[], None]] = deque()
         """What is to be called soon, in order. A test may take the calls out and make them itself."""
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimedCall:
-        return self._timers.add(self.now_ms + delay_ms, callback)
+        return self.timers.add(self.now_ms + delay_ms, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.soon.append(callback)
@@ -37,8 +37,8 @@ class Scheduler:
         """Let time pass, timers fire in order. After each ``settle`` is called, which a test may have its own of."""
         settle = self.settle if settle is None else settle
         end_ms = self.now_ms + by_ms
-        while (at_ms := self._timers.next_ms) is not None and at_ms <= end_ms:
+        while (at_ms := self.timers.next_ms) is not None and at_ms <= end_ms:
             self.now_ms = max(self.now_ms, int(at_ms))
-            self._timers.take().make()
+            self.timers.take().make()
             settle()
         self.now_ms = int(end_ms)

@@ -99,11 +99,10 @@ def test_growth_before_it_is_parked_is_read(broker: SimulatedBroker) -> None:
 def test_time_that_is_up_during_a_reading(broker: SimulatedBroker) -> None:
     source = Source()
     source.wanted = 9
-    before = {id(call) for _, _, call in broker.env.scheduler._timers}
+    before = {id(call) for _, call in broker.env.scheduler.timers}
     answers = parked(broker, source)
-    (timer,) = (call for _, _, call in broker.env.scheduler._timers if id(call) not in before)
-    assert timer.callback is not None
-    source.between = timer.callback
+    (timer,) = (call for _, call in broker.env.scheduler.timers if id(call) not in before)
+    source.between = timer.make
     source.grow()
     broker.env.settle()
     assert (answers, source.readings) == (["1 at last"], 2)
