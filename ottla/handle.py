@@ -351,7 +351,10 @@ class Broker:
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
-        """What ``condition`` gives, once that is true. Raises TimeoutError, with what it gave last."""
+        """What ``condition`` gives, once that is true. Raises TimeoutError, with what it gave last.
+
+        A topic, group or transactional id that it asks for and that is not there yet is waited for as well.
+        """
         return wait_for(condition, timeout_s)
 
     def _control(self) -> Remote:

@@ -17,6 +17,8 @@ T = TypeVar("T")
 TIMEOUT_S = 10.0
 PAUSE_S = 0.02
 """Between two looks at what is waited for."""
+NOT_THERE_YET = ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "TRANSACTIONAL_ID_NOT_FOUND")
+"""Errors that `wait_for` takes for "not yet", by Kafka's names: this module imports nothing of the protocol until it is used."""
 
 
 class Questions:
@@ -51,12 +53,26 @@ class Questions:
 
 
 def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
-    """What ``condition`` gives, once that is true. Raises TimeoutError, with what it gave last."""
+    """What ``condition`` gives, once that is true. Raises TimeoutError, with what it gave last.
+
+    A topic, a group or a transactional id that the condition asks for and that is not there yet is waited for as well: who waits
+    for an application's lag begins before the application has made its group. Any other error of the condition ends the waiting.
+    """
+    from ottla.client.errors import KafkaAnswered
+
     deadline_s = time.monotonic() + timeout_s
     while True:
-        value = condition()
-        if value:
-            return value
+        absent: KafkaAnswered | None = None
+        try:
+            value = condition()
+        except KafkaAnswered as error:
+            if error.code.name not in NOT_THERE_YET:
+                raise
+            absent = error
+        else:
+            if value:
+                return value
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"it has not come in {timeout_s:g} s; the last look gave {value!r}")
+            last = f"gave {value!r}" if absent is None else f"said: {absent}"
+            raise TimeoutError(f"it has not come in {timeout_s:g} s; the last look {last}") from absent
         time.sleep(PAUSE_S)

@@ -1,0 +1,47 @@
+"""What is waited for, without a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.errors import KafkaAnswered, Unreachable
+from ottla.protocol.errors import Code
+from ottla.questions import wait_for
+
+NO_GROUP = KafkaAnswered("there is no group 'billing'", Code.GROUP_ID_NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    "code", [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND], ids=lambda code: code.name
+)
+def test_what_is_not_there_yet_is_waited_for(code: Code) -> None:
+    answers: list[KafkaAnswered | dict[str, int]] = [{"orders": 0}, {}, KafkaAnswered("there is none", code)]
+
+    def condition() -> dict[str, int]:
+        answer = answers.pop()
+        if isinstance(answer, KafkaAnswered):
+            raise answer
+        return answer
+
+    assert wait_for(condition, 5) == {"orders": 0}
+
+
+def test_what_never_comes_is_named() -> None:
+    def condition() -> None:
+        raise NO_GROUP
+
+    with pytest.raises(TimeoutError, match=r"it has not come in 0.05 s; the last look said: there is no group 'billing'") as late:
+        wait_for(condition, 0.05)
+    assert late.value.__cause__ is NO_GROUP
+
+
+@pytest.mark.parametrize(
+    "error", [Unreachable("nobody"), KafkaAnswered("reading", Code.TOPIC_AUTHORIZATION_FAILED), AssertionError("told")], ids=repr
+)
+def test_any_other_error_ends_the_waiting(error: Exception) -> None:
+    def condition() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        wait_for(condition, 60)
+    assert raised.value is error
