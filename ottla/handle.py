@@ -334,8 +334,11 @@ class Broker:
 
     # questions
 
-    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Raises `ottla.client.ClientError`, as do the following."""
+    def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
+        """With as many partitions as the setting ``num.partitions`` says, unless they are given.
+
+        Raises `ottla.client.ClientError`, as do the following.
+        """
         self._questions.create_topic(name, partitions, configs)
 
     def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:

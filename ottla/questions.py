@@ -33,9 +33,12 @@ class Questions:
 
         return Cluster(self._bootstrap(), TIMEOUT_S)
 
-    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+    def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
+        """With as many partitions as the broker's ``num.partitions`` says, unless they are given."""
+        from ottla.client.topics import BROKER_DEFAULT
+
         with self.cluster() as cluster:
-            cluster.create_topic(name, partitions, configs=dict(configs or {}))
+            cluster.create_topic(name, BROKER_DEFAULT if partitions is None else partitions, configs=dict(configs or {}))
 
     def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
         """All that a topic holds now, by partition and offset."""

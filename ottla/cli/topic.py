@@ -21,7 +21,7 @@ def command() -> None:
 
 @command.command("create", help="Makes a topic. It is an error if the topic exists, unless --if-missing is given.")
 @click.argument("name", metavar="TOPIC")
-@click.option("--partitions", type=COUNT, default=1, metavar="N", help="(default: 1)")
+@click.option("--partitions", type=COUNT, metavar="N", help="(default: what the brokers' settings say, num.partitions)")
 @click.option("--replication", type=COUNT, metavar="N", help="replicas of each partition (default: what the brokers' settings say)")
 @click.option(
     "--config", "configs", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="a topic's config; may be given again"
@@ -30,7 +30,7 @@ def command() -> None:
 @asks
 def create(
     name: str,
-    partitions: int,
+    partitions: int | None,
     replication: int | None,
     configs: tuple[tuple[str, str], ...],
     if_missing: bool,
@@ -39,12 +39,13 @@ def create(
     as_json: bool,
 ) -> None:
     from ottla.client import KafkaAnswered
+    from ottla.client.topics import BROKER_DEFAULT
     from ottla.protocol.errors import Code
 
     is_new = True
     with cluster_at(bootstrap, timeout_s) as cluster:
         try:
-            cluster.create_topic(name, partitions, dict(configs), -1 if replication is None else replication)
+            cluster.create_topic(name, partitions or BROKER_DEFAULT, dict(configs), replication or BROKER_DEFAULT)
         except KafkaAnswered as refused:
             if not if_missing or refused.code != Code.TOPIC_ALREADY_EXISTS:
                 raise

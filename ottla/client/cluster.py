@@ -49,11 +49,11 @@ class Cluster:
     def create_topic(
         self,
         name: str,
-        partitions: int = 1,
+        partitions: int = BROKER_DEFAULT,
         configs: Mapping[str, str] | None = None,
         replication_factor: int = BROKER_DEFAULT,
     ) -> None:
-        """Make a topic, and wait until it can be written to."""
+        """Make a topic, and wait until it can be written to. Partitions: as many as the brokers' settings say, unless given."""
         topics.create(self.brokers, name, partitions, configs, replication_factor)
 
     def delete_topic(self, name: str) -> None:

@@ -99,7 +99,7 @@ class TopicDescription:
 def create(
     brokers: Brokers,
     name: str,
-    partitions: int = 1,
+    partitions: int = BROKER_DEFAULT,
     configs: Mapping[str, str] | None = None,
     replication_factor: int = BROKER_DEFAULT,
 ) -> None:
