@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ def list_(url: str | None, token: str | None, ready_file: Path | None, as_json: 
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
-    fields = ", ".join(f"{name}: {value}" for name, value in one["fault"].items())
+    """The fields as `ottla fault add` takes them."""
+    fields = ", ".join(f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in one["fault"].items())
     return one["id"], one["hits"], one["matched"], fields, "spent" if one["is_spent"] else ""
 
 

@@ -20,7 +20,7 @@ def why_held(held: Held, now_ms: int) -> list[str]:
     if held.holder is None:
         return [f"{stands}: the transaction that held it has just ended; ask again"]
     producer = f"producer {held.holder.producer_id} epoch {held.holder.producer_epoch}"
-    behind = f"{held.waiting:,} records wait, its own among them"
+    behind = f"{held.waiting:,} records wait, its own among them" if held.waiting > 1 else "1 record waits, its own"
     transaction = held.transaction
     if transaction is None:
         return [

@@ -51,6 +51,11 @@ def test_an_open_transaction() -> None:
     assert do == "wait for it, or end it and fence its producer: ottla txn abort checkout-1"
 
 
+def test_a_record_alone() -> None:
+    stands, _ = why_held(held(holder=holder(), transaction=transaction(), high_watermark=4_712), NOW_MS)
+    assert stands.endswith("; 1 record waits, its own")
+
+
 def test_one_that_has_timed_out() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS - 61_000)), NOW_MS)
     assert "which has timed out and is about to be aborted" in stands

@@ -256,6 +256,9 @@ def test_faults_and_clock_at_the_prompt(tmp_path: Path) -> None:
         assert ottla("fault", "add", "{api: EndTxn, drop_answer: true}", *where) == "2"
         assert ottla("fault", "add", "--file", "-", *where, given="{api: Fetch, delay_ms: 2}") == "3"
         assert [one["id"] for one in json.loads(ottla("fault", "list", "--json", *where))] == [1, 2, 3]
+        assert ottla("fault", "add", "{api: EndTxn, fields: {committed: true}, times: null, drop_answer: true}", *where) == "4"
+        shown = ottla("fault", "list", *where)
+        assert all(field in shown for field in ("api: EndTxn", 'fields: {"committed": true}', "times: null", "drop_answer: true"))
         ottla("fault", "remove", "2", *where)
         assert "there is no fault 2" in ottla("fault", "remove", "2", *where, code=2)
         ottla("fault", "remove", "--all", *where)
