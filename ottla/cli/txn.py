@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -64,6 +63,8 @@ def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bo
 @click.argument("transactional_id", metavar="TRANSACTIONAL_ID")
 @asks
 def describe(transactional_id: str, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.client import wall_clock
+
     with cluster_at(bootstrap, timeout_s) as cluster:
         transaction = cluster.transaction(transactional_id)
     if as_json:
@@ -80,7 +81,7 @@ def describe(transactional_id: str, bootstrap: str, timeout_s: float, as_json: b
         )
         return
     start_ms = transaction.start_ms
-    open_for = NOTHING if start_ms is None else duration_text(round(time.time() * 1_000) - start_ms)
+    open_for = NOTHING if start_ms is None else duration_text(wall_clock.now_ms() - start_ms)
     show_pairs(
         [
             ("transactional id", transaction.transactional_id),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,12 +18,13 @@ if TYPE_CHECKING:
 @asks
 def command(topic: tuple[str, int | None], bootstrap: str, timeout_s: float, as_json: bool) -> None:
     from ottla.cli.reasons import why_held
+    from ottla.client import wall_clock
     from ottla.client.diagnosis import held
 
     name, index = topic
     with cluster_at(bootstrap, timeout_s) as cluster:
         partitions = held(cluster.brokers, name, None if index is None else [index])
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = wall_clock.now_ms()
     if as_json:
         show_json([document(one, now_ms) for one in partitions])
         return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from ottla.cli.options import asks, cluster_at
@@ -16,11 +14,12 @@ from ottla.cli.output import show_json
 def command(group: str, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     from ottla.cli.reasons import why_group_waits
     from ottla.cli.txn_why import document
+    from ottla.client import wall_clock
     from ottla.client.diagnosis import waiting_group
 
     with cluster_at(bootstrap, timeout_s) as cluster:
         waiting = waiting_group(cluster.brokers, group)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = wall_clock.now_ms()
     lines = why_group_waits(waiting, now_ms)
     if as_json:
         show_json(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from ottla.client import wall_clock
 from ottla.client.brokers import Brokers
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.records import NewRecord, encode_batch, encoded_size_bytes
@@ -24,10 +24,6 @@ _R: Final = 24
 _MASK: Final = 0xFFFFFFFF
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 @dataclass(slots=True)
 class _Waiting:
     records: list[NewRecord] = field(default_factory=list)
@@ -40,7 +36,7 @@ class TopicProducer:
     Records without a key and a partition all go to one partition until its batch is sent, and then to the next.
     """
 
-    def __init__(self, brokers: Brokers, topic: str, now_ms: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, brokers: Brokers, topic: str, now_ms: Callable[[], int] = wall_clock.now_ms) -> None:
         self._brokers = brokers
         self._topic = topic
         self._now_ms = now_ms

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ottla.client import wall_clock
 from ottla.client.brokers import TRANSACTION, Brokers, Partition
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.offsets import by_leader
@@ -207,17 +207,13 @@ def abort(brokers: Brokers, transactional_id: str) -> Transaction:
     return before
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def find_hanging(
     brokers: Brokers,
     topics: Iterable[str],
     *,
     partition: int | None = None,
     max_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
-    now_ms: Callable[[], int] = _now_ms,
+    now_ms: Callable[[], int] = wall_clock.now_ms,
     progress: Callable[[str], None] = lambda topic: None,
 ) -> list[HangingTransaction]:
     """Open transactions whose coordinator knows nothing of them, as ``kafka-transactions find-hanging`` finds them.
