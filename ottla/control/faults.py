@@ -7,8 +7,6 @@ which it knows whom to ask are empty.
 from __future__ import annotations
 
 import os
-import random
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,13 +14,12 @@ import msgspec
 import structlog
 
 from ottla.broker.interception import Asked, Interception, Latch, Point, Reached, Verdict
+from ottla.control.added_fault import AddedFault, FaultView
 from ottla.control.fault import Fault, refusal_code
-from ottla.control.matching import Matcher
 from ottla.control.naming import FaultError
 from ottla.control.parsing import parse_faults
-from ottla.control.responses import response_of
-from ottla.control.strikes import Strike, of_request, of_transaction
-from ottla.control.verdicts import ByteRate, verdict
+from ottla.control.strikes import of_request, of_transaction
+from ottla.control.verdicts import verdict
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages import APIS
 
@@ -30,10 +27,6 @@ __all__ = ["AddedFault", "Fault", "FaultError", "FaultView", "Faults", "parse_fa
 
 MAX_FAULTS = 200
 """Of one broker, those that have struck as often as they were to among them."""
-STRIKES_KEPT = 100
-"""The newest strikes of each fault, to be looked at."""
-STRIKES_LOGGED = 10
-"""Of each fault: one that strikes every request must not fill the log."""
 KILLED = 137
 """What a shell says of a process that was ended by SIGKILL."""
 
@@ -43,116 +36,6 @@ log = structlog.get_logger("faults")
 def kill_process() -> None:
     """End this process at once. Nothing is flushed, closed or cleaned up, as by SIGKILL."""
     os._exit(KILLED)
-
-
-class FaultView(msgspec.Struct, kw_only=True):
-    """A fault as it stands, to be shown."""
-
-    id: int
-    fault: Fault
-    hits: int
-    matched: int
-    """Requests that it is about, struck or not."""
-    is_spent: bool
-    strikes: list[Strike]
-
-
-class AddedFault:
-    """A fault at work. It stays in the list when it has struck as often as it was to, so that its hits can be read."""
-
-    def __init__(self, fault_id: int, fault: Fault, remove: Callable[[int], object]) -> None:
-        self.id = fault_id
-        self.fault = fault
-        self.point = fault.point
-        self._limit = fault.limit
-        self.matched = 0
-        self.hits = 0
-        self.strikes: deque[Strike] = deque(maxlen=STRIKES_KEPT)
-        self.on_hit: list[Callable[[AddedFault], None]] = []
-        """Called in order each time it strikes."""
-        self.latch = Latch()
-        """Open once the fault is removed: what it holds goes on."""
-        self.rate = ByteRate(fault.bytes_per_second) if fault.bytes_per_second else None
-        self.matcher = Matcher(fault)
-        key = self.matcher.key
-        self.answer = None if fault.answer is None or key is None else response_of(key, fault.answer)
-        """What is answered in place of the handler's response; nobody changes it."""
-        self._rng = random.Random(fault.seed)
-        self._remove = remove
-        # Transactions that it holds: who comes again with one of them has not been counted anew.
-        self._held: set[tuple[object, ...]] = set()
-
-    def __repr__(self) -> str:
-        given = msgspec.to_builtins(self.fault)
-        return f"<fault {self.id}: {', '.join(f'{k}={v!r}' for k, v in given.items())}; {self.hits} hits>"
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether it has struck as often as it was to."""
-        return self._limit is not None and self.hits >= self._limit
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it has to be asked still. One that is spent may hold transactions, which come again."""
-        return not self.is_spent or (self.point is not None and self.fault.hold is not None)
-
-    def remove(self) -> None:
-        """It strikes no more, and what it held goes on. Removing it again does nothing."""
-        self._remove(self.id)
-
-    def when_hits(self, count: int, then: Callable[[], None]) -> Callable[[], None]:
-        """Have ``then`` called once when it has struck so often, at once where it has. Gives what takes that back."""
-        if self.hits >= count:
-            then()
-            return lambda: None
-
-        def struck(_: AddedFault) -> None:
-            if self.hits >= count:
-                forget()
-                then()
-
-        def forget() -> None:
-            if struck in self.on_hit:
-                self.on_hit.remove(struck)
-
-        self.on_hit.append(struck)
-        return forget
-
-    def view(self) -> FaultView:
-        return FaultView(
-            id=self.id,
-            fault=self.fault,
-            hits=self.hits,
-            matched=self.matched,
-            is_spent=self.is_spent,
-            strikes=list(self.strikes),
-        )
-
-    # at work
-
-    def strikes_now(self) -> bool:
-        """Whether this match, which is counted, is struck."""
-        self.matched += 1
-        if self.matched < self.fault.nth or self.is_spent:
-            return False
-        return self.fault.probability >= 1 or self._rng.random() < self.fault.probability
-
-    def struck(self, strike: Strike) -> None:
-        self.hits += 1
-        self.strikes.append(strike)
-        if self.hits <= STRIKES_LOGGED:
-            what = strike.point or f"{strike.api} {strike.version}"
-            log.info("fault_struck", fault=self.id, hit=self.hits, what=what, client_id=strike.client_id)
-        for call in list(self.on_hit):
-            call(self)
-
-    def holds(self, reached: Reached) -> bool:
-        """Whether the transaction is one that it holds at this point already."""
-        return reached[:-2] in self._held
-
-    def hold(self, reached: Reached) -> Latch:
-        self._held.add(reached[:-2])
-        return self.latch
 
 
 class Faults:

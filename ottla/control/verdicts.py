@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.broker.interception import Asked, Ending, Rate, Verdict
+from ottla.broker.interception import Asked, Ending, Verdict
+from ottla.control.added_fault import AddedFault
 from ottla.control.fault import Fault
 from ottla.control.naming import error_code
+from ottla.control.rates import slowest
 from ottla.control.refusals import Refusal, refuse
 
-if TYPE_CHECKING:
-    from ottla.control.faults import AddedFault
-
 NOTHING = Refusal(None, None, None)
-
-
-class ByteRate:
-    """`broker.interception.Rate`: one queue for the bytes of all requests and answers that a fault is about."""
-
-    __slots__ = ("_bytes_per_ms", "_free_at_ms")
-
-    def __init__(self, bytes_per_second: int) -> None:
-        self._bytes_per_ms = bytes_per_second / 1000
-        self._free_at_ms = 0.0
-
-    def delay_ms(self, size_bytes: int, now_ms: float) -> float:
-        self._free_at_ms = max(self._free_at_ms, now_ms) + size_bytes / self._bytes_per_ms
-        return self._free_at_ms - now_ms
 
 
 def verdict(asked: Asked, struck: list[AddedFault], kill: Callable[[], None]) -> Verdict:
     """Delays and throttles of all that strike, and the way of the last of them, if it has one."""
     last, fault = struck[-1], struck[-1].fault
-    rates: list[Rate] = [added.rate for added in struck if added.rate is not None]
     throttle_ms = max(added.fault.throttle_ms for added in struck)
     held = {"before": None, "after": None} | ({str(fault.hold): last.latch} if fault.hold else {})
     refusal = _refusal(asked, last)
@@ -44,7 +28,7 @@ def verdict(asked: Asked, struck: list[AddedFault], kill: Callable[[], None]) ->
         held_before=last.latch if fault.freeze else held["before"],
         is_unread=fault.freeze,
         delay_before_ms=sum(added.fault.delay_ms for added in struck),
-        rate=_all_of(rates),
+        rate=slowest([added.rate for added in struck if added.rate is not None]),
         on_begin=kill if fault.kill == "before" else None,
         takes_effect=takes_effect,
         request=refusal.request,
@@ -84,21 +68,3 @@ def _completed(complete: Callable[[Any], Any] | None, throttle_ms: int) -> Calla
     if complete is None and not throttle_ms:
         return None
     return lambda response: _throttled(response if complete is None else complete(response), throttle_ms)
-
-
-class _Slowest:
-    """Several rates at once."""
-
-    __slots__ = ("_rates",)
-
-    def __init__(self, rates: list[Rate]) -> None:
-        self._rates = rates
-
-    def delay_ms(self, size_bytes: int, now_ms: float) -> float:
-        return max(rate.delay_ms(size_bytes, now_ms) for rate in self._rates)
-
-
-def _all_of(rates: list[Rate]) -> Rate | None:
-    if len(rates) > 1:
-        return _Slowest(rates)
-    return rates[0] if rates else None

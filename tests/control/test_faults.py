@@ -13,7 +13,8 @@ import pytest
 
 from ottla.broker.handlers.registry import SERVED, declaration
 from ottla.broker.interception import Asked, Ending, Point, Reached
-from ottla.control.faults import MAX_FAULTS, STRIKES_KEPT, AddedFault, Fault, FaultError, Faults
+from ottla.control.added_fault import STRIKES_KEPT
+from ottla.control.faults import MAX_FAULTS, AddedFault, Fault, FaultError, Faults
 from ottla.control.naming import request_type, response_type
 from ottla.control.refusals import CHANGING, READING, _element, _types
 from ottla.protocol.messages.end_txn import EndTxnRequest

@@ -1,0 +1,40 @@
+"""How fast the bytes go of requests and answers that a fault slows down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.broker.interception import Rate
+
+
+class ByteRate:
+    """`broker.interception.Rate`: one queue for the bytes of all requests and answers that a fault is about."""
+
+    __slots__ = ("_bytes_per_ms", "_free_at_ms")
+
+    def __init__(self, bytes_per_second: int) -> None:
+        self._bytes_per_ms = bytes_per_second / 1000
+        self._free_at_ms = 0.0
+
+    def delay_ms(self, size_bytes: int, now_ms: float) -> float:
+        self._free_at_ms = max(self._free_at_ms, now_ms) + size_bytes / self._bytes_per_ms
+        return self._free_at_ms - now_ms
+
+
+class _Slowest:
+    """Several rates at once."""
+
+    __slots__ = ("_rates",)
+
+    def __init__(self, rates: Sequence[Rate]) -> None:
+        self._rates = rates
+
+    def delay_ms(self, size_bytes: int, now_ms: float) -> float:
+        return max(rate.delay_ms(size_bytes, now_ms) for rate in self._rates)
+
+
+def slowest(rates: Sequence[Rate]) -> Rate | None:
+    """One rate that is as slow as the slowest of these; None where there are none."""
+    if len(rates) > 1:
+        return _Slowest(rates)
+    return rates[0] if rates else None
