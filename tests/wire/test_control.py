@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from ottla.control.faults import Fault, FaultError
 from tests.wire.test_cli import TIMEOUT_S, serving
 
 pytestmark = pytest.mark.wire
+
+FAULTS_PAGE = Path(__file__).parent.parent.parent / "docs" / "faults.md"
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +105,20 @@ def test_a_commit_whose_answer_is_lost_counts_once(broker: Broker) -> None:
         made.commit_transaction(20)
         assert lost.hits == 1
     assert [record.value for record in broker.records("orders")] == [b"once"]
+
+
+def test_the_program_on_the_page_about_faults() -> None:
+    def run_my_application(bootstrap: str) -> None:
+        made = Producer({"bootstrap.servers": bootstrap, "transactional.id": "checkout-1", "socket.timeout.ms": 1_000})
+        made.init_transactions(10)
+        write(made, b"paid")
+
+    (program,) = re.findall(r"```python\n(.*?)```", FAULTS_PAGE.read_text(), re.DOTALL)
+    # The last lines look at what there is, and say nothing of it.
+    names: dict[str, Any] = {"run_my_application": run_my_application, "seen": []}
+    exec(re.sub(r"^( +)(lost\.(?:hits|view\(\).*?))  #", r"\1seen.append(\2)  #", program, flags=re.MULTILINE), names)
+    hits, strikes = names["seen"]
+    assert (hits, [strike["api"] for strike in strikes]) == (1, ["EndTxn"])
 
 
 def test_a_fault_is_waited_for_and_removed(broker: Broker) -> None:
