@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from ottla.broker.interception import Asked, Topics
+from ottla.control.naming import KEYS
 
-FETCH = 1
-FIND_COORDINATOR = 10
+FETCH = KEYS["Fetch"]
+FIND_COORDINATOR = KEYS["FindCoordinator"]
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
 """Kinds of keys that FindCoordinator asks for (FindCoordinatorRequest.CoordinatorType)."""
 

@@ -63,7 +63,9 @@ def error_code(error: str | int) -> int:
 
 ANY = "*"
 
-_KEYS = {entry.name.lower(): key for key, entry in APIS.items()}
+KEYS = {entry.name: key for key, entry in APIS.items()}
+"""Kafka's name of an API -> its key."""
+_KEYS_BY_LOWER = {name.lower(): key for name, key in KEYS.items()}
 
 
 def api_key(api: str | int) -> int | None:
@@ -75,9 +77,9 @@ def api_key(api: str | int) -> int | None:
         if int(text) in APIS:
             return int(text)
         raise FaultError(f"unknown API key {text}; keys go from 0 to {max(APIS)}, and names such as EndTxn will do")
-    key = _KEYS.get(text.replace("_", "").lower())
+    key = _KEYS_BY_LOWER.get(text.replace("_", "").lower())
     if key is None:
-        raise unknown("API", api, [entry.name for entry in APIS.values()])
+        raise unknown("API", api, KEYS)
     return key
 
 

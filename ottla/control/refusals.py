@@ -16,11 +16,10 @@ from msgspec.structs import replace
 
 from ottla.broker.interception import Asked, Topics
 from ottla.control.named import FETCH, INDEX_FIELDS, Place, index_of, topic_of
-from ottla.control.naming import ERRORS, response_type
+from ottla.control.naming import ERRORS, KEYS, response_type
 from ottla.protocol.errors import Code
 
-METADATA = 3
-PRODUCE = 0
+PRODUCE = KEYS["Produce"]
 _SESSION_ERRORS = {
     ERRORS[name] for name in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR")
 }
@@ -62,11 +61,11 @@ _OF_INDEXES = Shape("topics", "topics", "partition_indexes", "partitions")
 
 CHANGING: dict[int, tuple[Shape, ...]] = {
     PRODUCE: (Shape("topic_data", "responses", "partition_data", "partition_responses"),),
-    8: (_PLAIN,),
-    19: (Shape("topics", "topics"),),
-    20: (Shape("topics", "responses"), Shape("topic_names", "responses")),
-    21: (_PLAIN,),
-    24: (
+    KEYS["OffsetCommit"]: (_PLAIN,),
+    KEYS["CreateTopics"]: (Shape("topics", "topics"),),
+    KEYS["DeleteTopics"]: (Shape("topics", "responses"), Shape("topic_names", "responses")),
+    KEYS["DeleteRecords"]: (_PLAIN,),
+    KEYS["AddPartitionsToTxn"]: (
         Shape("v3_and_below_topics", "results_by_topic_v3_and_below", "partitions", "results_by_partition"),
         Shape(
             "topics",
@@ -76,24 +75,23 @@ CHANGING: dict[int, tuple[Shape, ...]] = {
             within=("transactions", "results_by_transaction", "transactional_id"),
         ),
     ),
-    27: (_OF_INDEXES._replace(within=("markers", "markers", "producer_id")),),
-    28: (_PLAIN,),
-    37: (Shape("topics", "results"),),
-    47: (_PLAIN,),
+    KEYS["WriteTxnMarkers"]: (_OF_INDEXES._replace(within=("markers", "markers", "producer_id")),),
+    KEYS["TxnOffsetCommit"]: (_PLAIN,),
+    KEYS["CreatePartitions"]: (Shape("topics", "results"),),
+    KEYS["OffsetDelete"]: (_PLAIN,),
 }
-"""By key: Produce, OffsetCommit, CreateTopics, DeleteTopics, DeleteRecords, AddPartitionsToTxn, WriteTxnMarkers, TxnOffsetCommit,
-CreatePartitions, OffsetDelete."""
+"""APIs that change something: the places that are refused are taken out of the request."""
 
 READING: dict[int, tuple[Shape, ...]] = {
     FETCH: (Shape("topics", "responses", "partitions", "partitions"),),
-    2: (_PLAIN,),
-    METADATA: (Shape("topics", "topics", "", "partitions"),),
-    9: (_OF_INDEXES, _OF_INDEXES._replace(within=("groups", "groups", "group_id"))),
-    23: (_PLAIN,),
-    61: (_OF_INDEXES,),
-    75: (Shape("topics", "topics", "", "partitions"),),
+    KEYS["ListOffsets"]: (_PLAIN,),
+    KEYS["Metadata"]: (Shape("topics", "topics", "", "partitions"),),
+    KEYS["OffsetFetch"]: (_OF_INDEXES, _OF_INDEXES._replace(within=("groups", "groups", "group_id"))),
+    KEYS["OffsetForLeaderEpoch"]: (_PLAIN,),
+    KEYS["DescribeProducers"]: (_OF_INDEXES,),
+    KEYS["DescribeTopicPartitions"]: (Shape("topics", "topics", "", "partitions"),),
 }
-"""By key: Fetch, ListOffsets, Metadata, OffsetFetch, OffsetForLeaderEpoch, DescribeProducers, DescribeTopicPartitions."""
+"""APIs that only read: they are carried out, and the answer is changed."""
 
 
 def can_be_partial(key: int) -> bool:
