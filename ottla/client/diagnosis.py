@@ -8,11 +8,9 @@ from typing import Final
 
 from ottla.client import groups, transactions
 from ottla.client.brokers import Brokers
-from ottla.client.errors import KafkaAnswered
 from ottla.client.groups import GroupDescription, GroupPosition
 from ottla.client.offsets import LATEST, list_offsets
 from ottla.client.transactions import OpenTransaction, Transaction
-from ottla.protocol.errors import Code
 
 OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 """In which a coordinator will still end a transaction."""
@@ -76,14 +74,8 @@ def _known(brokers: Brokers, holders: Iterable[OpenTransaction]) -> dict[int, Tr
         return {}
     known: dict[int, Transaction] = {}
     for listing in transactions.list_transactions(brokers, producer_ids=wanted):
-        try:
-            transaction = transactions.describe(brokers, listing.transactional_id)
-        except KafkaAnswered as refused:
-            # It has expired since it was listed.
-            if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
-                raise
-            continue
-        if transaction.state in OPEN_STATES and transaction.producer_id in wanted:
+        transaction = transactions.describe_if_known(brokers, listing.transactional_id)
+        if transaction is not None and transaction.state in OPEN_STATES and transaction.producer_id in wanted:
             known[transaction.producer_id] = transaction
     return known
 

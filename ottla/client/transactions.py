@@ -119,6 +119,16 @@ def describe(brokers: Brokers, transactional_id: str) -> Transaction:
     return brokers.until_final(f"describing transactional id {transactional_id!r}", attempt)
 
 
+def describe_if_known(brokers: Brokers, transactional_id: str) -> Transaction | None:
+    """As `describe`; None for an id that its coordinator does not know, such as one that has expired since it was listed."""
+    try:
+        return describe(brokers, transactional_id)
+    except KafkaAnswered as refused:
+        if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+            raise
+        return None
+
+
 def open_transactions(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> list[OpenTransaction]:
     """Those of a topic's partitions, by partition and the offset they begin at (DescribeProducers)."""
     wanted = None if indexes is None else list(indexes)
@@ -231,7 +241,7 @@ def find_hanging(
         return []
     listed = list_transactions(brokers, producer_ids={t.producer_id for t in candidates})
     ids = {listing.producer_id: listing.transactional_id for listing in listed}
-    described = {name: _described(brokers, name) for name in set(ids.values())}
+    described = {name: describe_if_known(brokers, name) for name in set(ids.values())}
     hanging = []
     for transaction in candidates:
         transactional_id = ids.get(transaction.producer_id)
@@ -240,13 +250,3 @@ def find_hanging(
             idle_ms = now_ms() - transaction.last_timestamp_ms
             hanging.append(HangingTransaction(transaction=transaction, transactional_id=transactional_id, idle_ms=idle_ms))
     return hanging
-
-
-def _described(brokers: Brokers, transactional_id: str) -> Transaction | None:
-    try:
-        return describe(brokers, transactional_id)
-    except KafkaAnswered as refused:
-        # It has expired since it was listed.
-        if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
-            raise
-        return None
