@@ -16,19 +16,11 @@ from ottla.broker.partitions import Partition, Partitions, tell_offline
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.client_quotas import Entity
-from ottla.coordinator.cluster import (
-    BROKER_RESOURCE,
-    METADATA_TOPIC,
-    OFFSETS_TOPIC,
-    SHARE_STATE_TOPIC,
-    TOPIC_RESOURCE,
-    TRANSACTION_TOPIC,
-    ClusterState,
-    Topic,
-)
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState, Topic
 from ottla.coordinator.result import LogRecord
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError

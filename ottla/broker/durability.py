@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ottla.broker.env import Env
 from ottla.broker.stepping import Stepping
-from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.storage.filesystem import Damaged, is_shortage, sync_dir, sync_file
 from ottla.storage.log import Log
 

@@ -14,7 +14,7 @@ from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
-from ottla.coordinator.cluster import GROUP_RESOURCE, OFFSETS_TOPIC, ClusterState
+from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.records import OFFSET_KEY_VERSIONS
@@ -25,6 +25,7 @@ from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.invariants import check_groups
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.records import EndTxnMarker
 from ottla.storage.steps import Steps

@@ -16,11 +16,12 @@ from ottla.broker.env import Env
 from ottla.broker.interception import Interception, Latch, Point, Reached
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.stepping import Stepping
-from ottla.coordinator.cluster import OFFSETS_TOPIC, ClusterState
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
-from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -30,6 +31,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.protocol.transaction_states import TxnState
 from ottla.storage.steps import Steps, run
 
 RETRY_MS = 100

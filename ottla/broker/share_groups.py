@@ -15,12 +15,12 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
 from ottla.broker.partitions import Partitions
 from ottla.broker.share_states import STATE_WORK, ShareStates
-from ottla.coordinator.cluster import SHARE_STATE_TOPIC
 from ottla.coordinator.group.share.initialization import Partitions as ByTopic
 from ottla.coordinator.group.share.requests import Initialization
 from ottla.coordinator.share.batches import NO_OFFSET
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 

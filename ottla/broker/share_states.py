@@ -12,12 +12,13 @@ from ottla.broker.env import Env
 from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
-from ottla.coordinator.cluster import SHARE_STATE_TOPIC, ClusterState
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
 from ottla.coordinator.share.shard import ShareShard
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.log import Log

@@ -18,7 +18,7 @@ from ottla.broker.markers import MarkerSender, Transport, reached
 from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
-from ottla.coordinator.cluster import TRANSACTION_TOPIC, ClusterState
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.invariants import check_transactions
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
@@ -27,6 +27,7 @@ from ottla.coordinator.transaction.requests import Ended, Initialised, NewProduc
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps

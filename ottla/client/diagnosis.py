@@ -11,8 +11,9 @@ from ottla.client.brokers import Brokers
 from ottla.client.groups import GroupDescription, GroupPosition
 from ottla.client.offsets import LATEST, list_offsets
 from ottla.client.transactions import OpenTransaction, Transaction
+from ottla.protocol.transaction_states import TxnState
 
-OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+OPEN_STATES: Final = (TxnState.ONGOING.label, TxnState.PREPARE_COMMIT.label, TxnState.PREPARE_ABORT.label)
 """In which a coordinator will still end a transaction."""
 
 

@@ -17,22 +17,13 @@ from ottla.client.offsets import list_offsets
 from ottla.client.records import Record
 from ottla.protocol.codec import decode_record
 from ottla.protocol.errors import Code, DecodeError
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.messages import transaction_log_key, transaction_log_value
+from ottla.protocol.transaction_states import TxnState
 
-TRANSACTION_TOPIC: Final = "__transaction_state"
-STATES: Final = {
-    0: "Empty",
-    1: "Ongoing",
-    2: "PrepareCommit",
-    3: "PrepareAbort",
-    4: "CompleteCommit",
-    5: "CompleteAbort",
-    6: "Dead",
-}
-"""What is in the log (org.apache.kafka.coordinator.transaction.TransactionState)."""
-_DECIDED: Final = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
-_COMPLETE: Final = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
+_DECIDED: Final = {TxnState.PREPARE_COMMIT.label: "commit", TxnState.PREPARE_ABORT.label: "abort"}
+_COMPLETE: Final = {TxnState.COMPLETE_COMMIT.label: "committed", TxnState.COMPLETE_ABORT.label: "aborted"}
 PRODUCER_LEAD_MS: Final = 120_000
 """How much older a record may be than its transaction is for the coordinator: it waits in the producer for so long at most, unless
 delivery.timeout.ms says otherwise."""
@@ -81,13 +72,18 @@ def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset
     return Logged(
         offset=offset,
         time_ms=time_ms,
-        state=STATES[said.transaction_status] if 0 <= said.transaction_status < len(STATES) else str(said.transaction_status),
+        state=_state_name(said.transaction_status),
         producer_id=said.producer_id,
         producer_epoch=said.producer_epoch,
         timeout_ms=said.transaction_timeout_ms,
         start_ms=said.transaction_start_timestamp_ms,
         partitions=frozenset((t.topic, p) for t in said.transaction_partitions or () for p in t.partition_ids),
     )
+
+
+def _state_name(status: int) -> str:
+    """As Kafka's tools print it; the number itself of a state that is not known."""
+    return TxnState(status).label if status in set(TxnState) else str(status)
 
 
 def events(states: Iterable[Logged], log_name: str, data: Iterable[Record] = ()) -> list[Event]:
@@ -124,13 +120,13 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
         return [Event(state.time_ms, "expire", "the id expires: its next producer begins anew", where, (-1, -1))]
     happened = []
     known = frozenset[Partition]()
-    if before is not None and before.state == "Ongoing" and before.producer_id == state.producer_id:
+    if before is not None and before.state == TxnState.ONGOING.label and before.producer_id == state.producer_id:
         known = before.partitions
-    if state.state == "Empty":
+    if state.state == TxnState.EMPTY.label:
         fenced = before is not None and before.state is not None
         what = "a producer takes the id over; those before it are fenced" if fenced else "a producer takes the id"
         happened.append(event("init", f"{what} (time-out {state.timeout_ms:,} ms)"))
-    elif state.state == "Ongoing":
+    elif state.state == TxnState.ONGOING.label:
         kind, what = ("add", "adds partitions") if known else ("begin", "a transaction begins")
         happened.append(event(kind, what, state.partitions - known))
     elif state.state in _DECIDED:

@@ -16,6 +16,7 @@ from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.scram_credentials import ScramCredentials
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import Code, DecodeError, KafkaError
+from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.protocol.messages import (
     client_quota_record,
     config_record,
@@ -43,13 +44,6 @@ MAX_KEPT = 10_000
 MAX_KEPT_CHARACTERS = 10_000_000
 """Names and configs of all groups together, and of all subscriptions: a single name may have 32,767 characters."""
 MAX_PARTITIONS_PER_TOPIC = 10_000
-
-METADATA_TOPIC = "__cluster_metadata"
-"""The log of the metadata itself. It is no topic: nobody can create, write, read or delete it by name."""
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTION_TOPIC = "__transaction_state"
-SHARE_STATE_TOPIC = "__share_group_state"
-INTERNAL_TOPICS = {OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC}
 
 _FIRST_PARTITION = bytes(4)
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")

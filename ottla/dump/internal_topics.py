@@ -13,13 +13,10 @@ import msgspec
 from ottla.protocol import messages
 from ottla.protocol.codec import decode_body, decode_record
 from ottla.protocol.errors import DecodeError
+from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import read_uvarint
 from ottla.storage.checkpoints import topic_id_text
 
-TRANSACTIONS: Final = "__transaction_state"
-OFFSETS: Final = "__consumer_offsets"
-SHARE_STATES: Final = "__share_group_state"
-METADATA: Final = "__cluster_metadata"
 _OF_TRANSACTIONS: Final = ("transaction_log_key",)
 _OF_SHARE_STATES: Final = ("share_snapshot_key", "share_update_key")
 _UUID_BYTES: Final = 16
@@ -32,9 +29,9 @@ def read(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] |
 
     Raises `DecodeError` for a record that is of no known kind, or not what its kind says.
     """
-    if topic == METADATA:
+    if topic == METADATA_TOPIC:
         return _metadata(value)
-    if topic not in (TRANSACTIONS, OFFSETS, SHARE_STATES):
+    if topic not in INTERNAL_TOPICS:
         return None
     if key is None or len(key) < 2:
         raise DecodeError("a record of a coordinator without a key")
@@ -74,11 +71,11 @@ def _names(suffix: str) -> Iterator[str]:
 @cache
 def _kinds(topic: str) -> dict[int, str]:
     """The kinds of records of a coordinator's topic, and the names that their schemas begin with."""
-    apart = {TRANSACTIONS: _OF_TRANSACTIONS, SHARE_STATES: _OF_SHARE_STATES}
+    apart = {TRANSACTION_TOPIC: _OF_TRANSACTIONS, SHARE_STATE_TOPIC: _OF_SHARE_STATES}
     others = {name for names in apart.values() for name in names}
     names = apart.get(topic) or [name for name in _names("_key") if name not in others]
     kinds = {_module(name).RECORD_TYPE: name.removesuffix("_key") for name in names}
-    if topic == OFFSETS:
+    if topic == OFFSETS_TOPIC:
         kinds[_OLD_OFFSET_KEY] = "offset_commit"
     return kinds
 

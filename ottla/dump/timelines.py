@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator
 
 from ottla.client.errors import ClientError
 from ottla.client.records import Record, decode_batch
-from ottla.client.timeline import MAX_DATA_RECORDS, TRANSACTION_TOPIC, Event, Logged, events, logged
+from ottla.client.timeline import MAX_DATA_RECORDS, Event, Logged, events, logged
 from ottla.operations.directory_audit import logs_of
 from ottla.operations.segments import sound_batches
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.records import BatchHeader
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import DirectoryError

@@ -6,14 +6,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ottla.coordinator.cluster import (
-    MAX_PARTITIONS_PER_TOPIC,
-    METADATA_TOPIC,
-    TOPIC_RESOURCE,
-    ClusterState,
-    Topic,
-    as_allotted,
-)
+from ottla.coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, TOPIC_RESOURCE, ClusterState, Topic, as_allotted
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy, sync_names
 from ottla.operations.ends import KnownEnds, read_known_ends
@@ -22,6 +15,7 @@ from ottla.operations.kept import NAMED_IN_A_NOTE, Kept, keep_own, kept_by, note
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import sound_batches
 from ottla.protocol.errors import DecodeError
+from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch
 from ottla.storage import snapshot

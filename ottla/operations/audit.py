@@ -23,10 +23,11 @@ import msgspec
 
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata, from_record, state_of
-from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, Record
+from ottla.protocol.transaction_states import TxnState
 from ottla.storage.producer_state import TV2
 from ottla.storage.reading import records_of
 from ottla.storage.transaction_history import TransactionHistory, has_data, unpack

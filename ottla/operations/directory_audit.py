@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ottla.coordinator.cluster import METADATA_TOPIC, TRANSACTION_TOPIC, ClusterState
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
 from ottla.operations.ends import read_known_ends
 from ottla.operations.metadata_log import replay_batch, topics_born
 from ottla.operations.segments import OnRead, read_through, sound_batches
+from ottla.protocol.internal_topics import METADATA_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader
 from ottla.storage.filesystem import Filesystem

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ottla.coordinator.cluster import METADATA_TOPIC, ClusterState
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy, sync_names
 from ottla.operations.ends import KnownEnds, read_known_ends
@@ -19,6 +19,7 @@ from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSH
 from ottla.operations.metadata_log import RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
+from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attributes
 from ottla.storage.filesystem import Filesystem, sync_file
 from ottla.storage.identity import (

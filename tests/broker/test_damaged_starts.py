@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.coordinator.cluster import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.messages import producer_ids_record
 from ottla.protocol.records import batches, read_records
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.cluster import SHARE_STATE_TOPIC
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,

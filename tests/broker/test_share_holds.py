@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.handlers.share_acknowledgements import MAX_TYPES
-from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.protocol.errors import Code
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.broker.handlers import read_share_group_state
-from ottla.coordinator.cluster import SHARE_STATE_TOPIC
 from ottla.coordinator.share.batches import StateBatch
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import StateRead, StateSummary, StateWrite
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.read_share_group_state import PartitionData, ReadShareGroupStateRequest, ReadStateData

@@ -30,8 +30,8 @@ from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TxnMetadata, to_record, tombstone
 from ottla.coordinator.transaction.requests import TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
-from ottla.coordinator.transaction.states import TxnState
 from ottla.protocol.records import EndTxnMarker, build_batch, build_marker, renew_crc
+from ottla.protocol.transaction_states import TxnState
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged

@@ -8,7 +8,7 @@ from ottla.cli.txn_timeline import diagram
 from ottla.client.records import Record
 from ottla.client.timeline import Event, Logged, events, logged
 from ottla.coordinator.transaction.metadata import TxnMetadata, key_record, to_record
-from ottla.coordinator.transaction.states import TxnState
+from ottla.protocol.transaction_states import TxnState
 
 WHERE = "__transaction_state:7"
 

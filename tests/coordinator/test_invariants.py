@@ -10,7 +10,7 @@ from ottla.coordinator.group.classic.group import Group, GroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.invariants import check_groups, check_transactions
 from ottla.coordinator.transaction.metadata import TxnMetadata
-from ottla.coordinator.transaction.states import TxnState
+from ottla.protocol.transaction_states import TxnState
 from tests.coordinator.test_groups import GROUP, T0, stable
 from tests.coordinator.test_groups import World as GroupWorld
 from tests.coordinator.test_transactions import ID, World

@@ -12,8 +12,8 @@ from ottla.coordinator.share.shard import ShareShard
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.requests import TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
-from ottla.coordinator.transaction.states import TxnState
 from ottla.protocol.java_hash import java_hash
+from ottla.protocol.transaction_states import TxnState
 from tests.coordinator.test_groups import World
 
 

@@ -12,9 +12,10 @@ from ottla.coordinator.transaction.effects import RememberEarlyCommit, RememberL
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, to_record
 from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch, TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
-from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransition, TxnState, check_transition
+from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransition, check_transition
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.transaction_states import TxnState
 
 ID = "shop"
 P0, P1 = ("invoices", 0), ("shipments", 0)

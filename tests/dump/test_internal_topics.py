@@ -8,14 +8,15 @@ import pytest
 
 from ottla.coordinator.group.consumer.records import epoch_record
 from ottla.coordinator.group.records import CommittedOffset, offset_record, offset_tombstone
-from ottla.dump.internal_topics import METADATA, OFFSETS, SHARE_STATES, TRANSACTIONS, _kinds, _metadata_kinds, read
+from ottla.dump.internal_topics import _kinds, _metadata_kinds, read
 from ottla.protocol import messages
 from ottla.protocol.errors import DecodeError
+from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from tests.dump.test_files import FIRST, dumped
 
 
 def test_states_of_a_transaction(directory: Path) -> None:
-    (log,) = (path for path in directory.glob(f"{TRANSACTIONS}-*/{FIRST}.log") if path.stat().st_size)
+    (log,) = (path for path in directory.glob(f"{TRANSACTION_TOPIC}-*/{FIRST}.log") if path.stat().st_size)
     states = [entry for entry in dumped(log) if entry["kind"] == "record"]
     assert {state["type"] for state in states} == {"TransactionLog"}
     assert {state["key"]["transactional_id"] for state in states} == {"a"}
@@ -24,7 +25,7 @@ def test_states_of_a_transaction(directory: Path) -> None:
 
 
 def test_the_metadata_of_the_cluster(directory: Path) -> None:
-    records = [entry for entry in dumped(directory / f"{METADATA}-0" / f"{FIRST}.log") if entry["kind"] == "record"]
+    records = [entry for entry in dumped(directory / f"{METADATA_TOPIC}-0" / f"{FIRST}.log") if entry["kind"] == "record"]
     topics = {entry["value"]["name"]: entry["value"]["topic_id"] for entry in records if entry["type"] == "TopicRecord"}
     assert "t" in topics
     assert len(topics["t"]) == 22
@@ -33,13 +34,13 @@ def test_the_metadata_of_the_cluster(directory: Path) -> None:
 
 def test_offsets_and_groups() -> None:
     committed = offset_record(("g", "t", 0), CommittedOffset(7, -1, "mine", 1))
-    said = read(OFFSETS, committed.key, committed.value)
+    said = read(OFFSETS_TOPIC, committed.key, committed.value)
     assert said is not None
     assert (said["type"], said["key"], said["value"]["offset"]) == ("OffsetCommit", {"group": "g", "topic": "t", "partition": 0}, 7)
     gone = offset_tombstone(("g", "t", 0))
-    assert read(OFFSETS, gone.key, None) == {"type": "OffsetCommit", "key": said["key"], "value": None}
+    assert read(OFFSETS_TOPIC, gone.key, None) == {"type": "OffsetCommit", "key": said["key"], "value": None}
     group = epoch_record("g", 3, 0)
-    assert read(OFFSETS, group.key, group.value) == {
+    assert read(OFFSETS_TOPIC, group.key, group.value) == {
         "type": "ConsumerGroupMetadata",
         "key": {"group_id": "g"},
         "value": {"epoch": 3, "metadata_hash": 0},
@@ -52,23 +53,23 @@ def test_every_kind_has_a_number_of_its_own() -> None:
         for path in Path(messages.__path__[0]).glob("*_key.py")
         if not path.name.startswith(("transaction_", "share_s", "share_u"))
     ]
-    assert len(_kinds(OFFSETS)) == len(of_groups) + 1
-    assert set(_kinds(SHARE_STATES).values()) == {"share_snapshot", "share_update"}
-    assert set(_kinds(TRANSACTIONS).values()) == {"transaction_log"}
+    assert len(_kinds(OFFSETS_TOPIC)) == len(of_groups) + 1
+    assert set(_kinds(SHARE_STATE_TOPIC).values()) == {"share_snapshot", "share_update"}
+    assert set(_kinds(TRANSACTION_TOPIC).values()) == {"transaction_log"}
     assert len(_metadata_kinds()) >= 9
 
 
 @pytest.mark.parametrize(
     ("topic", "key", "value"),
     [
-        (OFFSETS, None, b"v"),
-        (OFFSETS, b"\0", b"v"),
-        (OFFSETS, b"\0\x63", b"v"),
-        (TRANSACTIONS, b"\0\0", b"v"),
-        (TRANSACTIONS, b"\0\0\0\x01a", b"\0\x63"),
-        (METADATA, None, None),
-        (METADATA, None, b"\x01"),
-        (METADATA, None, b"\x01\x7f\0"),
+        (OFFSETS_TOPIC, None, b"v"),
+        (OFFSETS_TOPIC, b"\0", b"v"),
+        (OFFSETS_TOPIC, b"\0\x63", b"v"),
+        (TRANSACTION_TOPIC, b"\0\0", b"v"),
+        (TRANSACTION_TOPIC, b"\0\0\0\x01a", b"\0\x63"),
+        (METADATA_TOPIC, None, None),
+        (METADATA_TOPIC, None, b"\x01"),
+        (METADATA_TOPIC, None, b"\x01\x7f\0"),
     ],
 )
 def test_what_cannot_be_decoded(topic: str, key: bytes | None, value: bytes | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from ottla.coordinator.cluster import TRANSACTION_TOPIC
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.messages import APIS
 from tests.fuzz.state import Key, State
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.errors import Code
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.messages import APIS
 from tests.fuzz.state import METADATA, Key, State
 

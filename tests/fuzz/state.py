@@ -7,12 +7,13 @@ from functools import cache
 from typing import Any
 
 from ottla.broker.broker import BrokerServer
-from ottla.coordinator.cluster import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TOPIC_RESOURCE, TRANSACTION_TOPIC, ClusterState
+from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.group.classic.group import Group, GroupState
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.transaction.states import PREPARED
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.storage.log import Log
 from ottla.storage.producer_state import ProducerState
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.coordinator.cluster import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import from_record
-from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.coordinator.transaction.states import PREPARED
 from ottla.operations.audit import TornTransaction
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.records import BatchHeader, batches, read_marker, read_records
+from ottla.protocol.transaction_states import TxnState
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets

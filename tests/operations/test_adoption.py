@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.coordinator.cluster import METADATA_TOPIC
 from ottla.directories import adopt
 from ottla.operations.adoption import carry_out, plan_adoption
 from ottla.operations.copying import Progress, copy
+from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.storage.checkpoints import RECOVERY_POINTS, parse_offsets, write_offsets
 from ottla.storage.identity import DirectoryError, Identity

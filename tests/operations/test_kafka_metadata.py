@@ -7,11 +7,12 @@ from functools import cache
 
 import pytest
 
-from ottla.coordinator.cluster import METADATA_TOPIC, TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.operations.adoption import AdoptionPlan, carry_out, plan_adoption
 from ottla.operations.graduation import bootstrap, hand_over, plan_graduation
 from ottla.operations.metadata_log import METADATA_CONFIG
+from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import pytest
 
 from ottla.coordinator.client_quotas import entity_of
-from ottla.coordinator.cluster import BROKER_RESOURCE, GROUP_RESOURCE, METADATA_TOPIC, ClusterState
+from ottla.coordinator.cluster import BROKER_RESOURCE, GROUP_RESOURCE, ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.operations import kept
 from ottla.operations.adoption import AdoptionPlan, carry_out, plan_adoption
 from ottla.operations.metadata_log import METADATA_CONFIG, replay_batch
+from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.records import build_batch
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity

@@ -11,10 +11,10 @@ import pytest
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch, TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
-from ottla.coordinator.transaction.states import TxnState
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla.protocol.records import build_batch, read_header
+from ottla.protocol.transaction_states import TxnState
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Closed
 from ottla.storage.producer_state import ProducerEntry, ProducerState

@@ -18,10 +18,10 @@ from ottla.broker.handlers.common import fenced_code
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
 from ottla.broker.transactions import Transactions
-from ottla.coordinator.cluster import INTERNAL_TOPICS
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

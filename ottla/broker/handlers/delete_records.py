@@ -14,8 +14,8 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.partitions import Partitions
-from ottla.coordinator.cluster import INTERNAL_TOPICS
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,

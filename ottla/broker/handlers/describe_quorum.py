@@ -14,8 +14,8 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock
 from ottla.broker.handlers.each import Handled
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import METADATA_TOPIC
 from ottla.protocol.errors import Code
+from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,

@@ -14,13 +14,14 @@ from ottla.broker.env import Clock
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.expressions import InvalidExpression, compiled, match_work
-from ottla.coordinator.transaction.states import BY_LABEL, TxnState
+from ottla.coordinator.transaction.states import BY_LABEL
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
+from ottla.protocol.transaction_states import TxnState
 from ottla.storage.steps import Pace, Steps, begun
 
 

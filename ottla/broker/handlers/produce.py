@@ -26,10 +26,10 @@ from ottla.broker.inflating import InflatingMemory
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.verification import PRODUCE_CODES, Verification, join_transaction
-from ottla.coordinator.cluster import INTERNAL_TOPICS
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,

@@ -22,11 +22,11 @@ from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
 from ottla.broker.partitions import Partitions
 from ottla.broker.verification import OFFSET_COMMIT_CODES, Verification, join_transaction
-from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.coordinator.group.offsets import TopicPartition
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,

@@ -16,8 +16,8 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, each
 from ottla.broker.partitions import Partitions
-from ottla.coordinator.cluster import OFFSETS_TOPIC
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

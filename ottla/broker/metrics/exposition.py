@@ -25,9 +25,10 @@ from ottla.broker.network.listener import Connections
 from ottla.broker.partitions import Partitions
 from ottla.broker.stepping import Stepping
 from ottla.broker.transactions import Transactions
-from ottla.coordinator.transaction.states import PREPARED, TxnState
+from ottla.coordinator.transaction.states import PREPARED
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.messages import APIS
+from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log_dir import LogDirectory
 
 LATE_BUFFER_MS = 5 * 60_000

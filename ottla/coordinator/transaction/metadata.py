@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from ottla.coordinator.result import LogRecord
-from ottla.coordinator.transaction.states import TxnState
 from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import transaction_log_key, transaction_log_value
 from ottla.protocol.messages.transaction_log_key import TransactionLogKey
 from ottla.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ottla.protocol.transaction_states import TxnState
 
 TopicPartition = tuple[str, int]
 _STATES = {int(state): state for state in TxnState}

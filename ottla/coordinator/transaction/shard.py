@@ -32,9 +32,10 @@ from ottla.coordinator.transaction.requests import (
     ProducerIdAndEpoch,
     TxnConfig,
 )
-from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, TxnState, decision, outcome
+from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, decision, outcome
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ottla.protocol.transaction_states import TxnState
 
 T = TypeVar("T")
 

@@ -1,27 +1,8 @@
-"""The states of a transaction and the moves between them (org.apache.kafka.coordinator.transaction.TransactionState)."""
+"""The moves between the states of a transaction (org.apache.kafka.coordinator.transaction.TransactionState)."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-
-class TxnState(IntEnum):
-    """Values are those in the log."""
-
-    EMPTY = 0
-    ONGOING = 1
-    PREPARE_COMMIT = 2
-    PREPARE_ABORT = 3
-    COMPLETE_COMMIT = 4
-    COMPLETE_ABORT = 5
-    DEAD = 6
-    PREPARE_EPOCH_FENCE = 7
-
-    @property
-    def label(self) -> str:
-        """The name that Kafka's tools print, such as ``PrepareCommit``."""
-        return "".join(part.capitalize() for part in self.name.split("_"))
-
+from ottla.protocol.transaction_states import TxnState
 
 S = TxnState
 

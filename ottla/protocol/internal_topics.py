@@ -1,0 +1,12 @@
+"""Names of the logs in which a cluster keeps its own state (org.apache.kafka.common.internals.Topic)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""The log of the metadata itself. It is no topic: nobody can create, write, read or delete it by name."""
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC})

@@ -1,0 +1,23 @@
+"""The states that a transaction goes through, by the numbers that stand in ``__transaction_state``."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class TxnState(IntEnum):
+    """org.apache.kafka.coordinator.transaction.TransactionState. Values are those in the log."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """The name that Kafka's tools print, such as ``PrepareCommit``."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
