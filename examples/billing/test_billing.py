@@ -26,8 +26,8 @@ def worker(ottla: Broker) -> Iterator[Callable[..., Worker]]:
         made.append(Worker(ottla.bootstrap, name))
         return made[-1]
 
-    ottla.create_topic(ORDERS)
-    ottla.create_topic(INVOICES)
+    ottla.create_topic(ORDERS, partitions=1)
+    ottla.create_topic(INVOICES, partitions=1)
     yield make
     for one in made:
         one.close()
