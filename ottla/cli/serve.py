@@ -114,17 +114,9 @@ def command(
     from ottla.broker.config.sources import load, variable_near
     from ottla.broker.main import run
 
-    extra: dict[str, str] = {}
-    if listen is not None:
-        extra["listeners"] = f"PLAINTEXT://{listen}"
-    if data_dir is not None:
-        extra["log.dirs"] = data_dir
-    if metrics_port is not None:
-        extra["ottla.metrics.port"] = str(metrics_port)
-    if control_port is not None:
-        extra["ottla.control.port"] = str(control_port)
     try:
-        config, ignored = load(properties, os.environ, list(settings), extra)
+        by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port)
+        config, ignored = load(properties, os.environ, list(settings), by_flags)
         first_topics = [*from_environment(os.environ), *topics]
     except (ConfigError, BadArgument) as error:
         raise Refused(str(error), exit_code=1) from None
@@ -142,3 +134,16 @@ def command(
         first_topics=first_topics,
         steering=steering(clock, faults_file, owner, has_door=has_door),
     )
+
+
+def _settings_of_flags(
+    listen: str | None, data_dir: str | None, metrics_port: int | None, control_port: int | None
+) -> dict[str, str]:
+    """The keys of server.properties that flags of their own stand for."""
+    given = {
+        "listeners": None if listen is None else f"PLAINTEXT://{listen}",
+        "log.dirs": data_dir,
+        "ottla.metrics.port": metrics_port,
+        "ottla.control.port": control_port,
+    }
+    return {key: str(value) for key, value in given.items() if value is not None}
