@@ -57,13 +57,15 @@ def _tell_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None) 
         ready["control"] = {"url": door.url, "token": door.token}
     line = json.dumps(ready)
     ready_file.write(line + "\n", is_secret=door is not None)
-    print(_for_people(broker) if sys.stdout.isatty() else line, flush=True)
+    print(_for_people(broker, door) if sys.stdout.isatty() else line, flush=True)
 
 
-def _for_people(broker: BrokerServer) -> str:
+def _for_people(broker: BrokerServer, door: Door | None) -> str:
     lines = [f"ottla listens at {broker.bootstrap}", f"its data lies in {broker.directory.absolute_path}"]
     if broker.metrics_url is not None:
         lines.append(f"its metrics are at {broker.metrics_url}")
+    if door is not None:
+        lines.append(f"it is steered at {door.url} with the token {door.token}")
     return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"])
 
 

@@ -163,9 +163,10 @@ def test_a_first_topic_that_cannot_be_is_said(tmp_path: Path) -> None:
     assert "--topic a/b:1: " in refused(*where, "--topic", "a/b:1")
 
 
-def test_on_a_terminal_serve_says_in_words_where_it_is_and_how_to_stop_it(tmp_path: Path) -> None:
+def said_on_a_terminal(*arguments: str) -> tuple[int, str]:
+    """The process id of a broker that is stopped by Ctrl-C once it says how, and what it has said."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")]
+    command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", *arguments]
     process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL)
     os.close(theirs)
     try:
@@ -177,10 +178,20 @@ def test_on_a_terminal_serve_says_in_words_where_it_is_and_how_to_stop_it(tmp_pa
         code = process.wait(TIMEOUT_S)
         os.close(ours)
     assert code == 0
+    return process.pid, said
+
+
+def test_on_a_terminal_serve_says_in_words_where_it_is_and_how_to_stop_it(tmp_path: Path) -> None:
+    pid, said = said_on_a_terminal("--data-dir", str(tmp_path / "data"))
     assert re.match(r"ottla listens at 127\.0\.0\.1:\d+\r\n", said)
     assert f"its data lies in {tmp_path / 'data'}\r\n" in said
-    assert f"Ctrl-C, or kill {process.pid}, stops it" in said
+    assert f"Ctrl-C, or kill {pid}, stops it" in said
     assert "{" not in said
+
+
+def test_on_a_terminal_serve_says_how_it_is_steered(tmp_path: Path) -> None:
+    _, said = said_on_a_terminal("--data-dir", str(tmp_path / "data"), "--control-port", "0")
+    assert re.search(r"it is steered at http://127\.0\.0\.1:\d+ with the token [\w-]{22}\r\n", said)
 
 
 async def test_the_handle_in_asynchronous_code() -> None:
