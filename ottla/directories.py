@@ -215,8 +215,8 @@ def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False,
             say(topic.line)
         for note in plan.notes:
             say(f"  note: {note}")
-        adopted = "1 topic" if len(plan.topics) == 1 else f"{len(plan.topics)} topics"
-        say(f"{adopted} adopted; serve them with: ottla serve --data-dir {target}")
+        counted = "1 topic" if len(adopted) == 1 else f"{len(adopted)} topics"
+        say(f"{counted} adopted; serve them with: ottla serve --data-dir {target}")
         return 0
 
     return _carefully(work)
