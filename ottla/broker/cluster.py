@@ -19,7 +19,7 @@ from ottla.coordinator.client_quotas import Entity
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState, Topic
 from ottla.coordinator.result import LogRecord
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import described
@@ -240,6 +240,17 @@ class Cluster:
         if name == TRANSACTION_TOPIC:
             configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
         return self.create_topic(name, count, configs)
+
+    def ensure_coordinator(self, name: str) -> None:
+        """Makes the topic of a coordinator that somebody needs.
+
+        Raises COORDINATOR_NOT_AVAILABLE where it cannot be made now: clients come again upon that, and give up upon other errors.
+        Apache Kafka makes it beside the answer (AutoTopicCreationManager), so none of its clients is ever told another.
+        """
+        try:
+            self.ensure_internal(name)
+        except KafkaError as error:
+            raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from error
 
     def create_partitions(self, name: str, count: int) -> Steps[None]:
         """Raises `KafkaError`, with nothing changed."""

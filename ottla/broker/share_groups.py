@@ -62,7 +62,6 @@ class ShareGroupStates:
 
     def initialize(self, asked: Initialization) -> Steps[Refusals]:
         """Begin with states, then note that. Where one is refused none is noted, and the next heartbeat asks for all again."""
-        self._cluster.ensure_internal(SHARE_STATE_TOPIC)
         refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(begun=True)
         work = id_work(asked.group_id)
         for topic_id, offsets in asked.start_offsets.items():
@@ -74,6 +73,7 @@ class ShareGroupStates:
                     if not self._groups.shard(asked.group_id)[0].shares.is_initializing(key.group_id, topic_id, partition):
                         # The group was deleted, or what it has of the topic, since the last step.
                         continue
+                    self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.initialize(key, asked.state_epoch, start_offset)
                     self._forget(key)
                 except KafkaError as error:
@@ -90,7 +90,6 @@ class ShareGroupStates:
 
     def delete(self, group_id: str, partitions: ByTopic) -> Steps[dict[bytes, KafkaError]]:
         """Delete states; the first refusal of each topic that has one."""
-        self._cluster.ensure_internal(SHARE_STATE_TOPIC)
         refusals, pace, work = dict[bytes, KafkaError](), Pace(begun=True), id_work(group_id)
         for topic_id, numbers in partitions.items():
             for partition in sorted(numbers):
@@ -98,6 +97,7 @@ class ShareGroupStates:
                     yield None
                 key = ShareKey(group_id, topic_id, partition)
                 try:
+                    self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.delete(key)
                     self._forget(key)
                 except KafkaError as error:
@@ -116,7 +116,7 @@ class ShareGroupStates:
         """What is refused is not known."""
         topic = self._cluster.state.topics_by_id.get(key.topic_id)
         try:
-            self._cluster.ensure_internal(SHARE_STATE_TOPIC)
+            self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
             summary = self._share_states.read_summary(key)
             partition = None if topic is None else self._partitions.get(topic.name, key.partition)
         except KafkaError:

@@ -28,7 +28,11 @@ _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
 )
-_MESSAGES = {Code.NONE: "NONE", Code.INVALID_REQUEST: _MALFORMED}
+_MESSAGES = {
+    Code.NONE: "NONE",
+    Code.INVALID_REQUEST: _MALFORMED,
+    Code.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+}
 """What org.apache.kafka.common.protocol.Errors says of a code; answers before version 4 have it for success, too."""
 
 
@@ -45,7 +49,7 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
     if topic is None or (is_share and context.version < SHARES_FROM):
         return failed(request, context.version, Code.INVALID_REQUEST)
     if not is_share:
-        ports.cluster.ensure_internal(topic)
+        ports.cluster.ensure_coordinator(topic)
     node_id, (host, port) = ports.live_config.settings.node_id, ports.advertised(context.listener)
     if context.version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(error_message=_MESSAGES[Code.NONE], node_id=node_id, host=host, port=port)
@@ -54,7 +58,7 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
         if is_share:
             if not is_share_key(key):
                 return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=Code.INVALID_REQUEST, error_message="")
-            ports.cluster.ensure_internal(topic)
+            ports.cluster.ensure_coordinator(topic)
         return Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message="")
 
     return for_each(
