@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from struct import Struct
 from typing import Final
 
-from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from ottla.client.errors import ClientError, TooMuch
 from ottla.protocol.errors import KafkaError
@@ -27,6 +28,8 @@ from ottla.protocol.records import (
 
 MAX_INFLATED_BYTES: Final = 256 << 20
 """What one compressed batch may inflate to."""
+MAX_BATCH_RECORDS: Final = 2_000_000
+"""How many records of one batch are held at once: some 800 MiB."""
 _CONTROL_KEY = Struct(">hh")
 _NULL = b"\1"
 """A length of -1."""
@@ -63,40 +66,55 @@ class NewRecord:
 
 
 def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> list[Record]:
-    """The records of one batch. Raises `ClientError` for a damaged one, `TooMuch` for one that inflates beyond the limit."""
-    where = f"the batch at offset {header.base_offset} of {topic}-{partition}"
+    """The records of one batch. Raises `ClientError` for a damaged one, `TooMuch` for one that goes beyond a limit."""
+    records = list(islice(decoded(topic, partition, batch, header), MAX_BATCH_RECORDS + 1))
+    if len(records) > MAX_BATCH_RECORDS:
+        raise TooMuch(f"{_named(topic, partition, header)} has more than {MAX_BATCH_RECORDS:,} records")
+    return records
+
+
+def decoded(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> Iterator[Record]:
+    """As `decode_batch`, one by one: a few KiB inflate to forty million records of a few bytes, each of which is an object."""
+    where = _named(topic, partition, header)
     if header.magic != 2:
         raise ClientError(f"{where} has the old message format {header.magic}, which this client does not read")
     if not crc_is_valid(batch, header):
         raise ClientError(f"{where} is damaged: its CRC is wrong")
     try:
-        allowance, parts = Allowance(MAX_INFLATED_BYTES), []
+        allowance, parts = Allowance(MAX_INFLATED_BYTES), [plain(header, b"", header.record_count)]
         for piece in pieces(memoryview(batch)[HEADER_BYTES:], header.compression):
             allowance.take(len(piece))
             parts.append(piece)
-        decoded = list(DefaultRecordBatch(plain(header, b"".join(parts), header.record_count)))
+        whole = b"".join(parts)
+        parts.clear()
+        for record in DefaultRecordBatch(whole):
+            yield _record(topic, partition, header, record)
     except TooLarge:
         raise TooMuch(f"{where} inflates to more than {MAX_INFLATED_BYTES >> 20} MiB") from None
     except KafkaError as error:
         raise ClientError(f"{where} cannot be read: {error.message}") from None
     except Exception as error:  # the C codec raises many kinds
         raise ClientError(f"{where} cannot be read: {error}") from error
-    return [
-        Record(
-            topic=topic,
-            partition=partition,
-            offset=record.offset,
-            timestamp_ms=record.timestamp,
-            key=record.key,
-            value=record.value,
-            headers=list(record.headers),
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            transactional=header.is_transactional,
-            control=_control(record.key) if header.is_control else None,
-        )
-        for record in decoded
-    ]
+
+
+def _named(topic: str, partition: int, header: BatchHeader) -> str:
+    return f"the batch at offset {header.base_offset} of {topic}-{partition}"
+
+
+def _record(topic: str, partition: int, header: BatchHeader, record: DefaultRecord) -> Record:
+    return Record(
+        topic=topic,
+        partition=partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers),
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        transactional=header.is_transactional,
+        control=_control(record.key) if header.is_control else None,
+    )
 
 
 def _control(key: bytes | None) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.client.errors import ClientError
-from ottla.client.records import Record, decode_batch
+from ottla.client.records import Record, decoded
 from ottla.dump import internal_topics
-from ottla.protocol.errors import DecodeError
+from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import COMPRESSIONS, BatchHeader, EndTxnMarker, read_marker
+from ottla.protocol.records import COMPRESSIONS, BatchHeader, marker_of
 from ottla.storage.filesystem import File
 from ottla.storage.walk import SoundBatches, whole_batches_behind
 
@@ -24,7 +24,7 @@ def log_entries(file: File, topic: str, partition: int, base_offset: int, *, wit
     for position, header, raw in sound:
         yield _batch(position, header)
         if header.is_control:
-            yield _control(header, read_marker(raw, header))
+            yield _control(topic, partition, header, raw)
         elif with_records:
             yield from _records(topic, partition, header, raw)
     if not sound.is_whole:
@@ -58,7 +58,12 @@ def _batch(position: int, header: BatchHeader) -> Entry:
     }
 
 
-def _control(header: BatchHeader, marker: EndTxnMarker | None) -> Entry:
+def _control(topic: str, partition: int, header: BatchHeader, raw: Buffer) -> Entry:
+    try:
+        first = next(decoded(topic, partition, raw, header), None)
+        marker = None if first is None else marker_of(header, first.key, first.value)
+    except (ClientError, KafkaError) as error:
+        return {"kind": "unsound", "offset": header.base_offset, "reason": str(error)}
     if marker is None:
         return {"kind": "control", "offset": header.base_offset}
     return {
@@ -74,12 +79,10 @@ def _control(header: BatchHeader, marker: EndTxnMarker | None) -> Entry:
 
 def _records(topic: str, partition: int, header: BatchHeader, raw: Buffer) -> Iterator[Entry]:
     try:
-        records = decode_batch(topic, partition, raw, header)
+        for record in decoded(topic, partition, raw, header):
+            yield _record(record)
     except ClientError as error:
         yield {"kind": "unsound", "offset": header.base_offset, "reason": str(error)}
-        return
-    for record in records:
-        yield _record(record)
 
 
 def _record(record: Record) -> Entry:

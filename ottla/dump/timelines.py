@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
+from itertools import islice
 
 from ottla.client.errors import ClientError
-from ottla.client.records import Record, decode_batch
+from ottla.client.records import Record, decoded
 from ottla.client.timeline import MAX_DATA_RECORDS, Event, Logged, events, logged
 from ottla.operations.directory_audit import logs_of
 from ottla.operations.segments import sound_batches
@@ -46,19 +48,17 @@ def _written(fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int
     for where in sorted({partition for state in states for partition in state.partitions}):
         for header, raw in _batches(fs, directory, logs, where):
             if header.producer_id in producers and header.is_transactional:
-                written += _records(where, header, raw)
+                written += islice(_records(where, header, raw), MAX_DATA_RECORDS + 1)
             if len(written) > MAX_DATA_RECORDS:
                 # The coordinator's log has to do.
                 return []
     return written
 
 
-def _records(where: TopicPartition, header: BatchHeader, raw: memoryview) -> list[Record]:
-    try:
-        return decode_batch(*where, raw, header)
-    except ClientError:
-        # What cannot be read says nothing; `ottla dump` says why.
-        return []
+def _records(where: TopicPartition, header: BatchHeader, raw: memoryview) -> Iterator[Record]:
+    # What cannot be read says nothing; `ottla dump` says why.
+    with suppress(ClientError):
+        yield from decoded(*where, raw, header)
 
 
 def _batches(

@@ -335,13 +335,20 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
     """The marker in a control batch, or None for a control batch of another kind or one that compaction has emptied."""
-    if not header.record_count:
+    if header.record_count <= 0:
         return None
     record = read_records(batch)[0]
-    if record.key is None or len(record.key) < 4:
+    return marker_of(header, record.key, record.value)
+
+
+def marker_of(header: BatchHeader, key: bytes | None, value: bytes | None) -> EndTxnMarker | None:
+    """What the first record of a control batch says. Raises CORRUPT_MESSAGE for half a marker."""
+    if key is None or len(key) < _CONTROL_KEY.size:
         return None
-    _, control = _CONTROL_KEY.unpack_from(record.key)
-    if control not in (ControlType.ABORT, ControlType.COMMIT) or record.value is None:
+    _, control = _CONTROL_KEY.unpack_from(key)
+    if control not in (ControlType.ABORT, ControlType.COMMIT) or value is None:
         return None
-    _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value)
+    if len(value) < _MARKER_VALUE.size:
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"a marker of {len(value)} bytes")
+    _, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
     return EndTxnMarker(header.producer_id, header.producer_epoch, control == ControlType.COMMIT, coordinator_epoch)

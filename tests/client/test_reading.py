@@ -221,3 +221,14 @@ def test_a_partition_that_is_not_there_is_named() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE], "InitProducerId": [InitProducerIdResponse(producer_id=5)]})
     with pytest.raises(ClientError, match="there is no partition 3 of topic 't': it has 1, from 0 on"):
         produce(World(kafka=broker).brokers(), "t", [NewRecord(b"", partition=3)])
+
+
+def test_a_batch_of_more_records_than_are_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few KiB inflate to forty million records, each of which is an object."""
+    encoded = encode_batch([NewRecord(b"")] * 3, 5_000)
+    ((_, header),) = batches(encoded)
+    monkeypatch.setattr("ottla.client.records.MAX_BATCH_RECORDS", 3)
+    assert len(decode_batch("t", 0, encoded, header)) == 3
+    monkeypatch.setattr("ottla.client.records.MAX_BATCH_RECORDS", 2)
+    with pytest.raises(TooMuch, match="the batch at offset 0 of t-0 has more than 2 records"):
+        decode_batch("t", 0, encoded, header)
