@@ -6,6 +6,7 @@ after a crash does; it is for files that nobody has checked yet. `Segment.header
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from struct import Struct
@@ -29,10 +30,13 @@ MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 """How far an offset may be from its segment's base: the indexes have four bytes for it."""
 FIRST_SEARCHED_BYTES = 4096
 SEARCHED_BYTES = 256 << 20
-"""Bytes of what only looks like a batch that a search for whole batches computes CRCs of before it ends."""
+"""Bytes of what only looks like a batch that a search for whole batches computes CRCs of, or looks at, before it ends."""
+
+LOOK_BYTES = 1 << 12
+"""What the search counts a place for at least that it has looked at: a look is dearer than the CRC of so many bytes."""
 
 _LENGTH_AND_MAGIC = Struct(">8xi4xb")
-_MAGIC, _MAGIC_AT = b"\2", 16
+_MAGIC_AT = 16
 
 MayRead = Callable[[int, BatchHeader], bool]
 """Takes the position and the header of a batch that is larger than a piece; whether it may be read as a whole."""
@@ -195,34 +199,50 @@ def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches
     """
     count = size_bytes = wasted = 0
     while wasted < SEARCHED_BYTES:
-        place = _next_likely(file, position, offset)
+        place = _next_likely(file, position, offset, SEARCHED_BYTES - wasted)
         if place is None:
             break
-        position, header = place
+        position, header, looked_bytes = place
+        wasted += looked_bytes
         if _crc_in_pieces(file, position, header, PIECE_BYTES) == header.crc:
             count, size_bytes = count + 1, size_bytes + header.size_bytes
             position, offset = position + header.size_bytes, header.next_offset
         else:
-            wasted += header.size_bytes
+            wasted += max(header.size_bytes, LOOK_BYTES)
             position += 1
     return WholeBatches(count, size_bytes)
 
 
-def _next_likely(file: File, position: int, offset: int) -> tuple[int, BatchHeader] | None:
-    """Position and header of the first place from a position on that looks like a batch. Batches mostly follow each other."""
-    wanted, end = FIRST_SEARCHED_BYTES, file.size
+def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> tuple[int, BatchHeader, int] | None:
+    """Position and header of the first place from a position on that looks like a batch, and what the looking is counted for.
+
+    Batches mostly follow each other.
+    """
+    wanted, end, looked_bytes = FIRST_SEARCHED_BYTES, file.size, 0
+    magic = _magic_behind(offset)
     while end - position >= HEADER_BYTES:
         data = file.read(min(wanted, end - position), position)
         last_header = len(data) - HEADER_BYTES
-        at = data.find(_MAGIC, _MAGIC_AT) - _MAGIC_AT
-        while 0 <= at <= last_header:
+        for found in magic.finditer(data, _MAGIC_AT, last_header + _MAGIC_AT + 1):
+            at = found.start() - _MAGIC_AT
             header = read_header(data, at)
             if _is_likely(header, offset, end - position - at):
-                return position + at, header
-            at = data.find(_MAGIC, at + _MAGIC_AT + 1) - _MAGIC_AT
+                return position + at, header, looked_bytes
+            looked_bytes += LOOK_BYTES
+            if looked_bytes >= at_most_bytes:
+                return None
         position += last_header + 1
         wanted = min(wanted * 2, PIECE_BYTES)
     return None
+
+
+def _magic_behind(offset: int) -> re.Pattern[bytes]:
+    """The magic byte of headers whose offset may follow ``offset``, by the upper half of the offset and by signs.
+
+    A call of Python's for each such byte would hold a start up for an hour where a gigabyte is full of them.
+    """
+    uppers = b"|".join(re.escape(upper.to_bytes(4, "big")) for upper in (offset >> 32, (offset + MAX_RELATIVE_OFFSET) >> 32))
+    return re.compile(rb"\x02(?<=(?:" + uppers + rb")[\0-\xff]{4}[\0-\x7f][\0-\xff]{7}\x02)")
 
 
 def _is_likely(header: BatchHeader, offset: int, room: int) -> bool:

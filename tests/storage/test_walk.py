@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.protocol.records import HEADER_BYTES, build_batch
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import HEADER, HEADER_BYTES, BatchHeader, build_batch, read_header
 from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
-from ottla.storage.walk import SoundBatches, batches, pieces
+from ottla.storage import walk
+from ottla.storage.walk import SoundBatches, batches, pieces, whole_batches_behind
 
 PATH = "/t-0/00000000000000000100.log"
 BASE_OFFSET = 100
@@ -94,3 +96,40 @@ def test_a_damaged_length_does_not_have_the_rest_of_the_file_read_at_once() -> N
     assert len(list(sound)) == 1
     assert sound.reason == "the batch at offset 101 has a wrong CRC"
     assert max(asked) == 4_000
+
+
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with each header that the search reads."""
+    read: list[int] = []
+    header_at = read_header
+
+    def counted(buf: Buffer, at: int = 0) -> BatchHeader:
+        read.append(at)
+        return header_at(buf, at)
+
+    monkeypatch.setattr(walk, "read_header", counted)
+    return read
+
+
+def test_what_cannot_be_a_header_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gigabyte of the magic byte held a start up for an hour."""
+    read, file = looks(monkeypatch), stored(b"\2" * 100_000)
+    assert whole_batches_behind(file, 0, 7).batch_count == 0
+    assert read == []
+
+
+@pytest.mark.parametrize("likely", [False, True])
+def test_a_search_among_what_looks_like_headers_ends(likely: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "SEARCHED_BYTES", 10 * walk.LOOK_BYTES)
+    header = HEADER.pack(7, 49 if likely else 0, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 0)
+    read, file = looks(monkeypatch), stored(header * 10_000)
+    assert whole_batches_behind(file, 0, 7).batch_count == 0
+    assert len(read) <= 12
+
+
+@pytest.mark.parametrize("offset", [0, 7, (1 << 31) - 1, (1 << 32) - 2, 0x5C_0000_002E, (1 << 62) + 3])
+def test_whole_batches_are_found_at_any_offset(offset: int) -> None:
+    made = sized(1, 1)
+    made[0][:8], made[1][:8] = offset.to_bytes(8, "big"), (offset + 5).to_bytes(8, "big")
+    file = stored(b"\2" * 5_000, *made)
+    assert whole_batches_behind(file, 0, offset).batch_count == 2
