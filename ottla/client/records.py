@@ -81,7 +81,8 @@ def decoded(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> I
     if not crc_is_valid(batch, header):
         raise ClientError(f"{where} is damaged: its CRC is wrong")
     try:
-        allowance, parts = Allowance(MAX_INFLATED_BYTES), [plain(header, b"", header.record_count)]
+        allowance = Allowance(MAX_INFLATED_BYTES)
+        parts: list[Buffer] = [plain(header, b"", header.record_count)]
         for piece in pieces(memoryview(batch)[HEADER_BYTES:], header.compression):
             allowance.take(len(piece))
             parts.append(piece)

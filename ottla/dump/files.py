@@ -27,7 +27,10 @@ from ottla.storage.segment import (
 from ottla.storage.txn_index import ENTRY as TXN_ENTRY
 
 MAX_WHOLE_BYTES: Final = 256 << 20
-"""Of a file that is read as a whole: a snapshot of some five million producers, or a text."""
+"""Of a file that is read as a whole: a snapshot of some five million producers."""
+PIECE_BYTES: Final = 1 << 16
+"""Of a text that is read together."""
+MAX_LINE_BYTES: Final = 1 << 20
 PIECE_ENTRIES: Final = 10_000
 """Entries of an index that are read together."""
 _METADATA_SNAPSHOT: Final = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint", re.ASCII)
@@ -155,12 +158,23 @@ def _producers(file: File) -> Iterator[Entry]:
 
 
 def _lines(file: File) -> Iterator[Entry]:
-    raw = _whole(file)
-    if raw is None:
-        yield _TOO_LARGE
-        return
-    for line in raw.decode("utf-8", "backslashreplace").splitlines():
-        yield {"kind": "line", "text": line}
+    begun, at = b"", 0
+    while at < file.size:
+        piece = file.read(min(PIECE_BYTES, file.size - at), at)
+        at += len(piece)
+        *whole, begun = (begun + piece).split(b"\n")
+        for line in whole:
+            yield _line(line)
+        if len(begun) > MAX_LINE_BYTES:
+            reason = f"a line of more than {MAX_LINE_BYTES >> 10} KiB"
+            yield {"kind": "unsound", "position": at - len(begun), "reason": reason}
+            return
+    if begun:
+        yield _line(begun)
+
+
+def _line(raw: bytes) -> Entry:
+    return {"kind": "line", "text": raw.removesuffix(b"\r").decode("utf-8", "backslashreplace")}
 
 
 _READERS: Final[dict[str, Reader]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,27 @@ def test_a_producer_snapshot(directory: Path) -> None:
 def test_checkpoints_and_properties_are_text(directory: Path) -> None:
     assert {"kind": "line", "text": "t 0 4"} in dumped(directory / "recovery-point-offset-checkpoint")
     assert any(entry["text"].startswith("cluster.id=") for entry in dumped(directory / "meta.properties"))
+
+
+def test_a_text_is_read_in_pieces(tmp_path: Path) -> None:
+    """Of two hundred million empty lines a list is two gigabytes."""
+    text = tmp_path / "a-checkpoint"
+    lines = [f"{number} " * (number % 50) for number in range(5_000)]
+    text.write_bytes("\n".join(lines).encode() + b"\r\nthe\x0blast \xff")
+    assert [entry["text"] for entry in dumped(text)] == [*lines, "the\x0blast \\xff"]
+    text.write_bytes(b"\n" * (20 << 20))
+    tracemalloc.start()
+    told = next(iter(entries(RealFilesystem(read_only=True), str(text))))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert told == {"kind": "line", "text": ""}
+    assert peak_bytes < 10 << 20
+
+
+def test_a_text_without_lines(tmp_path: Path) -> None:
+    text = tmp_path / "a-checkpoint"
+    text.write_bytes(b"a\n" + b"x" * (3 << 20))
+    assert kinds(text) == ["line", "unsound"]
 
 
 @pytest.mark.parametrize(
