@@ -12,7 +12,8 @@ TIMEOUT_S = 5.0
 
 def transactions_since(bootstrap: str, since_ms: int) -> list[str]:
     """A line for each thing that happened to a transactional id since then. Nothing where the cluster does not answer."""
-    from ottla.cli.txn_timeline import lines
+    from ottla.cli.output import printable
+    from ottla.cli.txn_timeline import lines as shown
     from ottla.client import ClientError, Cluster
     from ottla.client.timeline import Event, timeline
 
@@ -26,4 +27,7 @@ def transactions_since(bootstrap: str, since_ms: int) -> list[str]:
     except (ClientError, OSError) as error:
         return [f"their transactions cannot be told: {error}"]
     newest = sorted(told, key=lambda one: one[1][-1].time_ms)[-MAX_TRANSACTIONAL_IDS:]
-    return [line for name, events in newest for line in (f"{name}:", *(f"  {line}" for line in lines(events[-MAX_EVENTS:])))]
+    lines: list[str] = []
+    for name, events in newest:
+        lines += [f"{printable(name)}:", *(f"  {line}" for line in shown(events[-MAX_EVENTS:]))]
+    return lines

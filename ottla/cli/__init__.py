@@ -6,6 +6,7 @@ person gets wrong is said in one line with the exit code 2, and never with a tra
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -23,6 +24,10 @@ COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
 def main(arguments: list[str] | None = None) -> int:
     """The exit code. Ctrl-C ends every command without a traceback."""
     open_standard_streams()
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding has not is shown by its escape sequence.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
@@ -55,8 +60,19 @@ def _run(arguments: list[str]) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.UsageError as error:
-        print(line_of(error), file=sys.stderr)
+        _say(line_of(error))
+        return USAGE_EXIT
+    except UnicodeEncodeError as error:
+        # Bytes of the command line that are no text come as lone surrogates, which nothing of Kafka's can carry.
+        _say(f"ottla: {error.object!r} is no text in UTF-8")
         return USAGE_EXIT
     except Refused as refused:
-        print(f"ottla: {refused.message}", file=sys.stderr)
+        _say(f"ottla: {refused.message}")
         return refused.code
+
+
+def _say(text: str) -> None:
+    """What is wrong, in which names may stand that somebody else has given."""
+    from ottla.cli.output import printable
+
+    print(printable(text), file=sys.stderr)

@@ -6,7 +6,7 @@ import click
 
 from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import KEY_VALUE, asks, cluster_at
-from ottla.cli.output import note, show_json, show_table
+from ottla.cli.output import note, show_json, show_line, show_table
 
 KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger")
 KIND_HELP = """KIND is topic, broker, group, client-metrics or broker-logger. NAME is a topic, a broker's id and so on; the broker
@@ -73,4 +73,4 @@ def set_(
         show_json({"kind": kind, "name": name, "set": dict(assignments), "unset": list(unset)})
     else:
         changes = [f"{key}={value}" for key, value in assignments] + [f"{key} is what it is by itself" for key in unset]
-        click.echo(f"{kind} {name}: {', '.join(changes)}")
+        show_line(f"{kind} {name}: {', '.join(changes)}")

@@ -45,9 +45,10 @@ def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remot
     if url or token or ready_file is None:
         raise Refused("which broker? give --ready-file, or --url and --token; ottla serve --control-port 0 prints both")
     try:
-        control = read_ready_file(ready_file)["control"]
-        return Remote(control["url"], control["token"])
+        said = read_ready_file(ready_file)
     except NotReady as error:
         raise Refused(str(error)) from None
-    except (KeyError, TypeError):
-        raise Refused(f"the broker of {ready_file} has no control port; start it with ottla serve --control-port 0") from None
+    match said.get("control"):
+        case {"url": str(url), "token": str(token)}:
+            return Remote(url, token)
+    raise Refused(f"the broker of {ready_file} has no control port; start it with ottla serve --control-port 0")

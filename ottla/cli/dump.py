@@ -37,7 +37,7 @@ def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
     fs, is_sound = RealFilesystem(read_only=True), True
     for path in _wanted(files):
         if not as_json:
-            click.echo(f"{path}:")
+            click.echo(f"{printable(str(path))}:")
         try:
             for entry in entries(fs, str(path.absolute()), with_records=not no_records):
                 is_sound = is_sound and entry["kind"] != "unsound"

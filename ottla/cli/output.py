@@ -21,8 +21,17 @@ NOTHING: Final = "-"
 
 
 def show_json(value: Any) -> None:
-    """One document on one line."""
-    click.echo(json.dumps(value, ensure_ascii=False, default=_plain))
+    """One document on one line. What would move the cursor is escaped as JSON escapes it, and nothing is lost."""
+    text = json.dumps(value, ensure_ascii=False, default=_plain)
+    if not text.isprintable():
+        # JSON escapes the lower control characters only; what is not printable can be in its strings alone.
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    click.echo(text)
+
+
+def show_line(text: str) -> None:
+    """For a person: a sentence, which may have names in it that somebody else has given."""
+    click.echo(printable(text))
 
 
 def _plain(value: Any) -> Any:
@@ -123,4 +132,4 @@ def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 def note(text: str) -> None:
     """For a person, beside what a program may read."""
-    click.echo(text, err=True)
+    click.echo(printable(text), err=True)

@@ -60,10 +60,10 @@ def command(
         raise click.UsageError("--key and --key-separator both say what the key is; give one of them")
     if key_separator == "":
         raise click.UsageError("--key-separator must not be empty")
-    encoded = [(name, value.encode()) for name, value in headers]
+    encoded = [(name, _raw(value)) for name, value in headers]
     with cluster_at(bootstrap, timeout_s) as cluster:
         producer = TopicProducer(cluster.brokers, topic)
-        for line in (value.encode() for value in values) if values else _lines(file):
+        for line in (_raw(value) for value in values) if values else _lines(file):
             record_key, value = _split(line, key, key_separator)
             producer.send(NewRecord(value=value, key=record_key, headers=encoded, partition=partition))
         producer.flush()
@@ -81,8 +81,8 @@ def command(
 
 def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes | None, bytes]:
     if separator is None:
-        return None if key is None else key.encode(), line
-    before, found, after = line.partition(separator.encode())
+        return None if key is None else _raw(key), line
+    before, found, after = line.partition(_raw(separator))
     if not found:
         raise Refused(f"a line has no {separator!r} between key and value: {line[:60]!r}")
     return before, after
@@ -113,3 +113,8 @@ def _read(lines: IO[bytes], name: str) -> Iterator[bytes]:
         if len(line) > MAX_LINE_BYTES:
             raise Refused(f"a line of {name} is longer than {MAX_LINE_BYTES >> 20} MiB")
         yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _raw(text: str) -> bytes:
+    """What was given at the prompt; bytes that are no text are written as they are."""
+    return text.encode("utf-8", "surrogateescape")

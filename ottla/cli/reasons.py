@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from ottla.cli.output import duration_text
 from ottla.client.diagnosis import Held, WaitingGroup
 from ottla.client.groups import CLASSIC
@@ -38,7 +40,7 @@ def why_held(held: Held, now_ms: int) -> list[str]:
     left = "" if transaction.start_ms is None else _left(transaction.start_ms + transaction.timeout_ms - now_ms)
     return [
         f"{stands}: transaction of {producer}, transactional id {name}{since}{left}; {behind}",
-        f"wait for it, or end it and fence its producer: ottla txn abort {name}",
+        f"wait for it, or end it and fence its producer: ottla txn abort {quote(name)}",
     ]
 
 
@@ -61,7 +63,9 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int) -> list[str]:
         where = f"{position.topic}:{position.partition}"
         lines.append(f"{where}: {position.lag:,} behind, at {position.committed:,} of {position.end:,}; {reads}")
     if len(others) > MAX_PARTITIONS_TOLD:
-        lines.append(f"and {len(others) - MAX_PARTITIONS_TOLD:,} more partitions; ottla group describe {group.group_id} names all")
+        lines.append(
+            f"and {len(others) - MAX_PARTITIONS_TOLD:,} more partitions; ottla group describe {quote(group.group_id)} names all"
+        )
     if not behind:
         lines.append("it has read all that there is")
     return lines

@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.commands import CommandGroup
 from ottla.cli.options import COUNT, KEY_VALUE, asks, cluster_at
-from ottla.cli.output import note, progress, show_json, show_pairs, show_table
+from ottla.cli.output import note, progress, show_json, show_line, show_pairs, show_table
 
 if TYPE_CHECKING:
     from ottla.client.topics import Config, TopicDescription
@@ -53,7 +53,7 @@ def create(
     if as_json:
         show_json({"topic": name, "created": is_new})
     else:
-        click.echo(f"topic {name} was created" if is_new else f"topic {name} exists")
+        show_line(f"topic {name} was created" if is_new else f"topic {name} exists")
 
 
 @command.command("list", help="Lists the topics.")
@@ -135,6 +135,6 @@ def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bo
             cluster.delete_topic(name)
             advance(1)
             if not as_json:
-                click.echo(f"topic {name} was deleted")
+                show_line(f"topic {name} was deleted")
     if as_json:
         show_json({"deleted": list(names)})

@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.commands import CommandGroup, Lazy
 from ottla.cli.options import SECONDS, TOPIC_OR_PARTITION, TOPIC_PARTITION, Checked, asks, cluster_at
-from ottla.cli.output import NOTHING, duration_text, note, progress, show_json, show_pairs, show_table, time_text
+from ottla.cli.output import NOTHING, duration_text, note, progress, show_json, show_line, show_pairs, show_table, time_text
 
 if TYPE_CHECKING:
     from ottla.client.transactions import HangingTransaction
@@ -147,7 +147,7 @@ def abort(
     if as_json:
         show_json(document)
     else:
-        click.echo(text)
+        show_line(text)
 
 
 @command.command("find-hanging", help="Finds open transactions that no coordinator knows of, and that nobody will end.")

@@ -9,7 +9,7 @@ import click
 
 from ottla.cli.commands import Refused
 from ottla.cli.options import PATH, asks, cluster_at
-from ottla.cli.output import show_json, show_table, time_text
+from ottla.cli.output import printable, show_json, show_table, time_text
 
 if TYPE_CHECKING:
     from ottla.client.timeline import Event
@@ -124,4 +124,4 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
 
 def _plain(text: str) -> str:
     """Without what Mermaid takes for its own."""
-    return text.replace(";", ",").replace("#", "").replace("\n", " ")
+    return printable(text.replace("\n", " ")).replace(";", ",").replace("#", "").replace("%", "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
-from ottla.cli.output import show_json
+from ottla.cli.output import show_json, show_line
 
 if TYPE_CHECKING:
     from ottla.client.diagnosis import Held
@@ -31,9 +31,9 @@ def command(topic: tuple[str, int | None], bootstrap: str, timeout_s: float, as_
     holding = [one for one in partitions if one.waiting]
     for one in holding if index is None else partitions:
         for line in why_held(one, now_ms):
-            click.echo(line)
+            show_line(line)
     if index is None and not holding:
-        click.echo(f"{name} holds nobody: readers of committed records get to the end of each partition")
+        show_line(f"{name} holds nobody: readers of committed records get to the end of each partition")
 
 
 def document(held: Held, now_ms: int) -> dict[str, Any]:

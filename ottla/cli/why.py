@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ottla.cli.options import asks, cluster_at
-from ottla.cli.output import show_json
+from ottla.cli.output import show_json, show_line
 
 
 @click.command("why", help="Says what keeps a group from the end of its topics, and what to do.")
@@ -34,4 +34,4 @@ def command(group: str, bootstrap: str, timeout_s: float, as_json: bool) -> None
         )
         return
     for line in lines:
-        click.echo(line)
+        show_line(line)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
 TIMEOUT_S = 90.0
 """Longer than the door itself waits for the broker."""
+MAX_ANSWER_BYTES = 64 << 20
+"""More than the door ever says: what is longer is somebody else's."""
 
 
 class ControlError(Exception):
@@ -35,16 +38,19 @@ class Remote:
         return self._ask("DELETE", path, None)
 
     def _ask(self, method: str, path: str, parameters: Any) -> Any:
-        where = urlsplit(self.url)
-        connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=TIMEOUT_S)
         try:
-            connection.request(method, path, None if parameters is None else json.dumps(parameters), self._headers)
-            response = connection.getresponse()
-            answer = json.loads(response.read())
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise ControlError(f"{self.url} does not answer as a broker's door does: {error}") from error
-        finally:
-            connection.close()
+            where = urlsplit(self.url)
+            connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=TIMEOUT_S)
+        except (ValueError, http.client.HTTPException):
+            raise ControlError(f"{self.url!r} is no address of a broker's door, such as http://127.0.0.1:9644") from None
+        with closing(connection):
+            try:
+                connection.request(method, path, None if parameters is None else json.dumps(parameters), self._headers)
+                response = connection.getresponse()
+                answer = json.loads(response.read(MAX_ANSWER_BYTES))
+            except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+                raise ControlError(f"{self.url} does not answer as a broker's door does: {error}") from error
         if response.status != http.client.OK:
-            raise ControlError(answer["error"])
+            error_text = answer.get("error") if isinstance(answer, dict) else None
+            raise ControlError(str(error_text or f"{self.url} answers {response.status}, and not as a broker's door does"))
         return answer

@@ -1,0 +1,160 @@
+"""Names and bytes that somebody else has given, or where a hand slipped: no terminal obeys them, nothing trips over them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla import reported
+from ottla.cli import main
+from ottla.cli.commands import Refused
+from ottla.cli.output import note, show_json, show_line
+from ottla.cli.produce import _split
+from ottla.cli.reasons import why_held
+from ottla.cli.txn_timeline import diagram
+from ottla.client.timeline import Event
+from tests.cli.test_reasons import NOW_MS, held, holder, transaction
+
+ESCAPES = "\x1b]0;mine\x07\x9b31m\u202e"
+NO_TEXT = "\udcff\udcfe"
+"""How the bytes FF FE of a command line come."""
+FIRST = f"{0:020d}"
+
+
+def test_sentences_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    show_line(f"a {ESCAPES}")
+    note(f"b {ESCAPES}")
+    out, err = capsys.readouterr()
+    assert out == "a \\x1b]0;mine\\x07\\x9b31m\\u202e\n"
+    assert err == out.replace("a", "b", 1)
+
+
+def test_json_is_escaped_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    said = {"key": ESCAPES, "\x7f": ["é", "\U000e0001", NO_TEXT, "\n"]}
+    show_json(said)
+    out = capsys.readouterr().out
+    assert out.removesuffix("\n").isprintable()
+    assert "é" in out
+    assert json.loads(out) == said
+
+
+def test_what_is_wrong_is_said_without_escapes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise Refused(f"the broker says {ESCAPES}")
+
+    monkeypatch.setattr("ottla.cli.dump._wanted", refuse)
+    assert main(["dump", "x"]) == 2
+    assert main([f"to{ESCAPES}pic"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all(line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topic", "create", "t", "--config", f"{NO_TEXT}=1"],
+        ["produce", NO_TEXT, "--value", "x"],
+        ["fault", "add", NO_TEXT, "--url", "http://127.0.0.1:1", "--token", "x"],
+    ],
+)
+def test_bytes_that_are_no_text_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str], scripted: str) -> None:
+    given = arguments if arguments[0] == "fault" else [*arguments, "--bootstrap", scripted]
+    assert main(given) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no text in UTF-8" in line
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A cluster that is asked for nothing but what cannot be encoded."""
+
+    def ask(*_: Any, **__: Any) -> None:
+        NO_TEXT.encode()
+
+    monkeypatch.setattr("ottla.client.cluster.Cluster.create_topic", ask)
+    monkeypatch.setattr("ottla.client.brokers.Brokers.partitions", ask)
+    monkeypatch.setattr("ottla.client.producing.TopicProducer.__init__", ask)
+    return "127.0.0.1:1"
+
+
+def test_values_and_keys_are_written_as_they_are() -> None:
+    assert _split(b"v", NO_TEXT, None) == (b"\xff\xfe", b"v")
+    assert _split(b"k\xffv", None, "\udcff") == (b"k", b"v")
+
+
+def test_a_terminal_without_the_letters(monkeypatch: pytest.MonkeyPatch, directory_of_lines: Path) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(["dump", str(directory_of_lines)]) == 0
+    out.flush()
+    assert b"\\u0436" in out.buffer.getvalue()
+
+
+@pytest.fixture
+def directory_of_lines(tmp_path: Path) -> Path:
+    (tmp_path / "partition.metadata").write_text("ж", encoding="utf-8")
+    return tmp_path
+
+
+def test_file_names_are_shown_without_escapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / f"{ESCAPES}{NO_TEXT}.log").touch()
+    assert main(["dump", str(tmp_path)]) == 0
+    assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
+    (tmp_path / f"{ESCAPES}{NO_TEXT}.log").write_bytes(b"x")
+    assert main(["dump", "--json", str(tmp_path)]) == 1
+    assert json.loads(capsys.readouterr().out)["file"].endswith(".log")
+
+
+def test_a_command_to_copy_has_the_id_as_one_word() -> None:
+    taken = transaction()
+    taken = type(taken)(**{name: getattr(taken, name) for name in taken.__dataclass_fields__} | {"transactional_id": "x; reboot"})
+    _, do = why_held(held(holder=holder(), transaction=taken), NOW_MS)
+    assert do.endswith("ottla txn abort 'x; reboot'")
+
+
+def test_a_diagram_holds_no_escapes_and_no_directive() -> None:
+    event = Event(0, "begin", "begins", "x", (1, 0), [("t", 0)])
+    text = diagram(f"a\r{ESCAPES}%%{{init: {{}}}}%%%", [event])
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "%%" not in text
+
+
+def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Known:
+        brokers = None
+
+        def __init__(self, *_: object) -> None: ...
+        def __enter__(self) -> Known:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def transactions(self) -> list[Any]:
+            return [SimpleNamespace(transactional_id=ESCAPES)]
+
+    event = Event(0, "init", "taken", "x", (1, 0))
+    monkeypatch.setattr("ottla.client.Cluster", Known)
+    monkeypatch.setattr("ottla.client.timeline.timeline", lambda *_: [event])
+    assert all(line.isprintable() for line in reported.transactions_since("x:1", 0))
+
+
+@pytest.mark.parametrize("url", ["http://[bad", "http://x:99999999", "http://x:y"])
+def test_what_is_no_address_of_a_door(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "list", "--url", url, "--token", "x"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is no address of a broker's door" in line
+
+
+def test_a_ready_file_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    others: list[dict[str, Any]] = [{"control": {"url": 5, "token": 6}}, {"control": []}, {}]
+    for said in others:
+        (tmp_path / "ready").write_text(json.dumps(said))
+        assert main(["clock", "show", "--ready-file", str(tmp_path / "ready")]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "has no control port" in line
