@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Any
 
 import msgspec
@@ -13,6 +15,10 @@ from ottla.control.fault_commands import FAULT_COMMANDS
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
     path: str
     """Where the copy lies, an absolute path of the broker's machine."""
+
+    def __post_init__(self) -> None:
+        if not self.path.startswith("/") or "\0" in self.path:
+            raise ValueError("an absolute path of the broker's machine is wanted")
 
 
 class AdvanceParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,11 +43,20 @@ async def _reset(steered: Steered, _: NoParameters) -> None:
 
 
 async def _snapshot(steered: Steered, parameters: SnapshotParameters) -> None:
+    _check_outside(steered, parameters.path)
     await steered.serving.snapshot(parameters.path)
 
 
 async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
+    _check_outside(steered, parameters.path)
     await steered.serving.restore(parameters.path)
+
+
+def _check_outside(steered: Steered, path: str) -> None:
+    """A copy in the directory itself may go with what a reset or a restore removes there. Raises `Refused`."""
+    directory = steered.serving.directory
+    if PurePosixPath(normpath(path)).is_relative_to(normpath(directory)):
+        raise Refused(400, f"{path} lies in the broker's own directory; give a path outside of it")
 
 
 async def _time(steered: Steered, _: NoParameters) -> dict[str, Any]:

@@ -235,6 +235,10 @@ def test_reading_changes_nothing(broker: Broker) -> None:
         ("POST", "/v1/reset", '{"now": true}', 400, "the body is not what is wanted here"),
         ("POST", "/v1/snapshot", "{", 400, "the body is not what is wanted here"),
         ("POST", "/v1/snapshot", '{"path": "/proc/none/x"}', 409, "/proc/none"),
+        ("POST", "/v1/snapshot", '{"path": ""}', 400, "an absolute path of the broker's machine is wanted"),
+        ("POST", "/v1/snapshot", '{"path": "here"}', 400, "an absolute path of the broker's machine is wanted"),
+        ("POST", "/v1/snapshot", '{"path": "/a\\u0000b"}', 400, "an absolute path of the broker's machine is wanted"),
+        ("POST", "/v1/restore", '{"path": "/a\\u0000b"}', 400, "an absolute path of the broker's machine is wanted"),
         ("POST", "/v1/faults", "api: EndTx\ndrop_answer: true", 400, "is it EndTxn"),
         ("POST", "/v1/faults", "x" * (1 << 20), 400, "are too many for faults"),
         ("POST", "/v1/faults", "x" * ((1 << 20) + 1), 400, "the body may have 1048576 bytes"),
@@ -305,3 +309,12 @@ def test_flags_that_are_wrong(tmp_path: Path, flags: tuple[str, ...], told: str)
     assert done.returncode in (1, 2)
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_snapshot_never_lies_in_the_directory_that_a_restore_empties(broker: Broker) -> None:
+    broker.create_topic("orders")
+    inside = f"{broker.data_dir.parent}/../{broker.data_dir.parent.name}/data/kept-0"
+    for command in ("snapshot", "restore"):
+        with pytest.raises(ControlError, match="lies in the broker's own directory"):
+            broker._control().post(f"/v1/{command}", {"path": inside})
+    assert broker.records("orders") == []
