@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,7 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> Wanted:
     settings = {
         **_pairs(config.getini("ottla_settings"), "ottla_settings"),
         **_pairs(config.getoption("--ottla-set"), "--ottla-set"),
-        **{name: _text(value) for name, value in (options.get("settings") or {}).items()},
+        **{str(name): _text(value) for name, value in (options.get("settings") or {}).items()},
     }
     features = {**_pairs(config.getini("ottla_features"), "ottla_features"), **(options.get("features") or {})}
     return Wanted(
@@ -176,7 +177,7 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> Wanted:
 def _levels(features: Mapping[str, Any]) -> dict[str, int]:
     """Raises `pytest.UsageError`."""
     try:
-        return {name: int(level) for name, level in features.items()}
+        return {str(name): int(level) for name, level in features.items()}
     except (TypeError, ValueError):
         raise pytest.UsageError(f"features are NAME=LEVEL with a number for the level, not {dict(features)}") from None
 
@@ -201,18 +202,40 @@ def ottla_session(request: pytest.FixtureRequest) -> Broker | External:
 
 
 @pytest.fixture
-def ottla(request: pytest.FixtureRequest) -> Broker | External:
-    """A running broker on a temporary directory: an `ottla.Broker`, unless the tests run against another."""
+def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
+    """A running broker on a temporary directory: an `ottla.Broker`, unless the tests run against another.
+
+    Faults that the test leaves are removed: they would be the next one's.
+    """
     options = _marked(request.node)
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
         if any(options.values()):
             pytest.skip(f"the test wants a broker of its own ({', '.join(options)}), and runs against {bootstrap}")
-        return External(bootstrap)
+        yield External(bootstrap)
+        return
     brokers: Brokers = request.getfixturevalue("_ottla_brokers")
     broker = brokers.get(_wanted(request.config, options), is_fresh=bool(options.get("fresh")))
     request.node.stash[_BROKER] = Before(broker=broker, logged_lines=broker.logged_lines, now_ms=broker.clock.approximate_ms())
-    return broker
+    pid, known = broker.pid, {fault.id for fault in broker.faults.all()}
+    yield broker
+    # A process that the test has started anew numbers its faults anew.
+    _remove_faults(broker, known if broker.pid == pid else ())
+
+
+def _remove_faults(broker: Broker, known: Collection[int]) -> None:
+    """All but those that fixtures of a wider scope had added."""
+    from ottla.control.remote import ControlError
+
+    if not broker.is_running:
+        return
+    # The test may have killed it a moment ago.
+    with suppress(ControlError):
+        if broker.is_paused:
+            broker.resume()
+        for fault in broker.faults.all():
+            if fault.id not in known:
+                fault.remove()
 
 
 _BROKER = pytest.StashKey[Before]()

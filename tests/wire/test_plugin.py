@@ -92,6 +92,45 @@ def test_each_test_gets_the_broker_that_it_wants(tmp_path: Path) -> None:
     assert (code, "9 passed" in output) == (0, True), output
 
 
+LEFT_BEHIND = """
+@pytest.fixture(scope="session")
+def slow(ottla_session):
+    return ottla_session.faults.add(api="Metadata", delay_ms=1, times=None)
+
+def test_first(slow, ottla):
+    ottla.faults.add(api="Metadata", drop_answer=True, times=None)
+    raise AssertionError("before it is removed")
+
+def test_paused(slow, ottla):
+    assert [fault.id for fault in ottla.faults.all()] == [slow.id]
+    ottla.faults.add(api="Fetch", freeze=True)
+    ottla.pause()
+
+def test_restarted(slow, ottla):
+    assert [fault.id for fault in ottla.faults.all()] == [slow.id]
+    ottla.restart(kill=True)
+    assert ottla.faults.add(api="Fetch", freeze=True).id == slow.id
+
+def test_killed(ottla):
+    assert ottla.faults.all() == []
+    ottla.faults.add(api="*", cut="after", times=None)
+    ottla.kill()
+
+def test_last(ottla):
+    assert topics(ottla.bootstrap) == set()
+"""
+
+
+def test_a_fault_that_a_test_leaves_is_not_the_next_ones(tmp_path: Path) -> None:
+    code, output = run(tmp_path, LEFT_BEHIND)
+    assert (code, "1 failed, 4 passed" in output) == (1, True), output
+
+
+def test_names_that_are_no_texts(tmp_path: Path) -> None:
+    code, output = run(tmp_path, '@pytest.mark.ottla(settings={1: 2, "a": 3})\ndef test_it(ottla): pass\n')
+    assert (code, "the broker did not start" in output, "unknown setting" in output) == (1, True, True), output
+
+
 def test_collecting_starts_nothing(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("import ottla.handle\ndel ottla.handle.Broker.start\n")
     code, output = run(tmp_path, SHARED, "--collect-only")
