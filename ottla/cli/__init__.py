@@ -13,6 +13,7 @@ import sys
 from ottla.process import open_standard_streams
 
 USAGE_EXIT = 2
+FAILED_EXIT = 1
 INTERRUPTED_EXIT = 130
 """What shells give a command that Ctrl-C has ended."""
 BROKEN_PIPE_EXIT = 141
@@ -34,10 +35,19 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED_EXIT
     except BrokenPipeError:
-        # Python flushes stdout once more at its end, which would say so again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return BROKEN_PIPE_EXIT
+    except OSError as error:
+        # A disk that is full behind a redirection, as a rule.
+        _forget_output()
+        _say(f"ottla: {error.strerror or error}")
+        return FAILED_EXIT
     return code
+
+
+def _forget_output() -> None:
+    """Python flushes stdout once more at its end, which would say so again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,6 +102,18 @@ def test_a_terminal_without_the_letters(monkeypatch: pytest.MonkeyPatch, directo
 def directory_of_lines(tmp_path: Path) -> Path:
     (tmp_path / "partition.metadata").write_text("ж", encoding="utf-8")
     return tmp_path
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("lines", [1, 10_000])
+def test_a_full_disk_behind_a_redirection(lines: int, tmp_path: Path) -> None:
+    (tmp_path / "partition.metadata").write_text("a\n" * lines)
+    command = [sys.executable, "-m", "ottla", "dump", "--json", str(tmp_path)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line == "ottla: No space left on device"
 
 
 def test_file_names_are_shown_without_escapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
