@@ -30,10 +30,10 @@ MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 """How far an offset may be from its segment's base: the indexes have four bytes for it."""
 FIRST_SEARCHED_BYTES = 4096
 SEARCHED_BYTES = 256 << 20
-"""Bytes of what only looks like a batch that a search for whole batches computes CRCs of, or looks at, before it ends."""
+"""Bytes of what only looks like a batch that a search for whole batches computes CRCs of, or examines, before it ends."""
 
-LOOK_BYTES = 1 << 12
-"""What the search counts a place for at least that it has looked at: a look is dearer than the CRC of so many bytes."""
+PLACE_BYTES = 1 << 12
+"""What the search counts for each place that it examines, at least: that is dearer than the CRC of so many bytes."""
 
 _LENGTH_AND_MAGIC = Struct(">8xi4xb")
 _MAGIC_AT = 16
@@ -202,34 +202,34 @@ def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches
         place = _next_likely(file, position, offset, SEARCHED_BYTES - wasted)
         if place is None:
             break
-        position, header, looked_bytes = place
-        wasted += looked_bytes
+        position, header, examined_bytes = place
+        wasted += examined_bytes
         if _crc_in_pieces(file, position, header, PIECE_BYTES) == header.crc:
             count, size_bytes = count + 1, size_bytes + header.size_bytes
             position, offset = position + header.size_bytes, header.next_offset
         else:
-            wasted += max(header.size_bytes, LOOK_BYTES)
+            wasted += max(header.size_bytes, PLACE_BYTES)
             position += 1
     return WholeBatches(count, size_bytes)
 
 
 def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> tuple[int, BatchHeader, int] | None:
-    """Position and header of the first place from a position on that looks like a batch, and what the looking is counted for.
+    """Position and header of the first place from a position on that looks like a batch, and what examining the places before it is counted for.
 
     Batches mostly follow each other.
     """
-    wanted, end, looked_bytes = FIRST_SEARCHED_BYTES, file.size, 0
+    wanted, end, examined_bytes = FIRST_SEARCHED_BYTES, file.size, 0
     magic = _magic_behind(offset)
     while end - position >= HEADER_BYTES:
         data = file.read(min(wanted, end - position), position)
         last_header = len(data) - HEADER_BYTES
-        for found in magic.finditer(data, _MAGIC_AT, last_header + _MAGIC_AT + 1):
-            at = found.start() - _MAGIC_AT
+        for match in magic.finditer(data, _MAGIC_AT, last_header + _MAGIC_AT + 1):
+            at = match.start() - _MAGIC_AT
             header = read_header(data, at)
             if _is_likely(header, offset, end - position - at):
-                return position + at, header, looked_bytes
-            looked_bytes += LOOK_BYTES
-            if looked_bytes >= at_most_bytes:
+                return position + at, header, examined_bytes
+            examined_bytes += PLACE_BYTES
+            if examined_bytes >= at_most_bytes:
                 return None
         position += last_header + 1
         wanted = min(wanted * 2, PIECE_BYTES)
