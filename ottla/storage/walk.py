@@ -214,7 +214,7 @@ def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches
 
 
 def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> tuple[int, BatchHeader, int] | None:
-    """Position and header of the first place from a position on that looks like a batch, and what examining the places before it is counted for.
+    """Position and header of the first place from a position on that looks like a batch, and what examining those before it counts.
 
     Batches mostly follow each other.
     """

@@ -120,7 +120,7 @@ def test_what_cannot_be_a_header_is_not_looked_at(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("likely", [False, True])
 def test_a_search_among_what_looks_like_headers_ends(likely: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "SEARCHED_BYTES", 10 * walk.LOOK_BYTES)
+    monkeypatch.setattr(walk, "SEARCHED_BYTES", 10 * walk.PLACE_BYTES)
     header = HEADER.pack(7, 49 if likely else 0, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 0)
     read, file = looks(monkeypatch), stored(header * 10_000)
     assert whole_batches_behind(file, 0, 7).batch_count == 0
