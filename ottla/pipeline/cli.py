@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import tomllib
 import uuid
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from rich.table import Table
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.formats import FORMATS
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
+from ottla.pipeline.signals import noted_signals
 
 UNSOUND_EXIT = 2
 """The job ran, and what it found is wrong."""
@@ -173,7 +175,12 @@ def _stream(options: argparse.Namespace) -> int:
         def retry(batch: int, error: BaseException) -> None:
             console.print(f"batch {batch}: aborted and begun again ({cause_of(str(error))})")
 
-        Running(spark, job, settings, retry).finish(show_progress)
+        running = Running(spark, job, settings, retry)
+        with noted_signals(signal.SIGINT, signal.SIGTERM) as signals:
+            running.finish(show_progress, lambda: bool(signals))
+        if signals:
+            console.print(f"{job.name}, run {run}: stopped by {signals[0].name}; no transaction is left open")
+            return 128 + signals[0]
         progress.update(task, completed=total)
     console.print(f"{job.name}, run {run}: everything that was there is done")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,9 @@ class ExactlyOnceSink:
         self._on_report = on_report
         self._on_retry = on_retry
         self._partitions: dict[str, int] = {}
+        # Held while a batch is written.
+        self._turn = threading.Lock()
+        self._is_stopping = False
 
     def start(self) -> Mark | None:
         """Check the topics, take the transactional id over; what was committed last. Raises `PipelineError`."""
@@ -76,7 +80,22 @@ class ExactlyOnceSink:
         """Raises `PipelineError` for an input that is not there."""
         self._cluster.leaders(topic)
 
+    def refuse_more(self) -> None:
+        """A batch whose tasks fail from now on, as they do when the stream is stopped, is aborted and not tried again."""
+        self._is_stopping = True
+
+    def has_ended(self, timeout_s: float) -> bool:
+        """Wait until no batch is being written: what was is committed or aborted."""
+        has_ended = self._turn.acquire(timeout=timeout_s)
+        if has_ended:
+            self._turn.release()
+        return has_ended
+
     def write(self, frame: DataFrame, batch: int) -> None:
+        with self._turn:
+            self._write(frame, batch)
+
+    def _write(self, frame: DataFrame, batch: int) -> None:
         check_schema(frame)
         query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query is None:
@@ -91,7 +110,7 @@ class ExactlyOnceSink:
                 raise
             except Exception as error:
                 # A task has failed, and with it the transaction: the next one has sequences of its own.
-                if attempt + 1 == ATTEMPTS:
+                if attempt + 1 == ATTEMPTS or self._is_stopping:
                     raise
                 self._on_retry(batch, error)
         if report.is_replay and self._options.computes_replays:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_EVERY_S = 0.2
+STOP_TIMEOUT_S = 60.0
 _OUR_ERRORS = ("Fenced", "BrokerRefused", "PipelineError")
 _LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "could not be found", "may have been lost")
 
@@ -105,22 +106,44 @@ class Running:
         else:
             writer = writer.trigger(processingTime=f"{options.interval_ms} milliseconds")
         self._query: StreamingQuery = writer.start()
+        self._sink = sink
 
     def _keep(self, report: BatchReport) -> None:
         self._reports[report.batch] = report
 
-    def finish(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> list[BatchReport]:
-        """Wait for the end; every batch's report. Raises `PipelineError` with the cause, in one line."""
+    def finish(
+        self,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        is_stop_wanted: Callable[[], bool] = lambda: False,
+    ) -> list[BatchReport]:
+        """Wait for the end, or stop as soon as that is wanted; every batch's report.
+
+        Raises `PipelineError` with the cause, in one line.
+        """
         from pyspark.errors import StreamingQueryException
 
         try:
             while not self._query.awaitTermination(LOOK_EVERY_S):
                 self._report_progress(on_progress)
+                if is_stop_wanted():
+                    self.stop()
+                    break
         except StreamingQueryException as error:
             raise PipelineError(cause_of(str(error))) from error
         finally:
             self._report_progress(on_progress)
         return list(self._reports.values())
+
+    def stop(self) -> None:
+        """End the stream, and with it the batch in hand: its transaction is aborted now, and not when its time is over.
+
+        Raises `PipelineError` where that has not come to its end in `STOP_TIMEOUT_S`.
+        """
+        self._sink.refuse_more()
+        # Its jobs are cancelled, and with their failure the batch is aborted.
+        self._query.stop()
+        if not self._sink.has_ended(STOP_TIMEOUT_S):
+            raise PipelineError(f"the batch in hand has not ended in {STOP_TIMEOUT_S:.0f} s; its transaction ends by its time-out")
 
     def _report_progress(self, on_progress: Callable[[Progress], None]) -> None:
         for progress in self._query.recentProgress:

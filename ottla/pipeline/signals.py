@@ -1,0 +1,19 @@
+"""Signals that end a job in order, and not in the middle of a call to Spark's JVM, which would answer the next one wrongly."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def noted_signals(*numbers: signal.Signals) -> Iterator[list[signal.Signals]]:
+    """Within, these signals end nothing: they are in the list, for whoever has to end something. For the main thread."""
+    noted: list[signal.Signals] = []
+    before = {number: signal.signal(number, lambda given, _: noted.append(signal.Signals(given))) for number in numbers}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
