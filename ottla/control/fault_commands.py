@@ -32,7 +32,7 @@ async def _all(steered: Steered, _: NoParameters) -> Any:
 
 async def _add(steered: Steered, faults: list[Fault]) -> Any:
     try:
-        return msgspec.to_builtins([steered.faults.add(fault).view() for fault in faults])
+        return msgspec.to_builtins([added.view() for added in steered.faults.add_all(faults)])
     except FaultError as error:
         raise Refused(409, str(error)) from None
 

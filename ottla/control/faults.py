@@ -7,7 +7,7 @@ which it knows whom to ask are empty.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -59,12 +59,19 @@ class Faults:
 
     def add(self, fault: Fault) -> AddedFault:
         """Raises `FaultError` where there are too many."""
-        if len(self._added) >= MAX_FAULTS:
-            raise FaultError(f"there are {MAX_FAULTS:,} faults already; remove some, such as those that are spent")
-        self._last_id += 1
-        added = self._added[self._last_id] = AddedFault(self._last_id, fault, self.remove)
+        return self.add_all([fault])[0]
+
+    def add_all(self, faults: Sequence[Fault]) -> list[AddedFault]:
+        """All of them, or none: raises `FaultError` where there are too many."""
+        if len(self._added) + len(faults) > MAX_FAULTS:
+            there = f"there are {len(self._added):,} faults already, and {MAX_FAULTS:,} may be"
+            raise FaultError(f"{there}; remove some, such as those that are spent")
+        added = [AddedFault(self._last_id + number, fault, self.remove) for number, fault in enumerate(faults, 1)]
+        self._last_id += len(faults)
+        self._added |= {one.id: one for one in added}
         self._sort()
-        log.info("fault_added", fault=added.id, **msgspec.to_builtins(fault))
+        for one in added:
+            log.info("fault_added", fault=one.id, **msgspec.to_builtins(one.fault))
         return added
 
     def all(self) -> list[AddedFault]:

@@ -207,8 +207,12 @@ def test_there_may_be_only_so_many() -> None:
     faults = Faults()
     for _ in range(MAX_FAULTS):
         faults.add(Fault(kill="after-prepare"))
-    with pytest.raises(FaultError, match="there are 200 faults already; remove some"):
+    with pytest.raises(FaultError, match="there are 200 faults already, and 200 may be; remove some"):
         faults.add(Fault(kill="after-prepare"))
+    faults.remove(1)
+    with pytest.raises(FaultError, match="there are 199 faults already"):
+        faults.add_all([Fault(kill="after-prepare")] * 2)
+    assert len(faults.all()) == MAX_FAULTS - 1, "all of them or none"
 
 
 def test_who_hears_of_a_hit_may_remove_the_fault() -> None:

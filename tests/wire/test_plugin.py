@@ -202,7 +202,11 @@ def test_it(ottla, ottla_bootstrap, ottla_topic):
 @pytest.mark.ottla(fresh=True)
 def test_clean(ottla):
     raise AssertionError("it would have been somebody's broker")
+
+@pytest.mark.ottla(clock="machine", fresh=False)
+def test_what_every_broker_has(ottla):
+    assert ottla.bootstrap
 """
     with Broker() as broker:
         code, output = run(tmp_path, suite, OTTLA_BOOTSTRAP=broker.bootstrap)
-        assert (code, "1 passed, 1 skipped" in output) == (0, True), output
+        assert (code, "2 passed, 1 skipped" in output) == (0, True), output
