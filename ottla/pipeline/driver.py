@@ -5,14 +5,14 @@ Every record passes through the driver's process: slower, but any broker since 0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ottla.pipeline.errors import Fenced, PipelineError
-from ottla.pipeline.transaction import Mark, group_of, parse_mark
+from ottla.pipeline.marks import Mark, commit_of, group_of, read_mark
+from ottla.pipeline.wire import ClusterClient
 from ottla.pipeline.writer import Written
 
 T = TypeVar("T")
@@ -28,10 +28,11 @@ Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 class DriverTransaction:
     """A `exactly_once.SharedTransaction` that nobody shares."""
 
-    def __init__(self, bootstrap: str, transactional_id: str, mark_topic: str, timeout_ms: int = 900_000) -> None:
-        common = {"bootstrap.servers": bootstrap, "log_level": 0}
+    def __init__(self, cluster: ClusterClient, transactional_id: str, mark_topic: str, timeout_ms: int = 900_000) -> None:
+        self._cluster = cluster
+        common = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
         self._id = transactional_id
-        self._mark = TopicPartition(mark_topic, 0)
+        self._mark_topic = mark_topic
         self._producer = Producer(
             {
                 **common,
@@ -52,8 +53,7 @@ class DriverTransaction:
 
     def begin(self) -> Mark | None:
         self._do("taking the transactional id", lambda: self._producer.init_transactions(TIMEOUT_S))
-        (committed,) = self._do("reading the last committed batch", lambda: self._consumer.committed([self._mark], TIMEOUT_S))
-        return None if committed.offset < 0 else parse_mark(committed.metadata or "", group_of(self._id))
+        return read_mark(self._cluster, group_of(self._id))
 
     def write(self, rows: Iterable[Row]) -> list[Written]:
         """Everything in one transaction, begun here. Raises `PipelineError`, and RuntimeError where another try may help."""
@@ -82,11 +82,15 @@ class DriverTransaction:
             )
         return [Written(topic, -1, count, 0) for topic, count in counts.items()]
 
-    def mark(self, mark: Mark) -> None:
-        note = TopicPartition(self._mark.topic, 0, mark.batch, metadata=msgspec.json.encode(mark).decode())
+    def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
+        notes = [
+            TopicPartition(topic, index, offset, metadata=metadata)
+            for topic, partitions in commit_of(mark, ends, self._mark_topic).items()
+            for index, (offset, metadata) in partitions.items()
+        ]
         self._do(
             "marking the batch",
-            lambda: self._producer.send_offsets_to_transaction([note], self._consumer.consumer_group_metadata(), TIMEOUT_S),
+            lambda: self._producer.send_offsets_to_transaction(notes, self._consumer.consumer_group_metadata(), TIMEOUT_S),
         )
 
     def end(self, *, commit: bool) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from ottla.pipeline.checkpoint import InputEnds
 from ottla.pipeline.errors import Fenced, PipelineError
-from ottla.pipeline.transaction import Mark
+from ottla.pipeline.marks import Mark
 from ottla.pipeline.writer import Written
 
 P = TypeVar("P")
@@ -17,6 +18,9 @@ P_co = TypeVar("P_co", covariant=True)
 
 Tasks = Callable[[P], list[Written]]
 """Writes a batch by what a transaction's ``producer`` is; what was written."""
+
+
+_NOT_SAID = InputEnds()
 
 
 class BatchTransaction(Protocol[P_co]):
@@ -27,7 +31,7 @@ class BatchTransaction(Protocol[P_co]):
 
     def begin(self) -> Mark | None: ...
 
-    def mark(self, mark: Mark) -> None: ...
+    def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None: ...
 
     def end(self, *, commit: bool) -> None: ...
 
@@ -54,18 +58,18 @@ class ExactlyOnce(Generic[P]):
         self._last = self._transaction.begin()
         return self._last
 
-    def write(self, query: str, batch: int, tasks: Tasks[P], input_ends: str = "") -> BatchReport:
+    def write(self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds = _NOT_SAID) -> BatchReport:
         """Write a batch in a transaction of its own, all of it or nothing. Raises what the tasks raise, once it is aborted.
 
-        ``query`` is the id that the stream keeps over restarts: batches are counted in it. ``input_ends``: see `Mark.input`.
+        ``query`` is the id that the stream keeps over restarts: batches are counted in it. ``ends``: of the batch's input.
         """
-        mark = Mark(query, batch, self._run, input_ends)
+        mark = Mark(query, batch, self._run, ends.text)
         if _is_replay(self._last, mark):
             return BatchReport(batch, is_replay=True)
         try:
             written = tasks(self._transaction.producer)
             began = time.perf_counter()
-            self._transaction.mark(mark)
+            self._transaction.mark(mark, ends.offsets)
         except Fenced:
             raise
         except BaseException:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ottla.pipeline.checkpoint import input_of
+from ottla.pipeline.checkpoint import InputEnds, input_of
 from ottla.pipeline.driver import DriverTransaction
 from ottla.pipeline.errors import Fenced, PipelineError
 from ottla.pipeline.exactly_once import BatchReport, ExactlyOnce
+from ottla.pipeline.marks import Mark
 from ottla.pipeline.schemas import OUTPUT
-from ottla.pipeline.transaction import Mark, Producer, Transaction
+from ottla.pipeline.transaction import Producer, Transaction
 from ottla.pipeline.wire import ClusterClient
 from ottla.pipeline.worker import prepare
 from ottla.pipeline.writer import TaskWriter, Written
@@ -61,7 +62,7 @@ class ExactlyOnceSink:
         self._stream: ExactlyOnce[Any]
         where = (options.transactional_id, options.topics[0], options.timeout_ms)
         if options.by_driver:
-            self._stream = ExactlyOnce(DriverTransaction(options.bootstrap, *where), options.run)
+            self._stream = ExactlyOnce(DriverTransaction(self._cluster, *where), options.run)
         else:
             self._stream = ExactlyOnce(Transaction(self._cluster, *where), options.run)
         self._on_report = on_report
@@ -100,11 +101,12 @@ class ExactlyOnceSink:
         query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         if query is None:
             raise PipelineError("the sink writes micro-batches of a stream: give it to foreachBatch")
-        input_ends = input_of(frame.sparkSession, self._options.checkpoint, batch) if self._options.checkpoint else ""
+        checkpoint = self._options.checkpoint
+        ends = input_of(frame.sparkSession, checkpoint, batch) if checkpoint else InputEnds()
         run = self._run_by_driver if self._options.by_driver else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
-                report = self._stream.write(query, batch, lambda producer: run(frame, producer), input_ends)
+                report = self._stream.write(query, batch, lambda producer: run(frame, producer), ends)
                 break
             except PipelineError:
                 raise

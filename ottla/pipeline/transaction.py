@@ -6,16 +6,17 @@ transaction is over is refused, and partitions join with their first batch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from ottla.pipeline.errors import FENCED, BrokerRefused, Fenced, PipelineError
+from ottla.pipeline.marks import Mark, TopicPartition, commit_of, group_of, read_mark
 from ottla.pipeline.wire import GROUP, TRANSACTION, ClusterClient
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -33,29 +34,9 @@ class Producer(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """The last batch that was committed, as it stands in the offset's metadata. ``query`` is the stream's own id.
-
-    ``input`` is where the batch's input ended, as `checkpoint.input_of` has it; empty where nobody has said so.
-    """
-
-    query: str
-    batch: int
-    run: str
-    input: str = ""
-
-
-def group_of(transactional_id: str) -> str:
-    """Where the mark is kept: a group of its own, so that no other pipeline's open transaction hides it."""
-    return f"ottla-pipeline.{transactional_id}"
-
-
-def parse_mark(text: str, group: str) -> Mark:
-    """Raises `PipelineError`."""
-    try:
-        return msgspec.json.decode(text, type=Mark)
-    except msgspec.DecodeError:
-        raise PipelineError(f"group {group!r} holds offsets of no pipeline; take another transactional id") from None
+def _first_error(answer: Any) -> int:
+    codes = (partition.error_code for topic in answer.topics for partition in topic.partitions)
+    return next((int(code) for code in codes if code), 0)
 
 
 class Transaction:
@@ -84,35 +65,25 @@ class Transaction:
             "taking the transactional id",
         )
         self.producer = Producer(self._id, answer.producer_id, answer.producer_epoch)
-        return self._read_mark()
+        return read_mark(self._cluster, self.group)
 
-    def _read_mark(self) -> Mark | None:
-        wanted = OffsetFetchRequestGroup(self.group, topics=[OffsetFetchRequestTopics(self._mark_topic, partition_indexes=[0])])
-        request = OffsetFetchRequest(groups=[wanted], require_stable=True)
-
-        def code_of(answer: Any) -> int:
-            group = answer.groups[0]
-            return int(group.error_code or group.topics[0].partitions[0].error_code)
-
-        answer = self._cluster.ask(
-            lambda: self._cluster.coordinator(GROUP, self.group), request, code_of, "reading the last committed batch"
-        )
-        partition = answer.groups[0].topics[0].partitions[0]
-        if partition.committed_offset < 0:
-            return None
-        return parse_mark(partition.metadata or "", self.group)
-
-    def mark(self, mark: Mark) -> None:
-        """Note the batch as part of the transaction."""
-        partition = TxnOffsetCommitRequestPartition(
-            partition_index=0, committed_offset=mark.batch, committed_metadata=msgspec.json.encode(mark).decode()
-        )
-        topics = [TxnOffsetCommitRequestTopic(name=self._mark_topic, partitions=[partition])]
+    def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
+        """Note the batch as part of the transaction; see `marks.commit_of`."""
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+                    for index, (offset, metadata) in partitions.items()
+                ],
+            )
+            for topic, partitions in commit_of(mark, ends, self._mark_topic).items()
+        ]
         me = self.producer
         request = TxnOffsetCommitRequest(
             transactional_id=self._id, group_id=self.group, producer_id=me.producer_id, producer_epoch=me.epoch, topics=topics
         )
-        self._ask(GROUP, self.group, request, "marking the batch", lambda a: a.topics[0].partitions[0].error_code)
+        self._ask(GROUP, self.group, request, "marking the batch", _first_error)
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; the next transaction has the next epoch."""

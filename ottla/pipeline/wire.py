@@ -101,7 +101,7 @@ class ClusterClient:
 
     def __init__(self, bootstrap: str, timeout_s: float = TIMEOUT_S) -> None:
         self._bootstrap = addresses(bootstrap)
-        self._text = bootstrap
+        self.bootstrap = bootstrap
         self._connections: dict[Address, BrokerConnection] = {}
         self.timeout_s = timeout_s
 
@@ -133,7 +133,7 @@ class ClusterClient:
                 # Which of them is broken does not matter: they are opened again as they are needed.
                 self.close()
                 if time.monotonic() > deadline:
-                    raise PipelineError(f"{what}: no broker answers at {self._text} ({error})") from error
+                    raise PipelineError(f"{what}: no broker answers at {self.bootstrap} ({error})") from error
             else:
                 code = code_of(answer)
                 if code == Code.NONE:
@@ -172,7 +172,7 @@ class ClusterClient:
             answer = self.ask(self.anyone, request, code_of, f"looking for topic {topic!r}")
         except BrokerRefused as refused:
             if refused.arguments[1] == Code.UNKNOWN_TOPIC_OR_PARTITION:
-                raise PipelineError(f"topic {topic!r} does not exist at {self._text}; create it first") from None
+                raise PipelineError(f"topic {topic!r} does not exist at {self.bootstrap}; create it first") from None
             raise
         brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
         return {p.partition_index: brokers[p.leader_id] for p in answer.topics[0].partitions}

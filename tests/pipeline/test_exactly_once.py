@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,11 +10,14 @@ import pyarrow as pa
 import pytest
 
 from ottla import Broker
+from ottla.client import Cluster, NewRecord
+from ottla.pipeline.checkpoint import InputEnds
 from ottla.pipeline.driver import DriverTransaction, Row
 from ottla.pipeline.errors import BrokerRefused, Fenced, PipelineError
 from ottla.pipeline.exactly_once import ExactlyOnce, Tasks
+from ottla.pipeline.marks import Mark
 from ottla.pipeline.segments.reading import COLUMNS
-from ottla.pipeline.transaction import Mark, Producer, Transaction
+from ottla.pipeline.transaction import Producer, Transaction
 from ottla.pipeline.wire import ClusterClient
 from ottla.pipeline.writer import TaskWriter, Written
 from tests.scenarios.brokers import Wire
@@ -168,8 +171,8 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
         kill("before the mark")
         return written
 
-    def marked(self: Transaction, batch_mark: Mark) -> None:
-        mark(self, batch_mark)
+    def marked(self: Transaction, batch_mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
+        mark(self, batch_mark, ends)
         kill("before the end")
 
     def ended(self: Transaction, *, commit: bool) -> None:
@@ -191,6 +194,18 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
             assert len(set(perform(world, f"read {topic}/{partition}").split())) == 2 * ROWS + 10
     again = stream(broker)
     assert again.start() == Mark("q", 2, "run")
+
+
+def test_tools_show_how_far_a_pipeline_has_read(broker: Broker, world: World) -> None:
+    """The ends of a batch's input are offsets of its group, committed in the batch's transaction."""
+    perform(world, "topic in partitions=2")
+    with Cluster(broker.bootstrap) as cluster:
+        cluster.produce("in", [NewRecord(b"v", partition=n % 2) for n in range(10)])
+    sink = stream(broker)
+    sink.start()
+    sink.write("q", 0, tasks_of(broker, 0, rows=10), InputEnds("x", {("in", 0): 5, ("in", 1): 2}))
+    assert broker.lag("ottla-pipeline.shop") == {("in", 0): 0, ("in", 1): 3}
+    assert stream(broker).start() == Mark("q", 0, "run", "x")
 
 
 def test_a_mark_that_is_gone_stops_the_stream(broker: Broker, world: World) -> None:
@@ -245,7 +260,7 @@ def driven(broker: Broker, world: World) -> Iterator[Callable[[], ExactlyOnce[Dr
     opened: list[DriverTransaction] = []
 
     def start() -> ExactlyOnce[DriverTransaction]:
-        opened.append(DriverTransaction(broker.bootstrap, "shop", "out"))
+        opened.append(DriverTransaction(ClusterClient(broker.bootstrap), "shop", "out"))
         return ExactlyOnce(opened[-1], "run")
 
     yield start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ottla.pipeline.checkpoint import parse_input
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.exactly_once import ExactlyOnce
-from ottla.pipeline.transaction import Mark, parse_mark
+from ottla.pipeline.marks import Mark, commit_of, newest_mark, parse_mark
 from ottla.pipeline.writer import Written
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":7}}'
@@ -29,7 +30,7 @@ class FakeTransaction:
     def begin(self) -> Mark | None:
         return self.committed[-1] if self.committed else None
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, mark: Mark, offsets: Mapping[tuple[str, int], int]) -> None:
         self._open = mark
 
     def end(self, *, commit: bool) -> None:
@@ -57,7 +58,7 @@ def test_batches_follow_each_other_over_starts() -> None:
 
 
 def test_what_was_committed_is_not_written_again() -> None:
-    transaction = FakeTransaction([Mark("q", 4, "before", ENDS)])
+    transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     assert stream(transaction).write("q", 4, written, ENDS).is_replay
     assert transaction.ends == []
 
@@ -69,7 +70,7 @@ def test_a_batch_marked_by_an_older_version_is_known_by_its_number() -> None:
 
 def test_a_checkpoint_that_was_set_back_by_one_batch() -> None:
     """Spark has planned the batch anew, with more input: to skip it would lose what came in addition."""
-    transaction = FakeTransaction([Mark("q", 4, "before", ENDS)])
+    transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     more = parse_input(OFFSETS.replace("7", "12"), 4)
     with pytest.raises(PipelineError, match=r'up to \{"t":\{"0":7\}\}, and the checkpoint has it up to \{"t":\{"0":12\}\}'):
         stream(transaction).write("q", 4, written, more)
@@ -82,12 +83,15 @@ def test_a_checkpoint_that_was_set_back_further() -> None:
 
 
 def test_what_a_checkpoint_says_of_a_batch() -> None:
-    assert ENDS == '{"t":{"0":7}}'
+    assert (ENDS.text, ENDS.offsets) == ('{"t":{"0":7}}', {("t", 0): 7})
     two = OFFSETS + '\n{"b":{"1":2,"0":1}}\n-'
-    assert parse_input(two, 4) == '[{"t":{"0":7}},{"b":{"0":1,"1":2}}]'
+    assert parse_input(two, 4).text == '[{"t":{"0":7}},{"b":{"0":1,"1":2}}]'
+    assert parse_input(two, 4).offsets == {("t", 0): 7, ("b", 0): 1, ("b", 1): 2}
+    assert parse_input('v1\n{}\n{"logOffset":3}\n5', 4).offsets == {}
     many = "v1\n{}\n" + json.dumps({"t": {str(n): n for n in range(1_000)}})
-    assert parse_input(many, 4).startswith("sha256:")
-    assert len(parse_input(many, 4)) < 100
+    assert parse_input(many, 4).text.startswith("sha256:")
+    assert len(parse_input(many, 4).text) < 100
+    assert len(parse_input(many, 4).offsets) == 1_000
     with pytest.raises(PipelineError, match="offsets of batch 4 cannot be read"):
         parse_input(OFFSETS[:-1], 4)
 
@@ -124,3 +128,27 @@ def test_a_batch_that_was_aborted_is_tried_again_under_its_number() -> None:
         sink.write("q", 5, fails)
     assert not sink.write("q", 5, written).is_replay
     assert transaction.ends == [False, True]
+
+
+def test_the_mark_stands_at_the_first_partition_of_the_input() -> None:
+    mark = Mark("q", 4, "r", ENDS.text)
+    commit = commit_of(mark, {("t", 1): 9, ("t", 0): 7, ("u", 0): 3}, "out")
+    assert list(commit) == ["t", "u"]
+    assert (commit["t"][1], commit["u"]) == ((9, ""), {0: (3, "")})
+    offset, metadata = commit["t"][0]
+    assert (offset, newest_mark(["", metadata, ""], "g")) == (7, mark)
+
+
+def test_the_mark_of_a_stream_whose_input_is_none_of_kafkas() -> None:
+    ((topic, partitions),) = commit_of(Mark("q", 4, "r"), {}, "out").items()
+    assert (topic, partitions[0][0]) == ("out", 4)
+
+
+def test_the_newest_of_several_marks_counts() -> None:
+    """A topic that is read no more keeps the mark of the last batch that has read it."""
+    old, new = (commit_of(Mark("q", batch, "r"), {(topic, 0): 1}, "out")[topic][0][1] for batch, topic in ((4, "t"), (5, "a")))
+    assert newest_mark([old, new], "g") == newest_mark([new, old], "g") == Mark("q", 5, "r")
+    assert newest_mark([], "g") is None
+    for foreign in (["theirs"], ["", ""], [old, "theirs"]):
+        with pytest.raises(PipelineError, match="'g' holds offsets of no pipeline"):
+            newest_mark(foreign, "g")

@@ -69,10 +69,10 @@ def arm(point: str, bootstrap: str) -> None:
             die_once_written(bootstrap)
         return tasks(self, frame, producer)
 
-    def marked(self: Any, batch_mark: Any) -> None:
+    def marked(self: Any, batch_mark: Any, offsets: Any) -> None:
         if dying(POINTS[2]):
             die()
-        mark(self, batch_mark)
+        mark(self, batch_mark, offsets)
 
     def ended(self: Any, *, commit: bool) -> None:
         if dying(POINTS[3]):
