@@ -18,6 +18,7 @@ from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.formats import FORMATS
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
 from ottla.pipeline.signals import noted_signals
+from ottla.pipeline.transaction import TRANSACTION_TIMEOUT_MS
 
 UNSOUND_EXIT = 2
 """The job ran, and what it found is wrong."""
@@ -79,6 +80,9 @@ def _add_stream(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("--transactional-id", default=name)
     parser.add_argument("--checkpoint", default=f".ottla/checkpoints/{name}", metavar="DIR")
     parser.add_argument("--batch-records", type=_count, default=100_000)
+    parser.add_argument(
+        "--transaction-timeout-ms", type=_count, default=TRANSACTION_TIMEOUT_MS, help="how long a batch may take (default: 15 min)"
+    )
     parser.add_argument("--run-id", default=None, help="stands in the headers of all that is written; default is a new one")
     parser.add_argument(
         "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"
@@ -161,6 +165,7 @@ def _stream(options: argparse.Namespace) -> int:
         by_driver=options.sink == "driver",
         fails_on_data_loss=not options.accept_data_loss,
         values=FORMATS[options.format],
+        transaction_timeout_ms=options.transaction_timeout_ms,
     )
     spark = _session(options, job.name)
     with Progress(console=console, disable=options.forever) as progress:

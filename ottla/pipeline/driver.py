@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from ottla.pipeline.errors import Fenced, PipelineError
 from ottla.pipeline.marks import Mark, commit_of, group_of, read_mark
+from ottla.pipeline.transaction import TRANSACTION_TIMEOUT_MS
 from ottla.pipeline.wire import ClusterClient
 from ottla.pipeline.writer import Written
 
@@ -28,7 +29,9 @@ Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 class DriverTransaction:
     """A `exactly_once.SharedTransaction` that nobody shares."""
 
-    def __init__(self, cluster: ClusterClient, transactional_id: str, mark_topic: str, timeout_ms: int = 900_000) -> None:
+    def __init__(
+        self, cluster: ClusterClient, transactional_id: str, mark_topic: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    ) -> None:
         self._cluster = cluster
         common = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
         self._id = transactional_id

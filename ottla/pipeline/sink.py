@@ -15,7 +15,7 @@ from ottla.pipeline.errors import Fenced, PipelineError
 from ottla.pipeline.exactly_once import BatchReport, ExactlyOnce
 from ottla.pipeline.marks import Mark
 from ottla.pipeline.schemas import OUTPUT
-from ottla.pipeline.transaction import Producer, Transaction
+from ottla.pipeline.transaction import TRANSACTION_TIMEOUT_MS, Producer, Transaction
 from ottla.pipeline.wire import ClusterClient
 from ottla.pipeline.worker import prepare
 from ottla.pipeline.writer import TaskWriter, Written
@@ -42,7 +42,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     topics: tuple[str, ...]
     run: str
     codec: str = "lz4"
-    timeout_ms: int = 900_000
+    timeout_ms: int = TRANSACTION_TIMEOUT_MS
     by_driver: bool = False
     computes_replays: bool = False
     checkpoint: str = ""

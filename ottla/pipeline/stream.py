@@ -12,6 +12,7 @@ from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.exactly_once import BatchReport
 from ottla.pipeline.formats import JSON, Format
 from ottla.pipeline.sink import ExactlyOnceSink, SinkOptions
+from ottla.pipeline.transaction import TRANSACTION_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +47,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
     by_driver: bool = False
     fails_on_data_loss: bool = True
     values: Format = JSON
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -94,6 +96,7 @@ class Running:
             by_driver=options.by_driver,
             computes_replays=job.has_state,
             checkpoint=options.checkpoint,
+            timeout_ms=options.transaction_timeout_ms,
         )
         sink = ExactlyOnceSink(settings, self._keep, on_retry)
         sink.check(job.source)

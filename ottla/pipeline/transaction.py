@@ -24,6 +24,8 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 
 WANTED_VERSION = 2
+TRANSACTION_TIMEOUT_MS = 900_000
+"""As long as brokers allow by default (transaction.max.timeout.ms)."""
 
 
 class Producer(msgspec.Struct, frozen=True):
@@ -42,7 +44,9 @@ def _first_error(answer: Any) -> int:
 class Transaction:
     """One transactional id. Raises `Fenced` from any call once another pipeline has taken it over."""
 
-    def __init__(self, cluster: ClusterClient, transactional_id: str, mark_topic: str, timeout_ms: int = 900_000) -> None:
+    def __init__(
+        self, cluster: ClusterClient, transactional_id: str, mark_topic: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    ) -> None:
         self._cluster = cluster
         self._id = transactional_id
         self._mark_topic = mark_topic
@@ -100,6 +104,7 @@ class Transaction:
                 raise Fenced(self._id) from None
             if refused.arguments[1] == Code.INVALID_TRANSACTION_TIMEOUT:
                 raise PipelineError(
-                    f"a transaction of {self._timeout_ms} ms is more than the broker's transaction.max.timeout.ms allows"
+                    f"a transaction of {self._timeout_ms} ms is more than the broker's transaction.max.timeout.ms allows:"
+                    " give a smaller --transaction-timeout-ms"
                 ) from None
             raise
