@@ -33,7 +33,26 @@ class InputEnds(msgspec.Struct, frozen=True):
 
 def input_of(spark: SparkSession, checkpoint: str, batch: int) -> InputEnds:
     """Raises `PipelineError`."""
-    return parse_input(_read(spark, f"{checkpoint}/offsets/{batch}"), batch)
+    text = _read(spark, f"{checkpoint}/offsets/{batch}")
+    if text is None:
+        raise PipelineError(f"the checkpoint {checkpoint} has no offsets of batch {batch}")
+    return parse_input(text, batch)
+
+
+def query_of(spark: SparkSession, checkpoint: str) -> str | None:
+    """The id that the stream keeps over restarts; None for a checkpoint that is still to be made. Raises `PipelineError`."""
+    text = _read(spark, f"{checkpoint}/metadata")
+    return None if text is None else parse_query(text, checkpoint)
+
+
+def parse_query(text: str, checkpoint: str) -> str:
+    """Raises `PipelineError`."""
+    try:
+        return str(json.loads(text)["id"])
+    except (ValueError, LookupError, TypeError):
+        raise PipelineError(
+            f"the checkpoint {checkpoint} does not say which stream's it is: {checkpoint}/metadata cannot be read"
+        ) from None
 
 
 def parse_input(text: str, batch: int) -> InputEnds:
@@ -59,15 +78,18 @@ def _offsets_of(source: Any) -> Iterator[tuple[tuple[str, int], int]]:
                     yield (topic, int(index)), offset
 
 
-def _read(spark: SparkSession, path: str) -> str:
-    """A file on any filesystem that Spark knows. Raises `PipelineError`."""
+def _read(spark: SparkSession, path: str) -> str | None:
+    """A file on any filesystem that Spark knows; None where it is not there. Raises `PipelineError`."""
     from py4j.protocol import Py4JJavaError
 
     context = spark.sparkContext
     jvm, configuration = context._jvm, context._jsc.hadoopConfiguration()
     try:
         where = jvm.org.apache.hadoop.fs.Path(path)
-        stream = where.getFileSystem(configuration).open(where)
+        filesystem = where.getFileSystem(configuration)
+        if not filesystem.exists(where):
+            return None
+        stream = filesystem.open(where)
         try:
             return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:

@@ -80,6 +80,15 @@ class ExactlyOnce(Generic[P]):
         return BatchReport(batch, sum(w.records for w in written), (time.perf_counter() - began) * 1000)
 
 
+def check_query(last: Mark | None, query: str | None) -> None:
+    """Raises `PipelineError` where the last batch was another stream's; None is one that has not begun."""
+    if last is not None and last.query != query:
+        raise PipelineError(
+            f"the last batch under this transactional id came from another checkpoint (query {last.query});"
+            " go on with that one, or begin anew with a --transactional-id of its own"
+        )
+
+
 def _is_replay(last: Mark | None, mark: Mark) -> bool:
     """Whether a batch was committed before. Raises `PipelineError` where what is known of the last one does not say.
 
@@ -95,11 +104,7 @@ def _is_replay(last: Mark | None, mark: Mark) -> bool:
                 " --transactional-id that the checkpoint was made with, or begin anew with a --checkpoint and topics of their own"
             )
         return False
-    if last.query != mark.query:
-        raise PipelineError(
-            f"the last batch under this transactional id came from another checkpoint (query {last.query});"
-            " go on with that one, or begin anew with a --transactional-id of its own"
-        )
+    check_query(last, mark.query)
     if batch > last.batch + 1:
         raise PipelineError(
             f"the checkpoint is at batch {batch}, and the last that was committed under this transactional id is {last.batch}:"

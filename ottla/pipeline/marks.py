@@ -70,9 +70,9 @@ def newest_mark(metadata: list[str], group: str) -> Mark | None:
     return max(marks, key=lambda mark: mark.batch, default=None)
 
 
-def read_mark(cluster: ClusterClient, group: str) -> Mark | None:
-    """What was committed last. Raises `PipelineError`."""
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)], require_stable=True)
+def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Mark | None:
+    """What was committed last; with ``is_stable`` once no commit is under way any more. Raises `PipelineError`."""
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)], require_stable=is_stable)
 
     def code_of(answer: Any) -> int:
         said = answer.groups[0]

@@ -12,8 +12,8 @@ import msgspec
 from ottla.pipeline.checkpoint import InputEnds, input_of
 from ottla.pipeline.driver import DriverTransaction
 from ottla.pipeline.errors import Fenced, PipelineError
-from ottla.pipeline.exactly_once import BatchReport, ExactlyOnce
-from ottla.pipeline.marks import Mark
+from ottla.pipeline.exactly_once import BatchReport, ExactlyOnce, check_query
+from ottla.pipeline.marks import Mark, group_of, read_mark
 from ottla.pipeline.schemas import OUTPUT
 from ottla.pipeline.transaction import TRANSACTION_TIMEOUT_MS, Producer, Transaction
 from ottla.pipeline.wire import ClusterClient
@@ -76,6 +76,13 @@ class ExactlyOnceSink:
         """Check the topics, take the transactional id over; what was committed last. Raises `PipelineError`."""
         self._partitions = {topic: len(self._cluster.leaders(topic)) for topic in self._options.topics}
         return self._stream.start()
+
+    def check_query(self, query: str | None) -> None:
+        """Raises `PipelineError` where another stream has this transactional id, before that one is fenced.
+
+        ``query`` is None for a stream that has not begun yet.
+        """
+        check_query(read_mark(self._cluster, group_of(self._options.transactional_id), is_stable=False), query)
 
     def check(self, topic: str) -> None:
         """Raises `PipelineError` for an input that is not there."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ottla.pipeline.checkpoint import query_of
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.exactly_once import BatchReport
 from ottla.pipeline.formats import JSON, Format
@@ -100,6 +101,7 @@ class Running:
         )
         sink = ExactlyOnceSink(settings, self._keep, on_retry)
         sink.check(job.source)
+        sink.check_query(query_of(spark, options.checkpoint))
         sink.start()
         frame = job.transform(read(spark, job, options), options.run, options.values)
         writer = frame.writeStream.foreachBatch(sink.write).option("checkpointLocation", options.checkpoint).queryName(job.name)

@@ -24,6 +24,7 @@ from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import audit, shop, totals
 from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
+from ottla.pipeline.sink import ExactlyOnceSink, SinkOptions
 from ottla.pipeline.stream import Job, Progress, Running, StreamOptions, source_options
 from ottla.pipeline.topics import create, fill
 
@@ -182,21 +183,33 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)
 
 
-def test_two_pipelines_with_one_id_stop_each_other(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_a_second_pipeline_with_one_id_is_refused_and_harms_nobody(spark: Any, broker: Broker, tmp_path: Path) -> None:
     def started(name: str) -> Running:
         options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / name), name, BATCH_RECORDS, is_bounded=False)
         return Running(spark, msgspec.structs.replace(shop.JOB, name=name), options, lambda _, error: None)
 
     first = started("first")
     first._query.processAllAvailable()
-    second = started("second")
+    # The second has a checkpoint of its own, and would handle every purchase once more.
+    with pytest.raises(PipelineError, match="the last batch under this transactional id came from another checkpoint"):
+        started("second")
+    fill(broker.bootstrap, PURCHASES, purchases(MORE))
+    first._query.processAllAvailable()
+    reports = first.finish(is_stop_wanted=lambda: True)
+    assert sum(report.records for report in reports) == MORE.rows + sound(MORE) + WORKLOAD.rows + sound()
+
+
+def test_a_driver_that_was_thought_dead_is_fenced(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    """Another has taken its place, and goes on with its checkpoint."""
+    options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / "shop"), "run", BATCH_RECORDS, is_bounded=False)
+    first = Running(spark, shop.JOB, options, lambda _, error: None)
+    first._query.processAllAvailable()
+    second = ExactlyOnceSink(SinkOptions(broker.bootstrap, "shop", shop.JOB.targets, "run"), lambda _: None, lambda _, error: None)
+    second.start()
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     with pytest.raises(PipelineError, match="another pipeline runs as 'shop' and has fenced this one"):
         first.finish()
-    # The second has a checkpoint of its own, and would handle every purchase once more.
-    with pytest.raises(PipelineError, match="the last batch under this transactional id came from another checkpoint"):
-        second.finish()
-    reports = run(spark, broker, shop.JOB, tmp_path / "first")
+    reports = run(spark, broker, shop.JOB, tmp_path / "shop")
     assert sum(report.records for report in reports) == MORE.rows + sound(MORE)
 
 

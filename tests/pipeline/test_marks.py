@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ottla.pipeline.checkpoint import parse_input
+from ottla.pipeline.checkpoint import parse_input, parse_query
 from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.exactly_once import ExactlyOnce
+from ottla.pipeline.exactly_once import ExactlyOnce, check_query
 from ottla.pipeline.marks import Mark, commit_of, newest_mark, parse_mark
 from ottla.pipeline.writer import Written
 
@@ -152,3 +152,18 @@ def test_the_newest_of_several_marks_counts() -> None:
     for foreign in (["theirs"], ["", ""], [old, "theirs"]):
         with pytest.raises(PipelineError, match="'g' holds offsets of no pipeline"):
             newest_mark(foreign, "g")
+
+
+def test_which_streams_a_checkpoint_is() -> None:
+    assert parse_query('{"id":"7d1c"}', "cp") == "7d1c"
+    for text in ("", "7", "{}", '{"id"'):
+        with pytest.raises(PipelineError, match="cp/metadata cannot be read"):
+            parse_query(text, "cp")
+
+
+def test_a_stream_that_has_not_begun_takes_nobodys_place() -> None:
+    check_query(None, None)
+    check_query(Mark("q", 4, "r"), "q")
+    for other in (None, "another"):
+        with pytest.raises(PipelineError, match="came from another checkpoint"):
+            check_query(Mark("q", 4, "r"), other)
