@@ -11,6 +11,7 @@ import msgspec
 from ottla.pipeline.checkpoint import InputEnds
 from ottla.pipeline.errors import Fenced, PipelineError
 from ottla.pipeline.marks import Mark
+from ottla.pipeline.transaction import TRANSACTION_TIMEOUT_MS
 from ottla.pipeline.writer import Written
 
 P = TypeVar("P")
@@ -46,11 +47,19 @@ class BatchReport(msgspec.Struct, frozen=True):
 
 
 class ExactlyOnce(Generic[P]):
-    """The batches of one stream. ``run`` is the id of this start of it."""
+    """The batches of one stream. ``run`` is the id of this start of it, ``timeout_ms`` how long a transaction may last."""
 
-    def __init__(self, transaction: BatchTransaction[P], run: str) -> None:
+    def __init__(
+        self,
+        transaction: BatchTransaction[P],
+        run: str,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._transaction = transaction
         self._run = run
+        self._timeout_ms = timeout_ms
+        self._now_s = now_s
         self._last: Mark | None = None
 
     def start(self) -> Mark | None:
@@ -66,9 +75,25 @@ class ExactlyOnce(Generic[P]):
         mark = Mark(query, batch, self._run, ends.text)
         if _is_replay(self._last, mark):
             return BatchReport(batch, is_replay=True)
+        began_s = self._now_s()
+        try:
+            report = self._write(mark, tasks, ends)
+        except Fenced:
+            took_ms = int((self._now_s() - began_s) * 1_000)
+            if took_ms >= self._timeout_ms:
+                # The coordinator fences whoever takes too long by the same error.
+                raise PipelineError(
+                    f"batch {batch} took {took_ms:,} ms, and its transaction may last {self._timeout_ms:,} ms: it was aborted."
+                    " Give a larger --transaction-timeout-ms, or fewer --batch-records"
+                ) from None
+            raise
+        self._last = mark
+        return report
+
+    def _write(self, mark: Mark, tasks: Tasks[P], ends: InputEnds) -> BatchReport:
         try:
             written = tasks(self._transaction.producer)
-            began = time.perf_counter()
+            began_s = time.perf_counter()
             self._transaction.mark(mark, ends.offsets)
         except Fenced:
             raise
@@ -76,8 +101,7 @@ class ExactlyOnce(Generic[P]):
             self._transaction.end(commit=False)
             raise
         self._transaction.end(commit=True)
-        self._last = mark
-        return BatchReport(batch, sum(w.records for w in written), (time.perf_counter() - began) * 1000)
+        return BatchReport(mark.batch, sum(w.records for w in written), (time.perf_counter() - began_s) * 1000)
 
 
 def check_query(last: Mark | None, query: str | None) -> None:

@@ -62,9 +62,9 @@ class ExactlyOnceSink:
         self._stream: ExactlyOnce[Any]
         where = (options.transactional_id, options.topics[0], options.timeout_ms)
         if options.by_driver:
-            self._stream = ExactlyOnce(DriverTransaction(self._cluster, *where), options.run)
+            self._stream = ExactlyOnce(DriverTransaction(self._cluster, *where), options.run, options.timeout_ms)
         else:
-            self._stream = ExactlyOnce(Transaction(self._cluster, *where), options.run)
+            self._stream = ExactlyOnce(Transaction(self._cluster, *where), options.run, options.timeout_ms)
         self._on_report = on_report
         self._on_retry = on_retry
         self._partitions: dict[str, int] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ottla.pipeline.checkpoint import parse_input, parse_query
-from ottla.pipeline.errors import PipelineError
+from ottla.pipeline.errors import Fenced, PipelineError
 from ottla.pipeline.exactly_once import ExactlyOnce, check_query
 from ottla.pipeline.marks import Mark, commit_of, newest_mark, parse_mark
 from ottla.pipeline.writer import Written
@@ -167,3 +167,19 @@ def test_a_stream_that_has_not_begun_takes_nobodys_place() -> None:
     for other in (None, "another"):
         with pytest.raises(PipelineError, match="came from another checkpoint"):
             check_query(Mark("q", 4, "r"), other)
+
+
+@pytest.mark.parametrize(
+    ("took_s", "says"), [(59.0, "another pipeline runs as"), (61.0, "batch 0 took 61,000 ms, and its transaction")]
+)
+def test_who_took_too_long_was_fenced_by_the_coordinator(took_s: float, says: str) -> None:
+    clock = [0.0]
+    sink = ExactlyOnce(FakeTransaction(), "run", timeout_ms=60_000, now_s=lambda: clock[0])
+    sink.start()
+
+    def fenced(_: int) -> list[Written]:
+        clock[0] += took_s
+        raise Fenced("shop")
+
+    with pytest.raises(PipelineError, match=says):
+        sink.write("q", 0, fenced)
