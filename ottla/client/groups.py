@@ -37,8 +37,8 @@ _DESCRIBE: Final[Mapping[str, Any]] = {
     SHARE: lambda group: ShareGroupDescribeRequest(group_ids=[group]),
     STREAMS: lambda group: StreamsGroupDescribeRequest(group_ids=[group]),
 }
-RESTING: Final = ("Empty", "Dead", "NotReady")
-"""States of groups without members, whose offsets may be set from outside (`NotReady`: of streams groups)."""
+RESTING: Final = ("Empty", "Dead")
+"""States of groups without members, whose offsets may be set from outside."""
 
 
 @dataclass(slots=True, frozen=True)

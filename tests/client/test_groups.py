@@ -124,7 +124,7 @@ def test_offsets_are_set_in_the_way_of_the_group(kind: str, api: str) -> None:
     assert [p.partition_index for p in topic.partitions] == [0, 1]
 
 
-@pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "Assigning"])
+@pytest.mark.parametrize("state", ["NotReady", "Stable", "PreparingRebalance", "Assigning"])
 def test_the_offsets_of_a_group_with_members_stay(state: str) -> None:
     scripted = broker("consumer", state)
     with pytest.raises(KafkaAnswered, match=f"it is {state}: stop its members first") as refused:
