@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ottla import Broker
 from ottla.cli import main
@@ -152,6 +152,25 @@ def test_what_was_committed_aborted_and_is_open(ottla_prompt: Prompt, unique: Ca
     assert "no transaction is ever Nonsense" in prompt("txn", "list", "--state", "Nonsense", code=2)
 
 
+def commit_first(consumer: Consumer, position: TopicPartition) -> None:
+    """The first commit of a cluster: its coordinator is found before it has loaded."""
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=[position], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in (
+                Code.NOT_COORDINATOR,
+                Code.COORDINATOR_LOAD_IN_PROGRESS,
+                Code.COORDINATOR_NOT_AVAILABLE,
+            ):
+                raise
+            return False
+        return True
+
+    wait_until(is_committed)
+
+
 def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, name, group = unique("held"), unique("id"), unique("g")
     ottla_prompt("topic", "create", topic)
@@ -165,7 +184,7 @@ def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) ->
     assert producer.flush(10) == 0
     ottla_prompt("produce", topic, "--value", "behind it")
     consumer = Consumer({"bootstrap.servers": ottla_prompt.bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    commit_first(consumer, TopicPartition(topic, 0, 0))
     consumer.close()
     told = ottla_prompt("txn", "why", f"{topic}:0")
     assert told.startswith(f"{topic}:0 stands at 0 of 2 for readers of committed records: transaction of producer ")
