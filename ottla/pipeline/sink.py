@@ -126,12 +126,19 @@ class ExactlyOnceSink:
             frame.write.format("noop").mode("overwrite").save()
         self._on_report(report)
 
-    @staticmethod
-    def _run_by_driver(frame: DataFrame, transaction: DriverTransaction) -> list[Written]:
+    def _run_by_driver(self, frame: DataFrame, transaction: DriverTransaction) -> list[Written]:
         rows = frame.select("topic", "key", "value", "headers").toLocalIterator(prefetchPartitions=True)
         return transaction.write(
-            (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()]) for r in rows
+            (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()])
+            for r in self._until_stopped(rows)
         )
+
+    def _until_stopped(self, rows: Iterable[Any]) -> Iterator[Any]:
+        """Rows that Spark has computed are written for a while after its jobs are cancelled: that ends here as well."""
+        for row in rows:
+            if self._is_stopping:
+                raise RuntimeError("the stream is being stopped")
+            yield row
 
     def _run_by_tasks(self, frame: DataFrame, producer: Producer) -> list[Written]:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
