@@ -13,7 +13,7 @@ from ottla.protocol.records import HEADER_BYTES, read_header
 from ottla.storage import snapshot
 from ottla.storage.filesystem import File, Filesystem
 from ottla.storage.indexes import OFFSET_ENTRY, TIME_ENTRY
-from ottla.storage.names import TopicPartition, parse_directory_name
+from ottla.storage.names import DELETE_SUFFIX, STRAY_SUFFIX, TopicPartition, parse_directory_name
 from ottla.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -36,7 +36,7 @@ PIECE_ENTRIES: Final = 10_000
 _METADATA_SNAPSHOT: Final = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint", re.ASCII)
 _TEXTS: Final = re.compile(r".*-checkpoint|partition\.metadata|meta\.properties|quorum-state", re.ASCII)
 _LEFT_BEHIND: Final = re.compile(rf"({re.escape(DELETED_SUFFIX)}|{re.escape(CLEANED_SUFFIX)}|{re.escape(SWAP_SUFFIX)})$")
-_DELETED_DIRECTORY: Final = re.compile(r"\.[0-9a-f]{32}-(delete|stray)$", re.ASCII)
+_DELETED_DIRECTORY: Final = re.compile(rf"\.[0-9a-f]{{32}}({DELETE_SUFFIX}|{STRAY_SUFFIX})$", re.ASCII)
 
 Reader = Callable[[File, int], Iterator[Entry]]
 """Takes a file and its segment's base offset."""
@@ -113,7 +113,7 @@ def _txn_index(file: File, base_offset: int) -> Iterator[Entry]:
 
 def _ascending(file: File, form: Struct, shown: Callable[[tuple[Any, ...]], Entry], by: int) -> Iterator[Entry]:
     """Entries that grow in their field number ``by``. Apache Kafka's files are longer while it runs: zeros follow."""
-    last, nothing = -1, (0,) * len(form.unpack(bytes(form.size)))
+    last, nothing = -1, form.unpack(bytes(form.size))
     for number, raw in enumerate(_unpacked(file, form)):
         if raw == nothing and (number or file.size > form.size):
             yield {"kind": "padding", "position": number * form.size, "size_bytes": file.size - number * form.size}

@@ -6,7 +6,7 @@ transaction hides its mark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -14,8 +14,7 @@ import msgspec
 from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.wire import GROUP, ClusterClient
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-
-TopicPartition = tuple[str, int]
+from ottla.storage.names import TopicPartition
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -70,14 +69,19 @@ def newest_mark(metadata: list[str], group: str) -> Mark | None:
     return max(marks, key=lambda mark: mark.batch, default=None)
 
 
+def first_error(topics: Iterable[Any]) -> int:
+    """The code of the first partition that was refused, 0 where none was."""
+    codes = (partition.error_code for topic in topics for partition in topic.partitions)
+    return next((int(code) for code in codes if code), 0)
+
+
 def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Mark | None:
     """What was committed last; with ``is_stable`` once no commit is under way any more. Raises `PipelineError`."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)], require_stable=is_stable)
 
     def code_of(answer: Any) -> int:
         said = answer.groups[0]
-        codes = (partition.error_code for topic in said.topics for partition in topic.partitions)
-        return int(said.error_code) or next((int(code) for code in codes if code), 0)
+        return int(said.error_code) or first_error(said.topics)
 
     answer = cluster.ask(lambda: cluster.coordinator(GROUP, group), request, code_of, "reading the last committed batch")
     partitions = (partition for topic in answer.groups[0].topics for partition in topic.partitions)

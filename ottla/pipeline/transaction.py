@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ottla.pipeline.errors import FENCED, BrokerRefused, Fenced, PipelineError
-from ottla.pipeline.marks import Mark, TopicPartition, commit_of, group_of, read_mark
+from ottla.pipeline.marks import Mark, commit_of, first_error, group_of, read_mark
 from ottla.pipeline.wire import GROUP, TRANSACTION, ClusterClient
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.end_txn import EndTxnRequest
@@ -22,6 +22,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from ottla.storage.names import TopicPartition
 
 WANTED_VERSION = 2
 TRANSACTION_TIMEOUT_MS = 900_000
@@ -34,11 +35,6 @@ class Producer(msgspec.Struct, frozen=True):
     transactional_id: str
     producer_id: int
     epoch: int
-
-
-def _first_error(answer: Any) -> int:
-    codes = (partition.error_code for topic in answer.topics for partition in topic.partitions)
-    return next((int(code) for code in codes if code), 0)
 
 
 class Transaction:
@@ -87,7 +83,7 @@ class Transaction:
         request = TxnOffsetCommitRequest(
             transactional_id=self._id, group_id=self.group, producer_id=me.producer_id, producer_epoch=me.epoch, topics=topics
         )
-        self._ask(GROUP, self.group, request, "marking the batch", _first_error)
+        self._ask(GROUP, self.group, request, "marking the batch", lambda a: first_error(a.topics))
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; the next transaction has the next epoch."""
