@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+import uuid
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -89,6 +90,15 @@ def retry(ask: Callable[[], T], good: Callable[[T], bool]) -> T:
         if good(answer) or time.monotonic() > deadline:
             return answer
         time.sleep(0.05)
+
+
+def wait_for_the_broker(client: RawClient) -> None:
+    """Wait until a broker shows what its controller has acknowledged before.
+
+    Apache Kafka's broker takes its controller's records over in their order, and later than the controller answers: when it
+    shows a topic that was made last, it shows every change before it.
+    """
+    create(client, f"the-broker-is-here-{uuid.uuid4().hex[:8]}")
 
 
 def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -> None:

@@ -25,7 +25,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from ottla.protocol.records import build_batch
-from tests.raw import RawClient
+from tests.raw import RawClient, wait_for_the_broker
 from tests.waiting import wait_until
 from tests.wire.conftest import ORACLE_SETTINGS
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
@@ -57,6 +57,10 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         oracle.stop()
 
 
+CHANGES = [("topic", "create"), ("topic", "delete"), ("config", "set")]
+"""Commands whose change a controller answers for."""
+
+
 class Prompt:
     def __init__(self, bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
         self.bootstrap = bootstrap
@@ -67,6 +71,9 @@ class Prompt:
         ended = main([*arguments, "--bootstrap", self.bootstrap, "--timeout-s", "20"])
         out, err = self._capsys.readouterr()
         assert ended == code, out + err
+        if arguments[:2] in CHANGES and not code:
+            with RawClient(self.bootstrap) as client:
+                wait_for_the_broker(client)
         if code:
             assert (out, err.count("\n")) == ("", 1)
         return str(err if code else out)
