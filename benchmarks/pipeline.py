@@ -24,9 +24,9 @@ from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import shop
 from ottla.pipeline.jobs.export import ExportOptions, export
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
-from ottla.pipeline.session import session
 from ottla.pipeline.stream import Running, StreamOptions, read, source_options
 from ottla.pipeline.topics import create, fill
+from ottla.spark.session import session
 
 console = Console(stderr=True)
 

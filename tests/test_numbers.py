@@ -13,9 +13,9 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.handlers.config_changes import MAX_CONFIGS
 from ottla.broker.handlers.registry import SERVED
 from ottla.broker.network.dispatch import ELEMENTS_AT_ONCE, ELEMENTS_OF_LARGE_FRAMES
-from ottla.pipeline.session import CONNECTOR
 from ottla.protocol.primitives import MAX_ELEMENTS, MAX_TAGGED_FIELDS
 from ottla.protocol.validation import MAX_RECORD_ERRORS
+from ottla.spark.session import CONNECTOR
 from tools.kafka import KAFKA_VERSION, RELEASES
 from tools.rules import known
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ottla.arguments import BadArgument, count
 from ottla.handle import Broker
 from ottla.pipeline.cli import main
-from ottla.pipeline.formats import FORMATS
+from ottla.spark.formats import FORMATS
 
 
 def _count(text: str) -> int:

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
-from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.formats import FORMATS
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
 from ottla.pipeline.signals import noted_signals
-from ottla.pipeline.transaction import TRANSACTION_TIMEOUT_MS
+from ottla.spark.errors import PipelineError
+from ottla.spark.formats import FORMATS
+from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 
 UNSOUND_EXIT = 2
 """The job ran, and what it found is wrong."""
@@ -139,7 +139,7 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def _session(options: argparse.Namespace, name: str) -> Any:
-    from ottla.pipeline.session import session
+    from ottla.spark.session import session
 
     return session(f"ottla-{name}", master=options.master, cores=options.cores)
 
@@ -147,8 +147,9 @@ def _session(options: argparse.Namespace, name: str) -> Any:
 def _stream(options: argparse.Namespace) -> int:
     from ottla.pipeline.jobs import shop, totals
     from ottla.pipeline.stream import Progress as BatchProgress
-    from ottla.pipeline.stream import Running, StreamOptions, cause_of
-    from ottla.pipeline.wire import ClusterClient
+    from ottla.pipeline.stream import Running, StreamOptions
+    from ottla.spark.errors import cause_of
+    from ottla.spark.wire import ClusterClient
 
     job = {"shop": shop.JOB, "totals": totals.JOB}[options.job]
     run = options.run_id or uuid.uuid4().hex[:12]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ottla.pipeline.formats import JSON, Format
 from ottla.pipeline.schemas import PURCHASE
+from ottla.spark.formats import JSON, Format
 
 LATE_MS = 15 * 60_000
 

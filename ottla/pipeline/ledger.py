@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.wire import ClusterClient
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.records import BatchHeader, batches, read_marker
+from ottla.spark.errors import PipelineError
+from ottla.spark.wire import ClusterClient
 
 FETCH_BYTES = 8 << 20
 

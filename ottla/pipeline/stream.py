@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ottla.pipeline.checkpoint import query_of
-from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.exactly_once import BatchReport
-from ottla.pipeline.formats import JSON, Format
-from ottla.pipeline.sink import ExactlyOnceSink, SinkOptions
-from ottla.pipeline.transaction import TRANSACTION_TIMEOUT_MS
+from ottla.spark.checkpoint import query_of
+from ottla.spark.errors import PipelineError, cause_of
+from ottla.spark.exactly_once import BatchReport
+from ottla.spark.formats import JSON, Format
+from ottla.spark.sink import ExactlyOnceSink, SinkOptions
+from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.2
 STOP_TIMEOUT_S = 60.0
-_OUR_ERRORS = ("Fenced", "BrokerRefused", "PipelineError")
-_LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "could not be found", "may have been lost")
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -167,19 +165,3 @@ def _behind(progress: Any) -> int:
         for topic, partitions in latest.items():
             total += sum(max(0, end - ends.get(topic, {}).get(index, 0)) for index, end in partitions.items())
     return total
-
-
-def cause_of(text: str) -> str:
-    """What a person needs of what Spark says: the line of our own error in it, or the loss of data, or the first line."""
-    lines = text.strip().splitlines()
-    for line in reversed(lines):
-        for name in _OUR_ERRORS:
-            error_label = f"pipeline.errors.{name}: "
-            if error_label in line:
-                return line.partition(error_label)[2].strip()
-    if any(word in text for word in _LOST):
-        return (
-            "retention has removed records that were not read yet: nothing is written past the loss;"
-            " --accept-data-loss goes on with what is left"
-        )
-    return lines[0] if lines else "the stream failed"

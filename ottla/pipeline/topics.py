@@ -8,8 +8,8 @@ from contextlib import suppress
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.generate import Generated
+from ottla.spark.errors import PipelineError
 
 TIMEOUT_S = 30
 QUEUE_RECORDS = 500_000

@@ -10,9 +10,9 @@ import pytest
 
 from ottla.broker.superseded import latest_batches
 from ottla.directories import adopt, audit, graduate
-from ottla.pipeline.segments.reading import Wanted, plan, read
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
+from ottla.spark.segments.reading import Wanted, plan, read
 from ottla.storage.checkpoints import RECOVERY_POINTS
 from ottla.storage.config import LogConfig
 from ottla.storage.last_stop import CLEAN_FILE

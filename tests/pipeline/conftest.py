@@ -14,7 +14,7 @@ from tools import kafka
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
-    from ottla.pipeline.session import session
+    from ottla.spark.session import session
     from tests.pipeline import quick_java
 
     # pyspark.testing brings pandas-on-Spark along, which warns without it.

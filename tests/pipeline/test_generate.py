@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from ottla.pipeline.formats import AVRO
 from ottla.pipeline.generate import LATE_MS, Workload, purchases
+from ottla.spark.formats import AVRO
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:

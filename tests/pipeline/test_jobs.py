@@ -17,16 +17,16 @@ pytest.importorskip("pyspark")
 from pyspark.testing import assertDataFrameEqual
 
 from ottla import Broker
-from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.exactly_once import BatchReport
-from ottla.pipeline.formats import AVRO
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import audit, shop, totals
 from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
-from ottla.pipeline.sink import ExactlyOnceSink, SinkOptions
 from ottla.pipeline.stream import Job, Progress, Running, StreamOptions, source_options
 from ottla.pipeline.topics import create, fill
+from ottla.spark.errors import PipelineError
+from ottla.spark.exactly_once import BatchReport
+from ottla.spark.formats import AVRO
+from ottla.spark.sink import ExactlyOnceSink, SinkOptions
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-14")]
 

@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ottla import Broker
-from ottla.pipeline.errors import PipelineError
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.topics import create, fill
-from ottla.pipeline.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+from ottla.spark.wire import ClusterClient
 
 pytestmark = pytest.mark.wire
 

@@ -11,12 +11,13 @@ pytest.importorskip("pyspark")
 
 from pyspark.testing import assertDataFrameEqual
 
-from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.formats import AVRO, FORMATS, JSON, Format
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import shop, totals
-from ottla.pipeline.partitioning import partitions_for
-from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, RECORD, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
+from ottla.spark.errors import PipelineError
+from ottla.spark.formats import AVRO, FORMATS, JSON, Format
+from ottla.spark.partitioning import partitions_for
+from ottla.spark.rows import RECORD
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
@@ -108,7 +109,7 @@ def test_totals_are_by_the_hour_of_the_purchase(spark: Any) -> None:
 
 
 def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
-    from ottla.pipeline.placing import placed
+    from ottla.spark.placing import placed
 
     keys = [f"key-{n}".encode() for n in range(50)]
     rows = [(("a", "b")[n % 2], key, b"v", None) for n, key in enumerate(keys)]
@@ -121,7 +122,7 @@ def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
 
 
 def test_rows_of_another_shape_are_refused(spark: Any) -> None:
-    from ottla.pipeline.sink import check_schema
+    from ottla.spark.sink import check_schema
 
     good = records(spark, SOUND)
     check_schema(shop.transform(good, "r"))

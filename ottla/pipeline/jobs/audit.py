@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.formats import JSON, Format
 from ottla.pipeline.jobs import export, totals
 from ottla.pipeline.jobs.shop import is_sound, parsed
 from ottla.pipeline.ledger import Ledger, ledger, torn
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASES, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
 from ottla.pipeline.stream import source_options
-from ottla.pipeline.wire import ClusterClient
-from ottla.pipeline.worker import prepare
+from ottla.spark.errors import PipelineError
+from ottla.spark.formats import JSON, Format
+from ottla.spark.wire import ClusterClient
+from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ottla.pipeline.errors import PipelineError
-from ottla.pipeline.schemas import RECORD
-from ottla.pipeline.stream import cause_of, source_options
-from ottla.pipeline.wire import ClusterClient
-from ottla.pipeline.worker import prepare
+from ottla.pipeline.stream import source_options
+from ottla.spark.errors import PipelineError, cause_of
+from ottla.spark.rows import RECORD
+from ottla.spark.wire import ClusterClient
+from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ottla.pipeline.segments.reading import Split
+    from ottla.spark.segments.reading import Split
 
 PART_OFFSETS = 1_000_000
 """About as many offsets make a part."""
@@ -177,7 +177,7 @@ def _write(spark: SparkSession, options: ExportOptions, part: Part, files: Files
     if options.data_dir is None or local is None:
         _read(spark, options, part).write.parquet(files.path(aside))
         return int(spark.read.parquet(files.path(aside)).count())
-    from ottla.pipeline.segments.reading import Wanted, plan
+    from ottla.spark.segments.reading import Wanted, plan
 
     starts, ends = ({index: bounds[which] for index, bounds in part.ranges.items()} for which in (0, 1))
     splits = plan(Wanted(options.data_dir, options.topic, partitions=tuple(part.ranges), starting=starts, ending=ends))
@@ -191,7 +191,7 @@ def _write(spark: SparkSession, options: ExportOptions, part: Part, files: Files
 
 def _write_split(task: tuple[int, Split], directory: str) -> int:
     """Runs in a task."""
-    from ottla.pipeline.segments.parquet import write
+    from ottla.spark.segments.parquet import write
 
     prepare()
     number, split = task
@@ -210,7 +210,7 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
             return cluster.ranges(options.topic, committed=True)
         finally:
             cluster.close()
-    from ottla.pipeline.segments.directory import Directory
+    from ottla.spark.segments.directory import Directory
 
     with closing(Directory(options.data_dir)) as directory:
         views = {index: directory.view(options.topic, index) for index in directory.partitions(options.topic)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.pipeline.formats import JSON, Format
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, PURCHASES, SHIPMENT, SHIPMENTS
 from ottla.pipeline.stream import Job
+from ottla.spark.formats import JSON, Format
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

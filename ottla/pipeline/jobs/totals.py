@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.pipeline.formats import JSON, Format
 from ottla.pipeline.jobs.shop import headers_of, is_sound, parsed
 from ottla.pipeline.schemas import PURCHASES, TOTAL, TOTALS
 from ottla.pipeline.stream import Job
+from ottla.spark.formats import JSON, Format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,11 +15,11 @@ from typing import Any
 
 from ottla.pipeline.jobs import shop
 from ottla.pipeline.schemas import INVOICES
-from ottla.pipeline.session import session
-from ottla.pipeline.sink import ExactlyOnceSink
 from ottla.pipeline.stream import Running, StreamOptions, read
-from ottla.pipeline.transaction import Transaction
-from ottla.pipeline.wire import ClusterClient
+from ottla.spark.session import session
+from ottla.spark.sink import ExactlyOnceSink
+from ottla.spark.transaction import Transaction
+from ottla.spark.wire import ClusterClient
 from tools import kafka
 
 POINTS = ("before the tasks", "in the middle of a task", "before the mark", "before EndTxn", "after EndTxn")

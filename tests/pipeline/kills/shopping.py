@@ -20,7 +20,7 @@ from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.ledger import ledger
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from ottla.pipeline.topics import create, fill
-from ottla.pipeline.wire import ClusterClient
+from ottla.spark.wire import ClusterClient
 from tests.pipeline import quick_java
 from tests.pipeline.kills.driver import STARTED
 

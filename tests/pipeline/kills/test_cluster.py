@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 from ottla import Broker
 from ottla.pipeline.generate import Workload
 from ottla.pipeline.schemas import INVOICES
-from ottla.pipeline.wire import ClusterClient
+from ottla.spark.wire import ClusterClient
 from tests.pipeline import quick_java
 from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping

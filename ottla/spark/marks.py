@@ -1,0 +1,89 @@
+"""What is committed with a batch, in its transaction: which batch it was, and up to which offsets it has read.
+
+Both are offsets of a group of the transactional id's own. So tools show how far behind a pipeline is, and no other pipeline's open
+transaction hides its mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.spark.errors import PipelineError
+from ottla.spark.wire import GROUP, ClusterClient
+from ottla.storage.names import TopicPartition
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The last batch that was committed, as it stands in an offset's metadata. ``query`` is the stream's own id.
+
+    ``input`` is where the batch's input ended, as `checkpoint.InputEnds.text` has it; empty where nobody has said so.
+    """
+
+    query: str
+    batch: int
+    run: str
+    input: str = ""
+
+
+def group_of(transactional_id: str) -> str:
+    return f"ottla-pipeline.{transactional_id}"
+
+
+def commit_of(mark: Mark, ends: Mapping[TopicPartition, int], fallback_topic: str) -> dict[str, dict[int, tuple[int, str]]]:
+    """Offset and metadata by topic and partition. The mark is the metadata of the input's first partition.
+
+    Where the input is no topic of Kafka's, the mark stands at partition 0 of ``fallback_topic``, and its offset is the batch.
+    """
+    text = msgspec.json.encode(mark).decode()
+    if not ends:
+        return {fallback_topic: {0: (mark.batch, text)}}
+    first = min(ends)
+    commit: dict[str, dict[int, tuple[int, str]]] = {}
+    for (topic, index), offset in sorted(ends.items()):
+        commit.setdefault(topic, {})[index] = (offset, text if (topic, index) == first else "")
+    return commit
+
+
+def parse_mark(text: str, group: str) -> Mark:
+    """Raises `PipelineError`."""
+    try:
+        return msgspec.json.decode(text, type=Mark)
+    except msgspec.DecodeError:
+        raise PipelineError(
+            f"group {group!r} holds offsets of no pipeline, or they were reset; take another transactional id"
+        ) from None
+
+
+def newest_mark(metadata: list[str], group: str) -> Mark | None:
+    """The mark of the newest batch among all that the group's offsets say: input that was read first once may be read no more.
+
+    Raises `PipelineError` for offsets none of which says anything of a batch.
+    """
+    marks = [parse_mark(text, group) for text in metadata if text]
+    if metadata and not marks:
+        raise PipelineError(f"group {group!r} holds offsets of no pipeline, or they were reset; take another transactional id")
+    return max(marks, key=lambda mark: mark.batch, default=None)
+
+
+def first_error(topics: Iterable[Any]) -> int:
+    """The code of the first partition that was refused, 0 where none was."""
+    codes = (partition.error_code for topic in topics for partition in topic.partitions)
+    return next((int(code) for code in codes if code), 0)
+
+
+def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Mark | None:
+    """What was committed last; with ``is_stable`` once no commit is under way any more. Raises `PipelineError`."""
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)], require_stable=is_stable)
+
+    def code_of(answer: Any) -> int:
+        said = answer.groups[0]
+        return int(said.error_code) or first_error(said.topics)
+
+    answer = cluster.ask(lambda: cluster.coordinator(GROUP, group), request, code_of, "reading the last committed batch")
+    partitions = (partition for topic in answer.groups[0].topics for partition in topic.partitions)
+    # confluent-kafka commits the end of a C string with it.
+    return newest_mark([(p.metadata or "").rstrip("\0") for p in partitions if p.committed_offset >= 0], group)

@@ -1,0 +1,167 @@
+"""A data directory that a broker may be writing at this moment, seen by somebody who only reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ottla.protocol.records import BatchHeader, read_marker
+from ottla.spark.errors import PipelineError
+from ottla.storage import snapshot
+from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets
+from ottla.storage.filesystem import Damaged
+from ottla.storage.last_stop import CLEAN_FILE, LOG_STARTS
+from ottla.storage.names import parse_directory_name
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment, parse_file_name
+from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.walk import SoundBatches
+
+T = TypeVar("T")
+
+ATTEMPTS = 5
+PAUSE_S = 0.1
+"""How long to wait before a directory is read again in which segments are just being replaced or removed."""
+
+
+class Vanished(Exception):
+    """A file went away while the directory was read, which is to be read again."""
+
+
+class View(msgspec.Struct, frozen=True):
+    """A partition at one moment: offsets in [start, end) are there, those below ``last_stable_offset`` are decided.
+
+    ``aborted`` are the transactions of [start, last_stable_offset) that were aborted, by their markers' offsets.
+    """
+
+    start: int
+    end: int
+    last_stable_offset: int
+    aborted: list[AbortedTxn]
+
+
+class Directory:
+    """Raises `PipelineError` where there is none. Every read opens the files anew."""
+
+    def __init__(self, path: str) -> None:
+        if not Path(path).is_dir():
+            raise PipelineError(f"{path} is no directory; name the broker's data directory (log.dirs), as this machine sees it")
+        self.path = path
+        self.fs = RealFilesystem(read_only=True)
+
+    def close(self) -> None:
+        """Gives back the descriptors of the files that were read. A later read opens its files again."""
+        self.fs.close_files()
+
+    def partitions(self, topic: str) -> list[int]:
+        """Raises `PipelineError` for a topic of which nothing lies here."""
+        names = [name for name in self.fs.list_dir(self.path) if self.fs.is_dir(f"{self.path}/{name}")]
+        parsed = [parse_directory_name(name) for name in names]
+        indexes = sorted(where[1] for where in parsed if where is not None and where[0] == topic)
+        if not indexes:
+            raise PipelineError(f"no partition of topic {topic!r} lies in {self.path}")
+        return indexes
+
+    def _segments(self, topic: str, partition: int) -> list[Segment]:
+        """Raises `Vanished` in the middle of an exchange."""
+        directory = f"{self.path}/{topic}-{partition}"
+        names = self.fs.list_dir(directory)
+        if any(name.endswith(LOG_SUFFIX + SWAP_SUFFIX) for name in names):
+            raise Vanished(f"{directory} holds cleaned segments that are not in their place; start its broker, which finishes that")
+        bases = [base for base in (parse_file_name(name, LOG_SUFFIX) for name in names) if base is not None]
+        if not bases:
+            raise Vanished(f"{directory} has no segment; is its topic being deleted?")
+        return [Segment(self.fs, directory, base, 0) for base in bases]
+
+    def segments(self, topic: str, partition: int) -> list[Segment]:
+        """By base offset. Raises `PipelineError`."""
+        return self._repeated(lambda: self._segments(topic, partition))
+
+    def view(self, topic: str, partition: int) -> View:
+        """Raises `PipelineError`."""
+        return self._repeated(lambda: self._view(topic, partition))
+
+    @staticmethod
+    def _repeated(read: Callable[[], T]) -> T:
+        """Reads again until no file goes away meanwhile. Raises `PipelineError` after the last attempt."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return read()
+            except (Vanished, FileNotFoundError, Damaged):
+                time.sleep(PAUSE_S)
+        try:
+            return read()
+        except (Vanished, FileNotFoundError, Damaged) as error:
+            raise PipelineError(str(error)) from None
+
+    def _view(self, topic: str, partition: int) -> View:
+        segments = self._segments(topic, partition)
+        is_clean = self.fs.read_file(f"{self.path}/{CLEAN_FILE}") is not None
+        points = read_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}")
+        settled = _settled(self.fs, segments, None if is_clean else points.get((topic, partition), 0))
+        scanned_from, open_at = self._snapshot(topic, partition, settled, segments[0].base_offset)
+        aborted = [
+            entry for s in segments if s.base_offset <= scanned_from for entry in s.txn_index if entry.last_offset < scanned_from
+        ]
+        end = scanned_from
+        for header, raw in _scan(segments, scanned_from, settled):
+            end = header.next_offset
+            if header.is_control:
+                marker = read_marker(raw, header)
+                first = None if marker is None else open_at.pop(header.producer_id, None)
+                if marker is not None and first is not None and not marker.commit:
+                    aborted.append(AbortedTxn(header.producer_id, first, header.base_offset, header.next_offset))
+            elif header.is_transactional:
+                open_at.setdefault(header.producer_id, header.base_offset)
+        starts = read_offsets(self.fs, f"{self.path}/{LOG_STARTS}")
+        start = min(max(starts.get((topic, partition), 0), segments[0].base_offset), end)
+        stable = max(min(open_at.values(), default=end), start)
+        return View(start, end, stable, [entry for entry in aborted if entry.last_offset >= start])
+
+    def _snapshot(self, topic: str, partition: int, at_most: int, log_start: int) -> tuple[int, dict[int, int]]:
+        """Where the newest sound snapshot was taken, at or below an offset, and the transactions that were open then."""
+        directory = f"{self.path}/{topic}-{partition}"
+        for offset in reversed(snapshot.offsets(self.fs, directory)):
+            if log_start <= offset <= at_most:
+                entries = snapshot.decode(self.fs.read_file(snapshot.path_of(directory, offset)) or b"")
+                if entries is not None:
+                    return offset, {e.producer_id: e.txn_first_offset for e in entries if e.txn_first_offset >= 0}
+        return log_start, {}
+
+
+def _settled(fs: RealFilesystem, segments: list[Segment], recovery_point: int | None) -> int:
+    """The offset below which indexes and batches are as their broker left them; None is a directory that was closed.
+
+    As a broker at its start would: a segment without its indexes, or at and above the recovery point, must be read through.
+    """
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        if recovery_point is not None and (following is None or following.base_offset > recovery_point):
+            return segment.base_offset
+        has_index = fs.read_file(segment.path(INDEX_SUFFIX)) is not None
+        if not has_index or not segment.txn_index.load(segment.base_offset):
+            return segment.base_offset
+    return 1 << 62
+
+
+def _scan(segments: list[Segment], start: int, settled: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Batches from an offset on, up to the first that is not whole: there a broker would cut the log.
+
+    Raises `Damaged` where such a one is in what is settled, which no broker cuts.
+    """
+    first = max((at for at, s in enumerate(segments) if s.base_offset <= start), default=0)
+    next_offset = 0
+    for segment in segments[first:]:
+        position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
+        is_settled = segment.base_offset < settled
+        # A segment that begins again below the end of the one before it is where a broker would cut as well.
+        sound = SoundBatches(segment.log, max(segment.base_offset, next_offset), position)
+        for _, header, raw in segment.scan(position, must_reach_end=True) if is_settled else sound:
+            next_offset = header.next_offset
+            if header.last_offset >= start:
+                yield header, raw
+        if not is_settled and not sound.is_whole:
+            return

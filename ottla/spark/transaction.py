@@ -1,0 +1,106 @@
+"""A transaction that many tasks share: the driver owns its id and epoch, begins and ends it, and marks the batch in it.
+
+Transaction version 2 (KIP-890) makes this safe: each end bumps the epoch, so that a task which is still writing when its
+transaction is over is refused, and partitions join with their first batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.spark.errors import FENCED, BrokerRefused, Fenced, PipelineError
+from ottla.spark.marks import Mark, commit_of, first_error, group_of, read_mark
+from ottla.spark.wire import GROUP, TRANSACTION, ClusterClient
+from ottla.storage.names import TopicPartition
+
+WANTED_VERSION = 2
+TRANSACTION_TIMEOUT_MS = 900_000
+"""As long as brokers allow by default (transaction.max.timeout.ms)."""
+
+
+class Producer(msgspec.Struct, frozen=True):
+    """With what identity the tasks of one transaction write."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Transaction:
+    """One transactional id. Raises `Fenced` from any call once another pipeline has taken it over."""
+
+    def __init__(
+        self, cluster: ClusterClient, transactional_id: str, mark_topic: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    ) -> None:
+        self._cluster = cluster
+        self._id = transactional_id
+        self._mark_topic = mark_topic
+        self._timeout_ms = timeout_ms
+        self.producer = Producer(transactional_id, -1, -1)
+        self.group = group_of(transactional_id)
+
+    def begin(self) -> Mark | None:
+        """Fence whoever ran before, end what it left open, and read what was committed last."""
+        version = self._cluster.transaction_version()
+        if version < WANTED_VERSION:
+            raise PipelineError(
+                f"the broker's transaction.version is {version}, and a shared transaction needs 2: raise it with"
+                " kafka-features, or use --sink driver, which writes from one process"
+            )
+        answer = self._ask(
+            TRANSACTION,
+            self._id,
+            InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=self._timeout_ms),
+            "taking the transactional id",
+        )
+        self.producer = Producer(self._id, answer.producer_id, answer.producer_epoch)
+        return read_mark(self._cluster, self.group)
+
+    def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
+        """Note the batch as part of the transaction; see `marks.commit_of`."""
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+                    for index, (offset, metadata) in partitions.items()
+                ],
+            )
+            for topic, partitions in commit_of(mark, ends, self._mark_topic).items()
+        ]
+        me = self.producer
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._id, group_id=self.group, producer_id=me.producer_id, producer_epoch=me.epoch, topics=topics
+        )
+        self._ask(GROUP, self.group, request, "marking the batch", lambda a: first_error(a.topics))
+
+    def end(self, *, commit: bool) -> None:
+        """Commit or abort; the next transaction has the next epoch."""
+        me = self.producer
+        request = EndTxnRequest(transactional_id=self._id, producer_id=me.producer_id, producer_epoch=me.epoch, committed=commit)
+        answer = self._ask(TRANSACTION, self._id, request, "committing" if commit else "aborting")
+        self.producer = Producer(self._id, answer.producer_id, answer.producer_epoch)
+
+    def _ask(self, kind: int, key: str, request: Any, what: str, code_of: Any = lambda a: a.error_code) -> Any:
+        try:
+            return self._cluster.ask(lambda: self._cluster.coordinator(kind, key), request, code_of, what)
+        except BrokerRefused as refused:
+            if refused.arguments[1] in FENCED:
+                raise Fenced(self._id) from None
+            if refused.arguments[1] == Code.INVALID_TRANSACTION_TIMEOUT:
+                raise PipelineError(
+                    f"a transaction of {self._timeout_ms} ms is more than the broker's transaction.max.timeout.ms allows:"
+                    " give a smaller --transaction-timeout-ms"
+                ) from None
+            raise

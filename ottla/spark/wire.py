@@ -1,0 +1,208 @@
+"""A small blocking Kafka client for what stock producers cannot do: many processes that share one transaction.
+
+Requests wait for their answers, connections are opened anew when they break, and what fails in passing is tried again until a
+deadline. Nothing here knows of Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from ottla.protocol.codec import decode_response_frame, request_frame
+from ottla.protocol.errors import Code
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.spark.errors import PASSING, BrokerRefused, PipelineError
+
+CLIENT_ID: Final = "ottla-pipeline"
+TIMEOUT_S: Final = 30.0
+PAUSE_S: Final = 0.05
+MAX_RESPONSE_BYTES: Final = 100 << 20
+LATEST, EARLIEST = -1, -2
+GROUP, TRANSACTION = 0, 1
+"""Kinds of coordinators."""
+
+VERSIONS: Final = {
+    "ApiVersions": 3,
+    "EndTxn": 5,
+    "Fetch": 12,
+    "FindCoordinator": 4,
+    "InitProducerId": 5,
+    "ListOffsets": 7,
+    "Metadata": 12,
+    "OffsetFetch": 8,
+    "Produce": 12,
+    "TxnOffsetCommit": 5,
+}
+"""Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5."""
+_KEYS = {entry.name: key for key, entry in APIS.items()}
+
+Address = tuple[str, int]
+
+
+class BrokerConnection:
+    """One socket. Raises OSError when it breaks; then it is of no use any more."""
+
+    def __init__(self, address: Address, timeout_s: float = TIMEOUT_S) -> None:
+        self._socket = socket.create_connection(address, timeout_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._in = self._socket.makefile("rb")
+        self._sent = 0
+
+    def send(self, request: Any) -> tuple[int, int]:
+        """Send and do not wait; what `receive` needs to read the answer."""
+        name = type(request).__name__.removesuffix("Request")
+        key, version = _KEYS[name], VERSIONS[name]
+        self._sent += 1
+        self._socket.sendall(request_frame(key, version, self._sent, CLIENT_ID, request))
+        return key, version
+
+    def receive(self, sent: tuple[int, int]) -> Any:
+        size = int.from_bytes(self._read(4), "big")
+        if not 0 < size <= MAX_RESPONSE_BYTES:
+            raise ConnectionError(f"an answer of {size} bytes")
+        return decode_response_frame(*sent, self._read(size))[1]
+
+    def call(self, request: Any) -> Any:
+        return self.receive(self.send(request))
+
+    def _read(self, size: int) -> bytes:
+        data = self._in.read(size)
+        if len(data) < size:
+            raise ConnectionError("the broker closed the connection")
+        return data
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._in.close()
+            self._socket.close()
+
+
+def addresses(bootstrap: str) -> list[Address]:
+    """Raises `PipelineError` for what is no list of host:port."""
+    bootstrap_addresses = []
+    for part in bootstrap.split(","):
+        host, _, port = part.strip().rpartition(":")
+        if not host or not port.isdigit():
+            raise PipelineError(f"--bootstrap {bootstrap!r}: {part.strip()!r} is not host:port")
+        bootstrap_addresses.append((host, int(port)))
+    return bootstrap_addresses
+
+
+class ClusterClient:
+    """Finds leaders and coordinators, and keeps a connection to each address."""
+
+    def __init__(self, bootstrap: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._bootstrap = addresses(bootstrap)
+        self.bootstrap = bootstrap
+        self._connections: dict[Address, BrokerConnection] = {}
+        self.timeout_s = timeout_s
+
+    def connection(self, address: Address) -> BrokerConnection:
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = self._connections[address] = BrokerConnection(address, self.timeout_s)
+        return connection
+
+    def drop(self, address: Address) -> None:
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        for address in list(self._connections):
+            self.drop(address)
+
+    def ask(self, where: Callable[[], Address], request: Any, code_of: Callable[[Any], int], what: str) -> Any:
+        """Send until the answer is final. Raises `BrokerRefused`, and `PipelineError` where no broker answers in time.
+
+        ``where`` is asked anew for each attempt: leaders and coordinators move.
+        """
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                answer = self.connection(where()).call(request)
+            except OSError as error:
+                # Which of them is broken does not matter: they are opened again as they are needed.
+                self.close()
+                if time.monotonic() > deadline:
+                    raise PipelineError(f"{what}: no broker answers at {self.bootstrap} ({error})") from error
+            else:
+                code = code_of(answer)
+                if code == Code.NONE:
+                    return answer
+                if code not in PASSING or time.monotonic() > deadline:
+                    raise BrokerRefused(what, code)
+            time.sleep(PAUSE_S)
+
+    def anyone(self) -> Address:
+        """A broker that takes connections. Raises OSError."""
+        for address in self._bootstrap[:-1]:
+            with contextlib.suppress(OSError):
+                self.connection(address)
+                return address
+        return self._bootstrap[-1]
+
+    def transaction_version(self) -> int:
+        """The finalized level of the cluster, 0 where it has none."""
+        answer = self.ask(
+            self.anyone,
+            ApiVersionsRequest(client_software_name="ottla-pipeline", client_software_version="1"),
+            lambda a: a.error_code,
+            "asking for features",
+        )
+        return next((f.max_version_level for f in answer.finalized_features if f.name == "transaction.version"), 0)
+
+    def leaders(self, topic: str) -> dict[int, Address]:
+        """Partition -> leader. Raises `PipelineError` for a topic that does not exist."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+
+        def code_of(answer: Any) -> int:
+            topic_metadata = answer.topics[0]
+            return int(topic_metadata.error_code) or next((p.error_code for p in topic_metadata.partitions if p.error_code), 0)
+
+        try:
+            answer = self.ask(self.anyone, request, code_of, f"looking for topic {topic!r}")
+        except BrokerRefused as refused:
+            if refused.arguments[1] == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                raise PipelineError(f"topic {topic!r} does not exist at {self.bootstrap}; create it first") from None
+            raise
+        brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
+        return {p.partition_index: brokers[p.leader_id] for p in answer.topics[0].partitions}
+
+    def ranges(self, topic: str, *, committed: bool = False) -> dict[int, tuple[int, int]]:
+        """Partition -> first offset and the one after the last, markers and all; ``committed`` ends at the last stable offset."""
+        return {
+            index: (self._offset(topic, index, EARLIEST, committed), self._offset(topic, index, LATEST, committed))
+            for index in self.leaders(topic)
+        }
+
+    def _offset(self, topic: str, index: int, timestamp: int, committed: bool) -> int:
+        partitions = [ListOffsetsPartition(index, timestamp=timestamp)]
+        request = ListOffsetsRequest(
+            -1, isolation_level=int(committed), topics=[ListOffsetsTopic(name=topic, partitions=partitions)]
+        )
+        answer = self.ask(
+            lambda: self.leaders(topic)[index],
+            request,
+            lambda a: a.topics[0].partitions[0].error_code,
+            f"asking for offsets of {topic}-{index}",
+        )
+        return int(answer.topics[0].partitions[0].offset)
+
+    def coordinator(self, kind: int, key: str) -> Address:
+        """The coordinator of a group or of a transactional id. Raises OSError while there is none."""
+        answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]))
+        coordinator = answer.coordinators[0]
+        if coordinator.error_code in PASSING:
+            raise ConnectionError(f"no coordinator yet: {Code(coordinator.error_code).name}")
+        if coordinator.error_code:
+            raise BrokerRefused(f"looking for the coordinator of {key!r}", coordinator.error_code)
+        return coordinator.host, coordinator.port

@@ -1,0 +1,294 @@
+"""Segments read as they lie: exactly what a committed reader is given, whatever state the directory is in."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.segments.directory import Directory
+from ottla.spark.segments.reading import COLUMNS, Wanted, plan, read
+from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
+from ottla.storage.config import LogConfig
+from ottla.storage.last_stop import CLEAN_FILE, LOG_STARTS
+from ottla.storage.log import Log
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX
+from tests.storage.logs import NOW_MS, Logs, end, put
+from tests.storage.test_compaction import compact
+from tests.storage.test_log import visible
+
+DESCRIPTORS = Path("/proc/self/fd")
+
+pytestmark = [pytest.mark.heavy, pytest.mark.entry("PIP-14", "PIP-15")]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def logs(root: Path) -> Iterator[Logs]:
+    fs = RealFilesystem()
+    yield Logs(fs, str(root / "t-0"))
+    fs.close_files()
+
+
+def rows(root: Path, **settings: object) -> list[dict[str, object]]:
+    wanted = Wanted(str(root), "t", **settings)  # type: ignore[arg-type]
+    return [row for split in plan(wanted) for batch in read(split, list(COLUMNS)) for row in batch.to_pylist()]
+
+
+def offsets(root: Path, **settings: object) -> list[int]:
+    return [row["offset"] for row in rows(root, **settings)]  # type: ignore[misc]
+
+
+def history(log: Log, rng: random.Random, steps: int) -> Iterator[None]:
+    """Transactions of four producers, begun, committed and aborted across segments, and plain records between them."""
+    sequences = dict.fromkeys(range(4), 0)
+    is_open: set[int] = set()
+    for _ in range(steps):
+        pid = rng.randrange(5)
+        if pid == 4:
+            put(log, rng.randrange(1, 4))
+        elif pid in is_open and rng.random() < 0.35:
+            end(log, pid, commit=rng.random() < 0.5)
+            is_open.discard(pid)
+        else:
+            count = rng.randrange(1, 4)
+            put(log, count, pid=pid, epoch=0, sequence=sequences[pid], transactional=True, implicit_add=True)
+            sequences[pid] += count
+            is_open.add(pid)
+        yield
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_living_directory_gives_what_a_committed_consumer_gets(root: Path, logs: Logs, seed: int) -> None:
+    log = logs.new()
+    rng = random.Random(seed)
+    for number, _ in enumerate(history(log, rng, 160)):
+        if number % 8 == 0:
+            expected = visible(log)
+            assert offsets(root) == expected
+            assert offsets(root, split_bytes=rng.choice((100, 300, 700))) == expected
+            start, stop = sorted((rng.randrange(log.last_stable_offset + 1), rng.randrange(log.last_stable_offset + 1)))
+            assert offsets(root, starting={0: start}, ending={0: stop}) == [o for o in expected if start <= o < stop]
+    assert len(log.segments) > 5
+
+
+@pytest.mark.skipif(not DESCRIPTORS.exists(), reason="this system does not say which descriptors are open")
+def test_a_reader_gives_its_descriptors_back(root: Path, logs: Logs) -> None:
+    log = logs.new()
+    for _ in history(log, random.Random(1), 60):
+        pass
+    before = len(list(DESCRIPTORS.iterdir()))
+    assert offsets(root) == visible(log)
+    assert len(list(DESCRIPTORS.iterdir())) == before
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("how", ["clean", "killed", "no indexes", "no snapshots", "bad txnindex"])
+def test_a_closed_directory_and_one_that_lacks_files(root: Path, logs: Logs, seed: int, how: str) -> None:
+    log = logs.new()
+    rng = random.Random(seed)
+    for _ in history(log, rng, 120):
+        pass
+    expected = visible(log)
+    log.close()
+    fs = RealFilesystem()
+    settled = log.segments[len(log.segments) // 2].base_offset
+    if how == "killed":
+        write_offsets(fs, f"{root}/{RECOVERY_POINTS}", {("t", 0): settled})
+    else:
+        (root / CLEAN_FILE).write_text("")
+    for path in (root / "t-0").iterdir():
+        if (how == "no indexes" and path.suffix in (INDEX_SUFFIX, TXN_INDEX_SUFFIX)) or (
+            how == "no snapshots" and path.suffix == ".snapshot"
+        ):
+            path.unlink()
+        elif how == "bad txnindex" and path.suffix == TXN_INDEX_SUFFIX:
+            path.write_bytes(path.read_bytes()[:-1])
+    assert offsets(root) == expected
+    again, _ = logs.open(clean=how == "clean", recovery_point=0)
+    assert visible(again) == expected
+
+
+def test_a_torn_tail_ends_the_log_where_recovery_would_cut_it(root: Path, logs: Logs) -> None:
+    log = logs.new()
+    for _ in range(12):
+        put(log, 2)
+    last = Path(log.active.path(LOG_SUFFIX))
+    whole = last.read_bytes()
+    size = log.active.size_bytes // ((log.log_end_offset - log.active.base_offset) // 2)
+    for cut in range(1, size):
+        last.write_bytes(whole[:-cut])
+        assert offsets(root) == list(range(log.log_end_offset - 2))
+    spoilt = bytearray(whole)
+    spoilt[-1] ^= 1
+    last.write_bytes(spoilt)
+    assert offsets(root) == list(range(log.log_end_offset - 2))
+    last.write_bytes(whole + b"\0" * 500)
+    assert offsets(root) == list(range(log.log_end_offset))
+
+
+def test_damage_in_what_was_settled_is_told(root: Path, logs: Logs) -> None:
+    log = logs.new()
+    for _ in range(40):
+        put(log, 2)
+    log.close()
+    (root / CLEAN_FILE).write_text("")
+    path = Path(log.segments[1].path(LOG_SUFFIX))
+    spoilt = bytearray(path.read_bytes())
+    spoilt[-1] ^= 1
+    path.write_bytes(spoilt)
+    with pytest.raises(PipelineError, match=r"t-0: the batch at offset \d+ has a wrong CRC \(byte \d+ of .*\.log\)"):
+        offsets(root)
+    path.write_bytes(spoilt[:-5])
+    with pytest.raises(PipelineError, match="no whole batch at byte"):
+        offsets(root)
+
+
+def test_a_damaged_header_in_what_was_settled_is_told(root: Path, logs: Logs) -> None:
+    """The view's own walk over it must not pass for the end of the segment, nor hide an open transaction behind it."""
+    log = logs.new()
+    for _ in range(40):
+        put(log, 2)
+    log.close()
+    (root / CLEAN_FILE).write_text("")
+    for path in Path(log.directory).glob("*.snapshot"):
+        path.unlink()
+    path = Path(log.segments[1].path(LOG_SUFFIX))
+    spoilt = bytearray(path.read_bytes())
+    spoilt[16] ^= 3
+    path.write_bytes(spoilt)
+    with pytest.raises(PipelineError, match="cannot be read from byte 0 on"):
+        Directory(str(root)).view("t", 0)
+
+
+def test_a_segment_that_begins_below_the_end_of_the_one_before_ends_the_log(root: Path, logs: Logs) -> None:
+    """There a start after a crash cuts (STO-06)."""
+    log = logs.new()
+    while len(log.segments) < 3:
+        put(log, 2)
+    second, third = log.segments[1], log.segments[2]
+    Path(third.path(LOG_SUFFIX)).write_bytes(Path(second.path(LOG_SUFFIX)).read_bytes())
+    assert offsets(root) == list(range(third.base_offset))
+
+
+def test_a_reader_goes_on_over_rolls_cleaning_and_removals(root: Path, logs: Logs) -> None:
+    log = logs.new()
+    for _ in range(30):
+        put(log, 2)
+    splits = plan(Wanted(str(root), "t", split_bytes=300))
+    for _ in range(30):
+        put(log, 2)
+    assert [row["offset"] for s in splits for b in read(s, ["offset"]) for row in b.to_pylist()] == list(range(60))
+    for path in log.segments[0].mark_deleted():
+        Path(path).unlink()
+    with pytest.raises(PipelineError, match="retention has removed offset 0"):
+        list(read(splits[0], ["offset"]))
+    assert next(iter(read(splits[-1], ["offset"]))).num_rows
+
+
+def test_a_split_is_found_from_any_working_directory(root: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(logs.new(), 2)
+    monkeypatch.chdir(root.parent)
+    (split,) = plan(Wanted(root.name, "t"))
+    monkeypatch.chdir(root)
+    assert next(iter(read(split, ["offset"]))).num_rows == 2
+
+
+def test_cleaned_segments(root: Path, logs: Logs) -> None:
+    from tests.storage.test_compaction import write
+
+    config = LogConfig(segment_bytes=1_000, index_interval_bytes=100, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
+    log = logs.new(config)
+    rng = random.Random(3)
+    for n in range(200):
+        write(log, (f"k{rng.randrange(12)}", f"v{n}"))
+    splits = plan(Wanted(str(root), "t", split_bytes=500))
+    compact(log)
+    expected = visible_records(log)
+    assert len(expected) < 60
+    assert [row["offset"] for row in rows(root)] == expected
+    # Planned before, read behind the cleaner.
+    assert [row["offset"] for s in splits for b in read(s, ["offset"]) for row in b.to_pylist()] == expected
+
+
+def visible_records(log: Log) -> list[int]:
+    from ottla.protocol.records import batches, read_records
+
+    offsets = []
+    for segment in log.segments:
+        data = segment.log.read(segment.size_bytes, 0)
+        offsets += [r.offset for p, h in batches(data) if h.record_count for r in read_records(data[p : p + h.size_bytes])]
+    return offsets
+
+
+def test_columns_of_choice_and_timestamps(root: Path, logs: Logs) -> None:
+    log = logs.new()
+    for n in range(40):
+        put(log, 2, now_ms=NOW_MS + n * 10)
+    split = plan(Wanted(str(root), "t", ending={0: 2}))[0]
+    assert [b.schema.names for b in read(split, ["value", "partition"])] == [["value", "partition"]]
+    (first, _) = rows(root, ending={0: 2})
+    assert first["timestamp"].timestamp() * 1000 == NOW_MS  # type: ignore[attr-defined]
+    assert (first["topic"], first["partition"], first["timestampType"], first["headers"]) == ("t", 0, 0, None)
+    assert (first["key"], first["value"]) == (None, b"v" * 20)
+    assert offsets(root, starting_timestamp_ms=NOW_MS + 101, ending_timestamp_ms=NOW_MS + 130) == [22, 23, 24, 25]
+    assert offsets(root, starting_timestamp_ms=NOW_MS + 400) == []
+    assert offsets(root, is_committed=False) == list(range(80))
+
+
+def test_open_transactions_are_read_only_where_it_is_asked_for(root: Path, logs: Logs) -> None:
+    log = logs.new()
+    put(log, 2)
+    put(log, 2, pid=1, epoch=0, sequence=0, transactional=True, implicit_add=True)
+    put(log, 2)
+    assert offsets(root) == [0, 1]
+    assert offsets(root, is_committed=False) == list(range(6))
+    with pytest.raises(PipelineError, match="offsets up to 6 were asked for, and a transaction is open at 2"):
+        offsets(root, ending={0: 6})
+    end(log, 1, commit=False)
+    assert offsets(root) == [0, 1, 4, 5]
+    assert offsets(root, is_committed=False) == list(range(6))
+
+
+def test_what_a_person_is_told(root: Path, logs: Logs) -> None:
+    log = logs.new()
+    for _ in range(30):
+        put(log, 2)
+    write_offsets(RealFilesystem(), f"{root}/{LOG_STARTS}", {("t", 0): 11})
+    assert offsets(root)[0] == 11
+    with pytest.raises(PipelineError, match="offset 3 was asked for, and the log begins at 11: retention"):
+        offsets(root, starting={0: 3})
+    assert offsets(root, starting={0: 3}, fails_on_data_loss=False)[0] == 11
+    with pytest.raises(PipelineError, match="up to 99 were asked for, and the log ends at 60"):
+        offsets(root, ending={0: 99})
+    with pytest.raises(PipelineError, match="t-7 does not lie in"):
+        offsets(root, partitions=(7,))
+    with pytest.raises(PipelineError, match="no partition of topic 'u'"):
+        plan(Wanted(str(root), "u"))
+    with pytest.raises(PipelineError, match="is no directory"):
+        plan(Wanted(str(root / "nowhere"), "t"))
+    Path(f"{log.segments[0].path(LOG_SUFFIX)}.swap").write_bytes(b"")
+    with pytest.raises(PipelineError, match="cleaned segments that are not in their place"):
+        plan(Wanted(str(root), "t"))
+
+
+def test_nothing_is_written(root: Path, logs: Logs) -> None:
+    log = logs.new()
+    for _ in history(log, random.Random(1), 60):
+        pass
+    copy = root.parent / "copy"
+    shutil.copytree(root, copy)
+    for path in copy.rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    before = {path: path.stat().st_mtime_ns for path in sorted(copy.rglob("*"))}
+    rows(copy)
+    assert {path: path.stat().st_mtime_ns for path in sorted(copy.rglob("*"))} == before

@@ -1,0 +1,185 @@
+"""What the mark of the last batch says of the next one, without a broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from ottla.spark.checkpoint import parse_input, parse_query
+from ottla.spark.errors import Fenced, PipelineError
+from ottla.spark.exactly_once import ExactlyOnce, check_query
+from ottla.spark.marks import Mark, commit_of, newest_mark, parse_mark
+from ottla.spark.writer import Written
+
+OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":7}}'
+ENDS = parse_input(OFFSETS, 4)
+
+
+@dataclass
+class FakeTransaction:
+    """What was committed is ``committed``, the newest last; ``ends`` tells how each transaction has ended."""
+
+    committed: list[Mark] = field(default_factory=list)
+    ends: list[bool] = field(default_factory=list)
+    producer: int = 0
+    _open: Mark | None = None
+
+    def begin(self) -> Mark | None:
+        return self.committed[-1] if self.committed else None
+
+    def mark(self, mark: Mark, offsets: Mapping[tuple[str, int], int]) -> None:
+        self._open = mark
+
+    def end(self, *, commit: bool) -> None:
+        self.ends.append(commit)
+        if commit and self._open is not None:
+            self.committed.append(self._open)
+        self._open = None
+
+
+def written(_: int) -> list[Written]:
+    return [Written("t", 0, 1, 10)]
+
+
+def stream(transaction: FakeTransaction) -> ExactlyOnce[int]:
+    made = ExactlyOnce(transaction, "run")
+    made.start()
+    return made
+
+
+def test_batches_follow_each_other_over_starts() -> None:
+    transaction = FakeTransaction()
+    for batch in range(3):
+        assert not stream(transaction).write("q", batch, written).is_replay
+    assert [mark.batch for mark in transaction.committed] == [0, 1, 2]
+
+
+def test_what_was_committed_is_not_written_again() -> None:
+    transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
+    assert stream(transaction).write("q", 4, written, ENDS).is_replay
+    assert transaction.ends == []
+
+
+def test_a_batch_marked_by_an_older_version_is_known_by_its_number() -> None:
+    assert stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 4, written, ENDS).is_replay
+    assert parse_mark('{"query":"q","batch":4,"run":"r"}', "g") == Mark("q", 4, "r")
+
+
+def test_a_checkpoint_that_was_set_back_by_one_batch() -> None:
+    """Spark has planned the batch anew, with more input: to skip it would lose what came in addition."""
+    transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
+    more = parse_input(OFFSETS.replace("7", "12"), 4)
+    with pytest.raises(PipelineError, match=r'up to \{"t":\{"0":7\}\}, and the checkpoint has it up to \{"t":\{"0":12\}\}'):
+        stream(transaction).write("q", 4, written, more)
+    assert transaction.ends == []
+
+
+def test_a_checkpoint_that_was_set_back_further() -> None:
+    with pytest.raises(PipelineError, match="is at batch 3, and 4 is committed: the checkpoint was set back"):
+        stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 3, written)
+
+
+def test_what_a_checkpoint_says_of_a_batch() -> None:
+    assert (ENDS.text, ENDS.offsets) == ('{"t":{"0":7}}', {("t", 0): 7})
+    two = OFFSETS + '\n{"b":{"1":2,"0":1}}\n-'
+    assert parse_input(two, 4).text == '[{"t":{"0":7}},{"b":{"0":1,"1":2}}]'
+    assert parse_input(two, 4).offsets == {("t", 0): 7, ("b", 0): 1, ("b", 1): 2}
+    assert parse_input('v1\n{}\n{"logOffset":3}\n5', 4).offsets == {}
+    many = "v1\n{}\n" + json.dumps({"t": {str(n): n for n in range(1_000)}})
+    assert parse_input(many, 4).text.startswith("sha256:")
+    assert len(parse_input(many, 4).text) < 100
+    assert len(parse_input(many, 4).offsets) == 1_000
+    with pytest.raises(PipelineError, match="offsets of batch 4 cannot be read"):
+        parse_input(OFFSETS[:-1], 4)
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_a_later_batch_without_a_mark_is_no_first_start(batch: int) -> None:
+    """The group was deleted or has expired, or somebody gave another transactional id."""
+    transaction = FakeTransaction()
+    with pytest.raises(PipelineError, match=f"is at batch {batch}, and nothing tells which batches were committed"):
+        stream(transaction).write("q", batch, written)
+    assert transaction.ends == []
+
+
+def test_a_mark_that_was_set_back() -> None:
+    transaction = FakeTransaction([Mark("q", 4, "before")])
+    with pytest.raises(PipelineError, match="is at batch 6, and the last that was committed under this transactional id is 4"):
+        stream(transaction).write("q", 6, written)
+    assert transaction.ends == []
+
+
+def test_a_mark_of_another_checkpoint() -> None:
+    with pytest.raises(PipelineError, match="came from another checkpoint"):
+        stream(FakeTransaction([Mark("another", 4, "before")])).write("q", 5, written)
+
+
+def test_a_batch_that_was_aborted_is_tried_again_under_its_number() -> None:
+    transaction = FakeTransaction([Mark("q", 4, "before")])
+    sink = stream(transaction)
+
+    def fails(_: int) -> list[Written]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        sink.write("q", 5, fails)
+    assert not sink.write("q", 5, written).is_replay
+    assert transaction.ends == [False, True]
+
+
+def test_the_mark_stands_at_the_first_partition_of_the_input() -> None:
+    mark = Mark("q", 4, "r", ENDS.text)
+    commit = commit_of(mark, {("t", 1): 9, ("t", 0): 7, ("u", 0): 3}, "out")
+    assert list(commit) == ["t", "u"]
+    assert (commit["t"][1], commit["u"]) == ((9, ""), {0: (3, "")})
+    offset, metadata = commit["t"][0]
+    assert (offset, newest_mark(["", metadata, ""], "g")) == (7, mark)
+
+
+def test_the_mark_of_a_stream_whose_input_is_none_of_kafkas() -> None:
+    ((topic, partitions),) = commit_of(Mark("q", 4, "r"), {}, "out").items()
+    assert (topic, partitions[0][0]) == ("out", 4)
+
+
+def test_the_newest_of_several_marks_counts() -> None:
+    """A topic that is read no more keeps the mark of the last batch that has read it."""
+    old, new = (commit_of(Mark("q", batch, "r"), {(topic, 0): 1}, "out")[topic][0][1] for batch, topic in ((4, "t"), (5, "a")))
+    assert newest_mark([old, new], "g") == newest_mark([new, old], "g") == Mark("q", 5, "r")
+    assert newest_mark([], "g") is None
+    for foreign in (["theirs"], ["", ""], [old, "theirs"]):
+        with pytest.raises(PipelineError, match="'g' holds offsets of no pipeline"):
+            newest_mark(foreign, "g")
+
+
+def test_which_streams_a_checkpoint_is() -> None:
+    assert parse_query('{"id":"7d1c"}', "cp") == "7d1c"
+    for text in ("", "7", "{}", '{"id"'):
+        with pytest.raises(PipelineError, match="cp/metadata cannot be read"):
+            parse_query(text, "cp")
+
+
+def test_a_stream_that_has_not_begun_takes_nobodys_place() -> None:
+    check_query(None, None)
+    check_query(Mark("q", 4, "r"), "q")
+    for other in (None, "another"):
+        with pytest.raises(PipelineError, match="came from another checkpoint"):
+            check_query(Mark("q", 4, "r"), other)
+
+
+@pytest.mark.parametrize(
+    ("took_s", "says"), [(59.0, "another pipeline runs as"), (61.0, "batch 0 took 61,000 ms, and its transaction")]
+)
+def test_who_took_too_long_was_fenced_by_the_coordinator(took_s: float, says: str) -> None:
+    clock = [0.0]
+    sink = ExactlyOnce(FakeTransaction(), "run", timeout_ms=60_000, now_s=lambda: clock[0])
+    sink.start()
+
+    def fenced(_: int) -> list[Written]:
+        clock[0] += took_s
+        raise Fenced("shop")
+
+    with pytest.raises(PipelineError, match=says):
+        sink.write("q", 0, fenced)

@@ -1,0 +1,86 @@
+"""What a Python worker does before its tasks: nothing that adds up, and nothing that a task would notice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def in_a_worker(code: str) -> str:
+    """In a process of its own: it changes what a process has only once."""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_files_and_sockets_stay_as_they_are() -> None:
+    assert (
+        in_a_worker("""
+import os, socket, tempfile
+from ottla.spark.worker import prepare
+files = [tempfile.TemporaryFile() for _ in range(5)]
+listening = socket.create_server(("127.0.0.1", 0))
+there = socket.create_connection(listening.getsockname())
+here, _ = listening.accept()
+pair = socket.socketpair()
+pipe = os.pipe()
+before = os.listdir("/dev/fd")
+for _ in range(50):
+    prepare()
+assert os.listdir("/dev/fd") == before, (before, os.listdir("/dev/fd"))
+assert here.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+assert there.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+here.sendall(b"x")
+pair[0].sendall(b"y")
+os.write(pipe[1], b"z")
+files[0].write(b"f")
+print(there.recv(1) + pair[1].recv(1) + os.read(pipe[0], 1))
+""")
+        == "b'xyz'"
+    )
+
+
+def test_garbage_of_tasks_is_collected_and_what_was_imported_is_left_alone() -> None:
+    assert (
+        in_a_worker("""
+import gc, weakref
+from ottla.spark.worker import prepare
+class Cycle: pass
+def task():
+    prepare()
+    cycle = Cycle()
+    cycle.itself = cycle
+    return weakref.ref(cycle)
+references = [task() for _ in range(3)]
+frozen = gc.get_freeze_count()
+gc.collect()
+print(frozen > 1000, [f() for f in references])
+""")
+        == "True [None, None, None]"
+    )
+
+
+def test_archives_are_read_once(tmp_path: Path) -> None:
+    assert (
+        in_a_worker(f"""
+import importlib, sys, zipfile, zipimport
+path = {str(tmp_path / "a.zip")!r}
+with zipfile.ZipFile(path, "w") as archive:
+    archive.writestr("first.py", "X = 1")
+    archive.writestr("second.py", "X = 2")
+sys.path.append(path)
+from ottla.spark.worker import prepare
+prepare()
+import first
+reads = []
+whole = zipimport._read_directory
+zipimport._read_directory = lambda path: reads.append(path) or whole(path)
+importlib.invalidate_caches()
+import second
+print(first.X, second.X, reads)
+""")
+        == "1 2 []"
+    )
