@@ -16,6 +16,7 @@ from rich.table import Table
 
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
 from ottla.pipeline.signals import noted_signals
+from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.formats import FORMATS
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
@@ -153,7 +154,7 @@ def _stream(options: argparse.Namespace) -> int:
 
     job = {"shop": shop.JOB, "totals": totals.JOB}[options.job]
     run = options.run_id or uuid.uuid4().hex[:12]
-    cluster = ClusterClient(options.bootstrap)
+    cluster = ClusterClient(Connecting(options.bootstrap))
     total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
     cluster.close()
     settings = StreamOptions(

@@ -8,6 +8,7 @@ import msgspec
 
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.records import BatchHeader, batches, read_marker
+from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.wire import ClusterClient
 
@@ -46,7 +47,7 @@ class Ledger(msgspec.Struct):
 
 def ledger(bootstrap: str, topic: str, partition: int) -> Ledger:
     """Fetch everything, aborted and open as well. Raises `PipelineError`."""
-    cluster = ClusterClient(bootstrap)
+    cluster = ClusterClient(Connecting(bootstrap))
     try:
         start, end = cluster.ranges(topic)[partition]
         partition_ledger = Ledger(topic, partition, start, end)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ottla.spark.checkpoint import query_of
+from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.exactly_once import BatchReport
 from ottla.spark.formats import JSON, Format
@@ -88,7 +89,7 @@ class Running:
         self._reports: dict[int, BatchReport] = {}
         self._seen = -1
         settings = SinkOptions(
-            options.bootstrap,
+            Connecting(options.bootstrap),
             options.transactional_id,
             job.targets,
             options.run,

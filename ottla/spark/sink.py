@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ottla.spark.checkpoint import InputEnds, input_of
+from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.exactly_once import BatchReport, ExactlyOnce, check_query
@@ -37,7 +38,7 @@ class SinkOptions(msgspec.Struct, frozen=True):
     ``checkpoint``: the stream's, so that a batch's mark says what the batch has read.
     """
 
-    bootstrap: str
+    connecting: Connecting
     transactional_id: str
     topics: tuple[str, ...]
     run: str
@@ -58,7 +59,7 @@ class ExactlyOnceSink:
         on_retry: Callable[[int, BaseException], None],
     ) -> None:
         self._options = options
-        self._cluster = ClusterClient(options.bootstrap)
+        self._cluster = ClusterClient(options.connecting)
         self._stream: ExactlyOnce[Any]
         where = (options.transactional_id, options.topics[0], options.timeout_ms)
         if options.by_driver:
@@ -147,7 +148,7 @@ class ExactlyOnceSink:
         tasks = min(sum(self._partitions.values()), frame.sparkSession.sparkContext.defaultParallelism)
         together = placed(frame, self._partitions).repartition(max(1, tasks), "topic", "partition")
         try:
-            rows = together.mapInArrow(_write(self._options.bootstrap, producer, self._options.codec), WRITTEN).collect()
+            rows = together.mapInArrow(_write(self._options.connecting, producer, self._options.codec), WRITTEN).collect()
         except Exception as error:
             if f"{Fenced.__module__}.{Fenced.__name__}" in str(error):
                 raise Fenced(producer.transactional_id) from None
@@ -163,7 +164,9 @@ def check_schema(frame: DataFrame) -> None:
             raise PipelineError(f"the sink takes rows of {', '.join(OUTPUT)}, and column {name!r} of the job {actual}, not {kind}")
 
 
-def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+def _write(
+    connecting: Connecting, producer: Producer, codec: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Writes what comes as part of the driver's transaction; gives what it wrote."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -175,7 +178,7 @@ def _write(bootstrap: str, producer: Producer, codec: str) -> Callable[[Iterable
         if context is not None and context.attemptNumber() > 0:
             # The first attempt has used up the sequences: only a new transaction may write these records.
             raise PipelineError("a task of this transaction has failed, so the whole of it is aborted")
-        writer = TaskWriter(bootstrap, producer, codec)
+        writer = TaskWriter(connecting, producer, codec)
         now_ms = time.time_ns() // 1_000_000
         try:
             for batch in batches:

@@ -19,6 +19,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.spark.connecting import Address, Connecting, addresses
 from ottla.spark.errors import PASSING, BrokerRefused, PipelineError
 
 CLIENT_ID: Final = "ottla-pipeline"
@@ -43,8 +44,6 @@ VERSIONS: Final = {
 }
 """Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5."""
 _KEYS = {entry.name: key for key, entry in APIS.items()}
-
-Address = tuple[str, int]
 
 
 class BrokerConnection:
@@ -85,23 +84,13 @@ class BrokerConnection:
             self._socket.close()
 
 
-def addresses(bootstrap: str) -> list[Address]:
-    """Raises `PipelineError` for what is no list of host:port."""
-    bootstrap_addresses = []
-    for part in bootstrap.split(","):
-        host, _, port = part.strip().rpartition(":")
-        if not host or not port.isdigit():
-            raise PipelineError(f"--bootstrap {bootstrap!r}: {part.strip()!r} is not host:port")
-        bootstrap_addresses.append((host, int(port)))
-    return bootstrap_addresses
-
-
 class ClusterClient:
     """Finds leaders and coordinators, and keeps a connection to each address."""
 
-    def __init__(self, bootstrap: str, timeout_s: float = TIMEOUT_S) -> None:
-        self._bootstrap = addresses(bootstrap)
-        self.bootstrap = bootstrap
+    def __init__(self, connecting: Connecting, timeout_s: float = TIMEOUT_S) -> None:
+        self._bootstrap = addresses(connecting.bootstrap)
+        self.connecting = connecting
+        self.bootstrap = connecting.bootstrap
         self._connections: dict[Address, BrokerConnection] = {}
         self.timeout_s = timeout_s
 

@@ -16,10 +16,11 @@ import pyarrow as pa
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import COMPRESSIONS
+from ottla.spark.connecting import Address, Connecting
 from ottla.spark.encoding import Encoded, ProducerIdentity, encode
 from ottla.spark.errors import FENCED, PASSING, BrokerRefused, Fenced, PipelineError
 from ottla.spark.transaction import Producer
-from ottla.spark.wire import PAUSE_S, Address, ClusterClient
+from ottla.spark.wire import PAUSE_S, ClusterClient
 
 MAX_IN_FLIGHT = 4
 """A broker remembers five batches of a producer: as many may be in doubt."""
@@ -125,9 +126,9 @@ class PartitionWriter:
 class TaskWriter:
     """All partitions of one task."""
 
-    def __init__(self, bootstrap: str, producer: Producer, codec: str = "lz4") -> None:
-        self._bootstrap = bootstrap
-        self._cluster = ClusterClient(bootstrap)
+    def __init__(self, connecting: Connecting, producer: Producer, codec: str = "lz4") -> None:
+        self._connecting = connecting
+        self._cluster = ClusterClient(connecting)
         self._producer = producer
         self._codec = codec
         self._leaders: dict[str, dict[int, Address]] = {}
@@ -141,7 +142,7 @@ class TaskWriter:
             leader = self._leaders[topic].get(partition)
             if leader is None:
                 raise PipelineError(f"topic {topic!r} has no partition {partition}")
-            writer = PartitionWriter(ClusterClient(self._bootstrap), leader, topic, partition, self._producer, self._codec)
+            writer = PartitionWriter(ClusterClient(self._connecting), leader, topic, partition, self._producer, self._codec)
             self._writers[topic, partition] = writer
         return writer
 

@@ -23,6 +23,7 @@ from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
 from ottla.pipeline.stream import Job, Progress, Running, StreamOptions, source_options
 from ottla.pipeline.topics import create, fill
+from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import BatchReport
 from ottla.spark.formats import AVRO
@@ -204,7 +205,9 @@ def test_a_driver_that_was_thought_dead_is_fenced(spark: Any, broker: Broker, tm
     options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / "shop"), "run", BATCH_RECORDS, is_bounded=False)
     first = Running(spark, shop.JOB, options, lambda _, error: None)
     first._query.processAllAvailable()
-    second = ExactlyOnceSink(SinkOptions(broker.bootstrap, "shop", shop.JOB.targets, "run"), lambda _: None, lambda _, error: None)
+    second = ExactlyOnceSink(
+        SinkOptions(Connecting(broker.bootstrap), "shop", shop.JOB.targets, "run"), lambda _: None, lambda _, error: None
+    )
     second.start()
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     with pytest.raises(PipelineError, match="another pipeline runs as 'shop' and has fenced this one"):

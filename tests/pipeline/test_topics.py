@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from ottla import Broker
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.topics import create, fill
+from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.wire import ClusterClient
 
@@ -26,7 +27,7 @@ def test_purchases_of_another_year_are_not_too_old(tmp_path: Path) -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         (description,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, "purchases")]).values()
         assert description.result(10)["retention.ms"].value == "-1"
-        assert sum(end - start for start, end in ClusterClient(broker.bootstrap).ranges("purchases").values()) == 100
+        assert sum(end - start for start, end in ClusterClient(Connecting(broker.bootstrap)).ranges("purchases").values()) == 100
 
 
 def test_a_broker_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from ottla import Broker
 from ottla.client import Cluster, NewRecord
 from ottla.spark.checkpoint import InputEnds
+from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction, Row
 from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, Tasks
@@ -46,7 +47,7 @@ def world(broker: Broker) -> Iterator[World]:
 
 
 def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[Producer]:
-    return ExactlyOnce(Transaction(ClusterClient(broker.bootstrap), transactional_id, "out"), "run")
+    return ExactlyOnce(Transaction(ClusterClient(Connecting(broker.bootstrap)), transactional_id, "out"), "run")
 
 
 def columns(placed: list[tuple[str, int, bytes, bytes]]) -> pa.RecordBatch:
@@ -63,7 +64,7 @@ def tasks_of(
     """A task a partition, side by side, as executors do it."""
 
     def task(producer: Producer, partition: int) -> list[Written]:
-        writer = TaskWriter(broker.bootstrap, producer)
+        writer = TaskWriter(Connecting(broker.bootstrap), producer)
         for part in (range(rows // 2), range(rows // 2, rows)):
             placed = [
                 (topic, partition, b"k%d" % n, b"b%d-%d-%d" % (batch, partition, n)) for n in part for topic in ("out", "log")
@@ -137,7 +138,7 @@ def test_a_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: Wo
     zombie: list[TaskWriter] = []
 
     def tasks(producer: Producer) -> list[Written]:
-        zombie.append(TaskWriter(broker.bootstrap, producer))
+        zombie.append(TaskWriter(Connecting(broker.bootstrap), producer))
         zombie[0].partition("out", 0)
         return tasks_of(broker, 0)(producer)
 
@@ -223,14 +224,14 @@ def test_a_mark_that_is_gone_stops_the_stream(broker: Broker, world: World) -> N
 
 def test_what_a_person_is_told(broker: Broker, world: World) -> None:
     with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
-        TaskWriter(broker.bootstrap, Producer("x", 1, 0)).partition("nowhere", 0)
+        TaskWriter(Connecting(broker.bootstrap), Producer("x", 1, 0)).partition("nowhere", 0)
     with pytest.raises(PipelineError, match="'here' is not host:port"):
-        ClusterClient("here")
-    quick = ClusterClient("127.0.0.1:1", timeout_s=0.2)
+        ClusterClient(Connecting("here"))
+    quick = ClusterClient(Connecting("127.0.0.1:1"), timeout_s=0.2)
     with pytest.raises(PipelineError, match=r"no broker answers at 127\.0\.0\.1:1"):
         Transaction(quick, "x", "out").begin()
     with pytest.raises(PipelineError, match=r"transaction\.max\.timeout\.ms"):
-        Transaction(ClusterClient(broker.bootstrap), "x", "out", timeout_ms=1 << 30).begin()
+        Transaction(ClusterClient(Connecting(broker.bootstrap)), "x", "out", timeout_ms=1 << 30).begin()
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0, rows=10))
@@ -242,7 +243,7 @@ def test_what_a_person_is_told(broker: Broker, world: World) -> None:
     big.start()
 
     def too_large(producer: Producer) -> list[Written]:
-        writer = TaskWriter(broker.bootstrap, producer, "none")
+        writer = TaskWriter(Connecting(broker.bootstrap), producer, "none")
         writer.write(columns([("out", 0, b"k", b"v" * 2_000_000)]), 1)
         return writer.finish()
 
@@ -260,7 +261,7 @@ def driven(broker: Broker, world: World) -> Iterator[Callable[[], ExactlyOnce[Dr
     opened: list[DriverTransaction] = []
 
     def start() -> ExactlyOnce[DriverTransaction]:
-        opened.append(DriverTransaction(ClusterClient(broker.bootstrap), "shop", "out"))
+        opened.append(DriverTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop", "out"))
         return ExactlyOnce(opened[-1], "run")
 
     yield start

@@ -12,6 +12,7 @@ from ottla.pipeline.jobs.shop import is_sound, parsed
 from ottla.pipeline.ledger import Ledger, ledger, torn
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASES, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
 from ottla.pipeline.stream import source_options
+from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.formats import JSON, Format
 from ottla.spark.wire import ClusterClient
@@ -91,7 +92,7 @@ def audit(spark: SparkSession, options: AuditOptions) -> Audit:
 
 def _ledgers(spark: SparkSession, bootstrap: str, topic: str) -> list[Ledger]:
     """A task a partition: at scale, batches are many."""
-    cluster = ClusterClient(bootstrap)
+    cluster = ClusterClient(Connecting(bootstrap))
     partitions = sorted(cluster.leaders(topic))
     cluster.close()
     rows = spark.sparkContext.parallelize(partitions, len(partitions)).map(_ledger_of(bootstrap, topic))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ottla.pipeline.stream import source_options
+from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.rows import RECORD
 from ottla.spark.wire import ClusterClient
@@ -205,7 +206,7 @@ def _name(part: Part) -> str:
 def _ranges(options: ExportOptions) -> dict[int, Range]:
     """Partition -> what is decided of it."""
     if options.data_dir is None:
-        cluster = ClusterClient(options.bootstrap)
+        cluster = ClusterClient(Connecting(options.bootstrap))
         try:
             return cluster.ranges(options.topic, committed=True)
         finally:

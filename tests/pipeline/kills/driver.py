@@ -16,6 +16,7 @@ from typing import Any
 from ottla.pipeline.jobs import shop
 from ottla.pipeline.schemas import INVOICES
 from ottla.pipeline.stream import Running, StreamOptions, read
+from ottla.spark.connecting import Connecting
 from ottla.spark.session import session
 from ottla.spark.sink import ExactlyOnceSink
 from ottla.spark.transaction import Transaction
@@ -36,7 +37,7 @@ def die_once_written(bootstrap: str) -> None:
     """As soon as anything has come into the outputs that was not there."""
 
     def watch() -> None:
-        cluster = ClusterClient(bootstrap)
+        cluster = ClusterClient(Connecting(bootstrap))
 
         def ends() -> int:
             return sum(end for _, end in cluster.ranges(INVOICES).values())

@@ -20,6 +20,7 @@ from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.ledger import ledger
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from ottla.pipeline.topics import create, fill
+from ottla.spark.connecting import Connecting
 from ottla.spark.wire import ClusterClient
 from tests.pipeline import quick_java
 from tests.pipeline.kills.driver import STARTED
@@ -107,7 +108,7 @@ class Shopping:
         sound = Counter({json.loads(row.value)["id"]: 1 for row in made if row.is_sound})
         assert self.agreed_outputs() == sound
         assert sorted(self.values(DEAD_LETTERS)) == sorted(row.value for row in made if not row.is_sound)
-        cluster = ClusterClient(self.bootstrap)
+        cluster = ClusterClient(Connecting(self.bootstrap))
         for topic in (INVOICES, SHIPMENTS, DEAD_LETTERS):
             for partition in cluster.leaders(topic):
                 partition_ledger = ledger(self.bootstrap, topic, partition)

@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 from ottla import Broker
 from ottla.pipeline.generate import Workload
 from ottla.pipeline.schemas import INVOICES
+from ottla.spark.connecting import Connecting
 from ottla.spark.wire import ClusterClient
 from tests.pipeline import quick_java
 from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
@@ -30,7 +31,7 @@ def test_executors_and_python_workers_are_killed(tmp_path: Path) -> None:
         environment = {**quick_java.of_a_cluster(), "SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD, environment=environment)
         shopping.open()
-        wire = ClusterClient(broker.bootstrap)
+        wire = ClusterClient(Connecting(broker.bootstrap))
 
         def written() -> int:
             return sum(end for _, end in wire.ranges(INVOICES).values())

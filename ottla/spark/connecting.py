@@ -1,0 +1,345 @@
+"""Where a cluster is and how to get in, by Kafka's own property names, as Spark's ``kafka.*`` options have them.
+
+The same options serve Spark's own source for Kafka and the sink here, as far as they do not name classes of Java: stores are PEM
+(KIP-651), a token comes from a function. Secrets are in no ``repr``, and errors name the option and not what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.jaas import JaasError, LoginModule, parse_jaas
+
+PREFIX: Final = "kafka."
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+
+SERVERS: Final = "bootstrap.servers"
+PROTOCOL: Final = "security.protocol"
+MECHANISM: Final = "sasl.mechanism"
+JAAS: Final = "sasl.jaas.config"
+HOSTNAMES: Final = "ssl.endpoint.identification.algorithm"
+ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+FUNCTION: Final = "sasl.oauthbearer.token.function"
+"""Ours: Java has ``sasl.login.callback.handler.class``."""
+
+TAKEN: Final = frozenset(
+    {
+        SERVERS,
+        PROTOCOL,
+        MECHANISM,
+        JAAS,
+        "sasl.username",
+        "sasl.password",
+        ENDPOINT,
+        FUNCTION,
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.login.callback.handler.class",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.certificates",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.keystore.type",
+        "ssl.keystore.location",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.key.location",
+        "ssl.key.pem",
+        "ssl.key.password",
+        HOSTNAMES,
+        "ssl.enabled.protocols",
+    }
+)
+"""Java's names, and librdkafka's where Java has none for PEM in files of their own."""
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        "ssl.protocol",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+        "ssl.secure.random.implementation",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.login.retry.backoff.max.ms",
+    }
+)
+"""How Java does what is done here otherwise; they may stay where they are."""
+NOT_TAKEN: Final = MappingProxyType(
+    {
+        "ssl.truststore.password": "a PEM store has no password",
+        "ssl.keystore.password": "a PEM store has none but that of its key, kafka.ssl.key.password",
+        "ssl.cipher.suites": "it has Java's names of cipher suites; give kafka.ssl.enabled.protocols, or leave them to OpenSSL",
+        "ssl.provider": "it names a class of Java",
+        "ssl.engine.factory.class": "it names a class of Java",
+        "security.providers": "it names a class of Java",
+        "sasl.login.class": "it names a class of Java",
+        "sasl.client.callback.handler.class": "it names a class of Java",
+        "sasl.kerberos.service.name": f"there is no Kerberos here, but {', '.join(MECHANISMS)}",
+    }
+)
+_OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
+_SURELY: Final = 0.85
+"""How like another name one has to be to be a slip of it, where it might as well be a name of the producer's."""
+
+Address = tuple[str, int]
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A text that nobody is shown."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
+
+class Pem(msgspec.Struct, frozen=True):
+    """What PEM says, in a file of the machine that connects, or as it is; ``option`` has given it."""
+
+    option: str
+    location: str = ""
+    text: Secret | None = None
+
+
+class Tls(msgspec.Struct, frozen=True):
+    """Without ``trusted`` certificates the system's are; ``certificate`` and ``key`` are the client's own, for mutual TLS."""
+
+    trusted: Pem | None = None
+    certificate: Pem | None = None
+    key: Pem | None = None
+    key_password: Secret | None = None
+    checks_hostname: bool = True
+    versions: tuple[str, ...] = TLS_VERSIONS
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A bearer token. ``expires_s`` is seconds since 1970; ``extensions`` are those of KIP-342."""
+
+    value: Secret
+    expires_s: float | None = None
+    extensions: dict[str, str] = {}
+
+
+TokenFunction = Callable[[], "Token | str | tuple[str, float]"]
+"""Gives a token, or its text, or its text and when it expires, in seconds since 1970, as confluent-kafka's ``oauth_cb``."""
+
+
+class TokenEndpoint(msgspec.Struct, frozen=True):
+    """Where the client credentials grant of OAuth gives tokens (KIP-768)."""
+
+    url: str
+    client_id: str
+    client_secret: Secret
+    scope: str = ""
+
+
+class Sasl(msgspec.Struct, frozen=True):
+    """Who asks to come in. ``token`` is a function, or where to import one, ``module:function``; OAUTHBEARER alone has one."""
+
+    mechanism: str
+    username: str = ""
+    password: Secret = Secret("")
+    token: TokenFunction | TokenEndpoint | str | None = None
+
+
+class Connecting(msgspec.Struct, frozen=True):
+    """What a connection to any broker of a cluster needs; goes to executors pickled."""
+
+    bootstrap: str
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+
+    @property
+    def protocol(self) -> str:
+        return PROTOCOLS[(self.tls is not None) + 2 * (self.sasl is not None)]
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> Connecting:
+        """From ``kafka.bootstrap.servers``, ``kafka.security.protocol`` and so on; other options are others' business.
+
+        Raises `PipelineError` for one of the connection's that is not known, not taken, or does not fit the others.
+        """
+        given = _of_the_connection(options)
+        bootstrap = given.get(SERVERS)
+        if not bootstrap:
+            raise PipelineError(f"{PREFIX}{SERVERS} is missing: give HOST:PORT,...")
+        addresses(str(bootstrap), PREFIX + SERVERS)
+        protocol = str(given.get(PROTOCOL, "PLAINTEXT")).upper()
+        if protocol not in PROTOCOLS:
+            raise PipelineError(f"{PREFIX}{PROTOCOL} is {protocol!r}, and has to be one of {', '.join(PROTOCOLS)}")
+        has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
+        for name in given:
+            if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
+                # Java connects all the same, without them.
+                raise PipelineError(
+                    f"{PREFIX}{name} is given, and {PREFIX}{PROTOCOL} is {protocol}, which makes no use of it: give SSL or SASL_SSL"
+                )
+        return cls(str(bootstrap), _tls(given) if has_tls else None, _sasl(given) if has_sasl else None)
+
+
+def addresses(bootstrap: str, option: str = "--bootstrap") -> list[Address]:
+    """Raises `PipelineError` for what is no list of host:port."""
+    bootstrap_addresses = []
+    for part in bootstrap.split(","):
+        host, _, port = part.strip().rpartition(":")
+        if not host or not port.isdigit():
+            raise PipelineError(f"{option} {bootstrap!r}: {part.strip()!r} is not host:port")
+        bootstrap_addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    return bootstrap_addresses
+
+
+def _of_the_connection(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `TAKEN` that are given, without their prefix."""
+    given: dict[str, Any] = {}
+    for option, value in options.items():
+        name = option.lower()
+        if not name.startswith(PREFIX):
+            if name in TAKEN:
+                raise PipelineError(f"{option} is of no effect without its prefix: give {PREFIX}{name}")
+            continue
+        name = name.removeprefix(PREFIX)
+        if value is None or name in WITHOUT_EFFECT:
+            continue
+        if name in TAKEN:
+            given[name] = value
+            continue
+        if name in NOT_TAKEN:
+            raise PipelineError(f"{option} is not taken: {NOT_TAKEN[name]}")
+        is_ours = name.startswith(_OF_CONNECTIONS)
+        likely = get_close_matches(name, sorted(TAKEN), n=1, cutoff=0.6 if is_ours else _SURELY)
+        if is_ours or likely:
+            raise PipelineError(f"{option} is not known" + (f"; is it {PREFIX}{likely[0]}?" if likely else ""))
+    return given
+
+
+def _tls(given: Mapping[str, Any]) -> Tls:
+    _check_type(given, "ssl.truststore")
+    _check_type(given, "ssl.keystore")
+    trusted = _pem(given, ("ssl.truststore.location", "ssl.ca.location"), ("ssl.truststore.certificates", "ssl.ca.pem"))
+    certificate = _pem(
+        given,
+        ("ssl.keystore.location", "ssl.certificate.location"),
+        ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+    )
+    key = _pem(given, ("ssl.keystore.location", "ssl.key.location"), ("ssl.keystore.key", "ssl.key.pem"))
+    if (certificate is None) != (key is None):
+        one, other = ("certificate chain", "key") if key is None else ("key", "certificate chain")
+        raise PipelineError(
+            f"{PREFIX}ssl.keystore: the client's {one} is given, and not its {other}: give {PREFIX}ssl.keystore.location, a PEM"
+            f" file with both, or {PREFIX}ssl.keystore.certificate.chain and {PREFIX}ssl.keystore.key"
+        )
+    hostnames = str(given.get(HOSTNAMES, "https")).lower()
+    if hostnames not in ("https", "", "none"):
+        raise PipelineError(f"{PREFIX}{HOSTNAMES} is {hostnames!r}, and has to be https, or empty so that any host is trusted")
+    versions = tuple(version.strip() for version in str(given.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3")).split(","))
+    if not set(versions) <= set(TLS_VERSIONS):
+        raise PipelineError(f"{PREFIX}ssl.enabled.protocols takes {' and '.join(TLS_VERSIONS)}")
+    password = given.get("ssl.key.password")
+    return Tls(trusted, certificate, key, None if password is None else Secret(str(password)), hostnames == "https", versions)
+
+
+def _pem(given: Mapping[str, Any], locations: tuple[str, ...], texts: tuple[str, ...]) -> Pem | None:
+    named = [name for name in (*locations, *texts) if given.get(name)]
+    if len(named) > 1:
+        raise PipelineError(f"{PREFIX}{named[0]} and {PREFIX}{named[1]} are both given: give one of them")
+    if not named:
+        return None
+    value = str(given[named[0]])
+    if named[0] in locations:
+        return Pem(PREFIX + named[0], location=value)
+    return Pem(PREFIX + named[0], text=Secret(value))
+
+
+def _check_type(given: Mapping[str, Any], store: str) -> None:
+    kind = str(given.get(f"{store}.type", "PEM")).upper()
+    if kind != "PEM":
+        raise PipelineError(f"{PREFIX}{store}.type is {kind!r}, and has to be PEM: {conversion(given.get(f'{store}.location'))}")
+
+
+def conversion(location: object) -> str:
+    """How a store of Java's becomes PEM, as a person is told it."""
+    store = location or "STORE"
+    return (
+        f"`keytool -importkeystore -srckeystore {store} -destkeystore store.p12 -deststoretype PKCS12` and"
+        " `openssl pkcs12 -in store.p12 -nodes -out store.pem` make one of another"
+    )
+
+
+def _sasl(given: Mapping[str, Any]) -> Sasl:
+    mechanism = str(given.get(MECHANISM, "")).upper()
+    if mechanism not in MECHANISMS:
+        said = f"is {mechanism!r}, and" if mechanism else "is missing:"
+        raise PipelineError(f"{PREFIX}{MECHANISM} {said} it has to be one of {', '.join(MECHANISMS)}")
+    module = _login_module(given)
+    if mechanism == OAUTHBEARER:
+        return Sasl(mechanism, token=_token(given, {} if module is None else module.options))
+    for name in (ENDPOINT, FUNCTION):
+        if name in given:
+            raise PipelineError(f"{PREFIX}{name} is given, and {PREFIX}{MECHANISM} is {mechanism}: it needs {OAUTHBEARER}")
+    if module is None:
+        username, password = given.get("sasl.username"), given.get("sasl.password")
+    else:
+        wanted = "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule"
+        if module.name != wanted:
+            raise PipelineError(f"{PREFIX}{JAAS} has a {module.name}, and {PREFIX}{MECHANISM} {mechanism} needs a {wanted}")
+        username, password = module.options.get("username"), module.options.get("password")
+    if not username or password is None:
+        raise PipelineError(
+            f"{PREFIX}{MECHANISM} {mechanism} needs a user name and a password: give {PREFIX}{JAAS}, or {PREFIX}sasl.username and"
+            f" {PREFIX}sasl.password"
+        )
+    return Sasl(mechanism, str(username), Secret(str(password)))
+
+
+def _login_module(given: Mapping[str, Any]) -> LoginModule | None:
+    if JAAS not in given:
+        return None
+    if "sasl.username" in given or "sasl.password" in given:
+        raise PipelineError(f"{PREFIX}{JAAS} and {PREFIX}sasl.username are both given: give one of them")
+    try:
+        return parse_jaas(str(given[JAAS]))
+    except JaasError as error:
+        raise PipelineError(f"{PREFIX}{JAAS} {error}") from None
+
+
+def _token(given: Mapping[str, Any], login: Mapping[str, str]) -> TokenFunction | TokenEndpoint | str:
+    function = given.get(FUNCTION)
+    if function is not None and ENDPOINT in given:
+        raise PipelineError(f"{PREFIX}{FUNCTION} and {PREFIX}{ENDPOINT} are both given: give one of them")
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    if function is not None:
+        module, _, name = str(function).partition(":")
+        if not module or not name.isidentifier():
+            raise PipelineError(f"{PREFIX}{FUNCTION} has to be a function, or where to import one, as in my.module:function")
+        return str(function)
+    if ENDPOINT not in given:
+        raise PipelineError(
+            f"{PREFIX}{MECHANISM} {OAUTHBEARER} needs {PREFIX}{FUNCTION}, a function that gives a token, or {PREFIX}{ENDPOINT}"
+        )
+    url = str(given[ENDPOINT])
+    if not url.startswith(("https://", "http://")):
+        raise PipelineError(f"{PREFIX}{ENDPOINT} has to be a URL of https or http")
+    client_id = given.get("sasl.oauthbearer.client.credentials.client.id", login.get("clientId"))
+    secret = given.get("sasl.oauthbearer.client.credentials.client.secret", login.get("clientSecret"))
+    if not client_id or secret is None:
+        raise PipelineError(f"{PREFIX}{ENDPOINT} needs clientId and clientSecret in {PREFIX}{JAAS}")
+    scope = given.get("sasl.oauthbearer.scope", login.get("scope", ""))
+    return TokenEndpoint(url, str(client_id), Secret(str(secret)), str(scope))
