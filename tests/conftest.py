@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +63,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if target and not hasattr(session.config, "workerinput"):
         Path(target).parent.mkdir(parents=True, exist_ok=True)
         Path(target).write_text(json.dumps(RESULTS))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark session for all tests of a process: starting it takes longer than most of them."""
+    pytest.importorskip("pyspark")
+    from ottla.spark.session import session
+    from tests.pipeline import quick_java
+    from tools import kafka
+
+    # pyspark.testing brings pandas-on-Spark along, which warns without it.
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in quick_java.environment().items():
+            patch.setenv(name, value)
+        spark = session("ottla-tests", master="local[2]", ivy_home=kafka.cache_dir() / "ivy")
+    yield spark
+    spark.stop()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ottla.spark.checkpoint import query_of
+import ottla.spark
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
-from ottla.spark.exactly_once import BatchReport
 from ottla.spark.formats import JSON, Format
-from ottla.spark.sink import ExactlyOnceSink, SinkOptions
+from ottla.spark.metrics import BatchReport
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
+from ottla.spark.wire import ClusterClient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,6 +72,16 @@ def source_options(bootstrap: str, topic: str) -> dict[str, str]:
     }
 
 
+def check_topics(bootstrap: str, *topics: str) -> None:
+    """Raises `PipelineError` for one that does not exist."""
+    cluster = ClusterClient(Connecting(bootstrap))
+    try:
+        for topic in topics:
+            cluster.leaders(topic)
+    finally:
+        cluster.close()
+
+
 def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
     """The source as a stream, committed records only."""
     settings = source_options(options.bootstrap, job.source)
@@ -88,22 +98,21 @@ class Running:
     ) -> None:
         self._reports: dict[int, BatchReport] = {}
         self._seen = -1
-        settings = SinkOptions(
-            Connecting(options.bootstrap),
-            options.transactional_id,
-            job.targets,
-            options.run,
-            by_driver=options.by_driver,
-            computes_replays=job.has_state,
-            checkpoint=options.checkpoint,
-            timeout_ms=options.transaction_timeout_ms,
+        sink = ottla.spark.sink(
+            {
+                "kafka.bootstrap.servers": options.bootstrap,
+                "transactional.id": options.transactional_id,
+                "transaction.timeout.ms": str(options.transaction_timeout_ms),
+                "writer": "driver" if options.by_driver else "tasks",
+                "run.id": options.run,
+                "topics": ",".join(job.targets),
+            },
+            on_batch=self._keep,
+            on_abort=on_retry,
         )
-        sink = ExactlyOnceSink(settings, self._keep, on_retry)
-        sink.check(job.source)
-        sink.check_query(query_of(spark, options.checkpoint))
-        sink.start()
+        check_topics(options.bootstrap, job.source, *job.targets)
         frame = job.transform(read(spark, job, options), options.run, options.values)
-        writer = frame.writeStream.foreachBatch(sink.write).option("checkpointLocation", options.checkpoint).queryName(job.name)
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", options.checkpoint).queryName(job.name)
         writer = writer.outputMode("update" if job.has_state else "append")
         if options.is_bounded:
             writer = writer.trigger(availableNow=True)
@@ -143,7 +152,6 @@ class Running:
 
         Raises `PipelineError` where that has not come to its end in `STOP_TIMEOUT_S`.
         """
-        self._sink.refuse_more()
         # Its jobs are cancelled, and with their failure the batch is aborted.
         self._query.stop()
         if not self._sink.has_ended(STOP_TIMEOUT_S):

@@ -1,1 +1,20 @@
 """Exactly once from Spark into any Kafka: the sink, the sources and what they need of a session."""
+
+from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
+from ottla.spark.metrics import BatchReport, SinkMetrics
+from ottla.spark.registering import register
+from ottla.spark.sink import ExactlyOnceSink, arranged, sink
+from ottla.spark.taking_up import committed_offsets
+
+__all__ = [
+    "BatchReport",
+    "BrokerRefused",
+    "ExactlyOnceSink",
+    "Fenced",
+    "PipelineError",
+    "SinkMetrics",
+    "arranged",
+    "committed_offsets",
+    "register",
+    "sink",
+]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,11 +25,12 @@ _HEAD_LINES: Final = 2
 class InputEnds(msgspec.Struct, frozen=True):
     """Where a batch's input ends. ``text`` is the same each time; ``offsets`` are those of sources that are Kafka's.
 
-    Both are empty where nobody has said so.
+    ``begin`` is where the input of a stream's first batch begins, as ``text`` has it. All are empty where nobody has said so.
     """
 
     text: str = ""
     offsets: dict[tuple[str, int], int] = {}
+    begin: str = ""
 
 
 def input_of(spark: SparkSession, checkpoint: str, batch: int) -> InputEnds:
@@ -36,23 +38,33 @@ def input_of(spark: SparkSession, checkpoint: str, batch: int) -> InputEnds:
     text = _read(spark, f"{checkpoint}/offsets/{batch}")
     if text is None:
         raise PipelineError(f"the checkpoint {checkpoint} has no offsets of batch {batch}")
-    return parse_input(text, batch)
+    ends = parse_input(text, batch)
+    return ends if batch else msgspec.structs.replace(ends, begin=_begin_of(spark, checkpoint))
 
 
-def query_of(spark: SparkSession, checkpoint: str) -> str | None:
-    """The id that the stream keeps over restarts; None for a checkpoint that is still to be made. Raises `PipelineError`."""
-    text = _read(spark, f"{checkpoint}/metadata")
-    return None if text is None else parse_query(text, checkpoint)
+def _begin_of(spark: SparkSession, checkpoint: str) -> str:
+    """What the connector for Kafka notes of each of its sources (KafkaSourceInitialOffsetWriter of Spark)."""
+    begins: list[str] = []
+    while (text := _read(spark, f"{checkpoint}/sources/{len(begins)}/0")) is not None:
+        begins.append(text)
+    return parse_begin(begins)
 
 
-def parse_query(text: str, checkpoint: str) -> str:
-    """Raises `PipelineError`."""
+def parse_begin(texts: Sequence[str]) -> str:
+    """A zero byte, a version and the offsets, of each source; "" for what is nothing of the kind."""
     try:
-        return str(json.loads(text)["id"])
-    except (ValueError, LookupError, TypeError):
-        raise PipelineError(
-            f"the checkpoint {checkpoint} does not say which stream's it is: {checkpoint}/metadata cannot be read"
-        ) from None
+        sources = [json.loads(text[text.index("{") :]) for text in texts]
+    except ValueError:
+        return ""
+    # Files are noted there as well, which is no place to begin at.
+    are_kafkas = all(isinstance(source, dict) and all(isinstance(p, dict) for p in source.values()) for source in sources)
+    return _shown(sources) if sources and are_kafkas else ""
+
+
+def keeps_state(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether the stream keeps anything between its batches: totals, windows, what it has seen. Raises `PipelineError`."""
+    with _of_the_filesystem(spark, f"{checkpoint}/state") as (filesystem, where):
+        return bool(filesystem.exists(where))
 
 
 def parse_input(text: str, batch: int) -> InputEnds:
@@ -61,10 +73,12 @@ def parse_input(text: str, batch: int) -> InputEnds:
         ends = [json.loads(line) for line in text.splitlines()[_HEAD_LINES:] if line.strip() not in ("", "-")]
     except ValueError:
         raise PipelineError(f"the checkpoint's offsets of batch {batch} cannot be read") from None
-    shown = json.dumps(ends[0] if len(ends) == 1 else ends, sort_keys=True, separators=(",", ":"))
-    if len(shown) > MAX_SHOWN_BYTES:
-        shown = f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}"
-    return InputEnds(shown, {where: offset for source in ends for where, offset in _offsets_of(source)})
+    return InputEnds(_shown(ends), {where: offset for source in ends for where, offset in _offsets_of(source)})
+
+
+def _shown(sources: list[Any]) -> str:
+    shown = json.dumps(sources[0] if len(sources) == 1 else sources, sort_keys=True, separators=(",", ":"))
+    return shown if len(shown) <= MAX_SHOWN_BYTES else f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}"
 
 
 def _offsets_of(source: Any) -> Iterator[tuple[tuple[str, int], int]]:
@@ -80,19 +94,24 @@ def _offsets_of(source: Any) -> Iterator[tuple[tuple[str, int], int]]:
 
 def _read(spark: SparkSession, path: str) -> str | None:
     """A file on any filesystem that Spark knows; None where it is not there. Raises `PipelineError`."""
-    from py4j.protocol import Py4JJavaError
-
-    context = spark.sparkContext
-    jvm, configuration = context._jvm, context._jsc.hadoopConfiguration()
-    try:
-        where = jvm.org.apache.hadoop.fs.Path(path)
-        filesystem = where.getFileSystem(configuration)
+    with _of_the_filesystem(spark, path) as (filesystem, where):
         if not filesystem.exists(where):
             return None
         stream = filesystem.open(where)
         try:
-            return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            return str(spark.sparkContext._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
+
+
+@contextmanager
+def _of_the_filesystem(spark: SparkSession, path: str) -> Iterator[tuple[Any, Any]]:
+    """A filesystem and a path of Hadoop's. Raises `PipelineError` for whatever goes wrong with them within."""
+    from py4j.protocol import Py4JJavaError
+
+    context = spark.sparkContext
+    try:
+        where = context._jvm.org.apache.hadoop.fs.Path(path)
+        yield where.getFileSystem(context._jsc.hadoopConfiguration()), where
     except Py4JJavaError as error:
         raise PipelineError(f"the checkpoint's {path} cannot be read: {error.java_exception.getMessage()}") from None

@@ -94,7 +94,7 @@ NOT_TAKEN: Final = MappingProxyType(
         "sasl.kerberos.service.name": f"there is no Kerberos here, but {', '.join(MECHANISMS)}",
     }
 )
-_OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
+OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
 _SURELY: Final = 0.85
 """How like another name one has to be to be a slip of it, where it might as well be a name of the producer's."""
 
@@ -222,7 +222,7 @@ def _of_the_connection(options: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name in NOT_TAKEN:
             raise PipelineError(f"{option} is not taken: {NOT_TAKEN[name]}")
-        is_ours = name.startswith(_OF_CONNECTIONS)
+        is_ours = name.startswith(OF_CONNECTIONS)
         likely = get_close_matches(name, sorted(TAKEN), n=1, cutoff=0.6 if is_ours else _SURELY)
         if is_ours or likely:
             raise PipelineError(f"{option} is not known" + (f"; is it {PREFIX}{likely[0]}?" if likely else ""))

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.marks import Mark, commit_of, group_of, read_mark
-from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
+from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS, has_expired
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import Written
 
@@ -20,22 +20,20 @@ T = TypeVar("T")
 
 TIMEOUT_S = 60.0
 POLL_EVERY = 1_000
+ANY_PARTITION = -1
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
-Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
-"""Topic, key, value, headers."""
+Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
+"""Topic, key, value, headers, and the partition where the key does not decide it."""
 
 
 class DriverTransaction:
     """A `exactly_once.SharedTransaction` that nobody shares."""
 
-    def __init__(
-        self, cluster: ClusterClient, transactional_id: str, mark_topic: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS
-    ) -> None:
+    def __init__(self, cluster: ClusterClient, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
         self._cluster = cluster
         common = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
-        self._id = transactional_id
-        self._mark_topic = mark_topic
+        self.transactional_id = transactional_id
         self._producer = Producer(
             {
                 **common,
@@ -56,7 +54,7 @@ class DriverTransaction:
 
     def begin(self) -> Mark | None:
         self._do("taking the transactional id", lambda: self._producer.init_transactions(TIMEOUT_S))
-        return read_mark(self._cluster, group_of(self._id))
+        return read_mark(self._cluster, group_of(self.transactional_id))
 
     def write(self, rows: Iterable[Row]) -> list[Written]:
         """Everything in one transaction, begun here. Raises `PipelineError`, and RuntimeError where another try may help."""
@@ -68,10 +66,12 @@ class DriverTransaction:
             if error is not None:
                 failed.append(error)
 
-        for number, (topic, key, value, headers) in enumerate(rows):
+        for number, (topic, key, value, headers, partition) in enumerate(rows):
             while True:
                 try:
-                    self._producer.produce(topic, value, key, headers=headers, on_delivery=report)
+                    self._producer.produce(
+                        topic, value, key, ANY_PARTITION if partition is None else partition, headers=headers, on_delivery=report
+                    )
                     break
                 except BufferError:
                     self._producer.poll(0.1)
@@ -88,7 +88,7 @@ class DriverTransaction:
     def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
         notes = [
             TopicPartition(topic, index, offset, metadata=metadata)
-            for topic, partitions in commit_of(mark, ends, self._mark_topic).items()
+            for topic, partitions in commit_of(mark, ends).items()
             for index, (offset, metadata) in partitions.items()
         ]
         self._do(
@@ -102,13 +102,16 @@ class DriverTransaction:
         else:
             self._do("aborting", lambda: self._producer.abort_transaction(TIMEOUT_S))
 
+    def has_expired(self) -> bool:
+        return has_expired(self._cluster, self.transactional_id)
+
     def _do(self, what: str, call: Callable[[], T]) -> T:
         try:
             return call()
         except KafkaException as raised:
             error: KafkaError = raised.args[0]
             if error.code() in _FENCED:
-                raise Fenced(self._id) from None
+                raise Fenced(self.transactional_id) from None
             if error.fatal():
                 raise PipelineError(f"{what}: {error.str()}") from raised
             raise RuntimeError(f"{what}: {error.str()}") from raised

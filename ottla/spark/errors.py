@@ -18,13 +18,23 @@ class Fenced(PipelineError):
     def __init__(self, transactional_id: str) -> None:
         super().__init__(
             f"another pipeline runs as {transactional_id!r} and has fenced this one; stop one of them,"
-            " or give each a --transactional-id of its own"
+            " or give each a transactional.id of its own"
         )
         self.transactional_id = transactional_id
 
     def __reduce__(self) -> tuple[type[Fenced], tuple[str]]:
         # Raised in a task, it travels to the driver.
         return Fenced, (self.transactional_id,)
+
+
+class IdExpired(RuntimeError):
+    """The cluster has forgotten the transactional id, as it does with one that was idle for long: nothing of it was open.
+
+    It has been taken anew, and the batch may be tried again.
+    """
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(f"the cluster had forgotten {transactional_id!r} (transactional.id.expiration.ms); it was taken anew")
 
 
 class BrokerRefused(PipelineError):
@@ -73,6 +83,6 @@ def cause_of(text: str) -> str:
     if any(word in text for word in _LOST):
         return (
             "retention has removed records that were not read yet: nothing is written past the loss;"
-            " --accept-data-loss goes on with what is left"
+            " failOnDataLoss=false (--accept-data-loss) goes on with what is left"
         )
     return lines[0] if lines else "the stream failed"

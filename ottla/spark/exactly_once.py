@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-import msgspec
-
 from ottla.spark.checkpoint import InputEnds
-from ottla.spark.errors import Fenced, PipelineError
+from ottla.spark.errors import Fenced, IdExpired, PipelineError
 from ottla.spark.marks import Mark
+from ottla.spark.metrics import BatchReport, report_of
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 from ottla.spark.writer import Written
 
@@ -21,14 +21,14 @@ Tasks = Callable[[P], list[Written]]
 """Writes a batch by what a transaction's ``producer`` is; what was written."""
 
 
-_NOT_SAID = InputEnds()
-
-
 class BatchTransaction(Protocol[P_co]):
     """`transaction.Transaction`, which tasks share, or `driver.DriverTransaction`, which is the driver's alone."""
 
     @property
     def producer(self) -> P_co: ...
+
+    @property
+    def transactional_id(self) -> str: ...
 
     def begin(self) -> Mark | None: ...
 
@@ -36,14 +36,7 @@ class BatchTransaction(Protocol[P_co]):
 
     def end(self, *, commit: bool) -> None: ...
 
-
-class BatchReport(msgspec.Struct, frozen=True):
-    """How a batch went. ``is_replay``: it had been committed before, and nothing was written."""
-
-    batch: int
-    records: int = 0
-    commit_ms: float = 0.0
-    is_replay: bool = False
+    def has_expired(self) -> bool: ...
 
 
 class ExactlyOnce(Generic[P]):
@@ -67,13 +60,19 @@ class ExactlyOnce(Generic[P]):
         self._last = self._transaction.begin()
         return self._last
 
-    def write(self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds = _NOT_SAID) -> BatchReport:
-        """Write a batch in a transaction of its own, all of it or nothing. Raises what the tasks raise, once it is aborted.
+    @property
+    def epoch(self) -> int:
+        """The producer's at the moment, -1 where nobody but its client knows it."""
+        return int(getattr(self._transaction.producer, "epoch", -1))
+
+    def write(self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds) -> BatchReport:
+        """Write a batch in a transaction of its own, all of it or nothing. Raises what the tasks raise, once it is aborted,
+        and `IdExpired`.
 
         ``query`` is the id that the stream keeps over restarts: batches are counted in it. ``ends``: of the batch's input.
         """
-        mark = Mark(query, batch, self._run, ends.text)
-        if _is_replay(self._last, mark):
+        mark = Mark(query, batch, self._run, ends.text, _turn(self._last, query))
+        if _is_replay(self._last, mark, ends.begin):
             return BatchReport(batch, is_replay=True)
         began_s = self._now_s()
         try:
@@ -84,8 +83,11 @@ class ExactlyOnce(Generic[P]):
                 # The coordinator fences whoever takes too long by the same error.
                 raise PipelineError(
                     f"batch {batch} took {took_ms:,} ms, and its transaction may last {self._timeout_ms:,} ms: it was aborted."
-                    " Give a larger --transaction-timeout-ms, or fewer --batch-records"
+                    " Give a larger transaction.timeout.ms, or smaller batches (maxOffsetsPerTrigger)"
                 ) from None
+            if self._transaction.has_expired():
+                self._last = self._transaction.begin() or self._last
+                raise IdExpired(self._transaction.transactional_id) from None
             raise
         self._last = mark
         return report
@@ -101,19 +103,34 @@ class ExactlyOnce(Generic[P]):
             self._transaction.end(commit=False)
             raise
         self._transaction.end(commit=True)
-        return BatchReport(mark.batch, sum(w.records for w in written), (time.perf_counter() - began_s) * 1000)
+        return report_of(mark.batch, written, (time.perf_counter() - began_s) * 1000)
 
 
-def check_query(last: Mark | None, query: str | None) -> None:
-    """Raises `PipelineError` where the last batch was another stream's; None is one that has not begun."""
-    if last is not None and last.query != query:
+def check_query(last: Mark | None, query: str, begin: str = "") -> None:
+    """Raises `PipelineError` where the last batch was another stream's, unless this one begins where that one has ended."""
+    if last is not None and last.query != query and not _takes_up(last, begin):
         raise PipelineError(
-            f"the last batch under this transactional id came from another checkpoint (query {last.query});"
-            " go on with that one, or begin anew with a --transactional-id of its own"
+            f"the last batch under this transactional id came from another checkpoint (query {last.query}); go on with that one,"
+            " or begin anew with a transactional.id of its own. If it is lost: begin at ottla.spark.committed_offsets"
         )
 
 
-def _is_replay(last: Mark | None, mark: Mark) -> bool:
+def _takes_up(last: Mark, begin: str) -> bool:
+    """Partitions that were added since may begin anywhere: nobody has read them."""
+    if not (last.input.startswith("{") and begin.startswith("{")):
+        return bool(last.input) and begin == last.input
+    ended, begins = json.loads(last.input), json.loads(begin)
+    if not all(isinstance(where, dict) for where in ended.values()):
+        return False
+    return all(begins.get(topic, {}).get(index) == at for topic, where in ended.items() for index, at in where.items())
+
+
+def _turn(last: Mark | None, query: str) -> int:
+    """How many checkpoints there were before this stream's."""
+    return 0 if last is None else last.turn + (last.query != query)
+
+
+def _is_replay(last: Mark | None, mark: Mark, begin: str) -> bool:
     """Whether a batch was committed before. Raises `PipelineError` where what is known of the last one does not say.
 
     A stream's batches are counted from 0 on without a gap, and each leaves its mark. Spark repeats none but the last, with the
@@ -125,10 +142,12 @@ def _is_replay(last: Mark | None, mark: Mark) -> bool:
             raise PipelineError(
                 f"the checkpoint is at batch {batch}, and nothing tells which batches were committed under this transactional id:"
                 " its group was deleted or has expired, or the id is another. Written now, records may be there twice. Give the"
-                " --transactional-id that the checkpoint was made with, or begin anew with a --checkpoint and topics of their own"
+                " transactional.id that the checkpoint was made with, or begin anew with a checkpoint and topics of their own"
             )
         return False
-    check_query(last, mark.query)
+    if last.query != mark.query:
+        check_query(last, mark.query, begin if batch == 0 else "")
+        return False
     if batch > last.batch + 1:
         raise PipelineError(
             f"the checkpoint is at batch {batch}, and the last that was committed under this transactional id is {last.batch}:"
@@ -147,4 +166,4 @@ def _is_replay(last: Mark | None, mark: Mark) -> bool:
     return batch == last.batch
 
 
-_ANEW = "Else begin anew with a --checkpoint, a --transactional-id and topics of their own"
+_ANEW = "Else begin anew with a checkpoint, a transactional.id and topics of their own"

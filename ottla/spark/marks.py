@@ -20,27 +20,24 @@ from ottla.storage.names import TopicPartition
 class Mark(msgspec.Struct, frozen=True):
     """The last batch that was committed, as it stands in an offset's metadata. ``query`` is the stream's own id.
 
-    ``input`` is where the batch's input ended, as `checkpoint.InputEnds.text` has it; empty where nobody has said so.
+    ``input`` is where the batch's input ended, as `checkpoint.InputEnds.text` has it; empty where nobody has said so. ``turn``
+    counts the checkpoints that were lost before this stream's: batches begin at 0 in each.
     """
 
     query: str
     batch: int
     run: str
     input: str = ""
+    turn: int = 0
 
 
 def group_of(transactional_id: str) -> str:
     return f"ottla-pipeline.{transactional_id}"
 
 
-def commit_of(mark: Mark, ends: Mapping[TopicPartition, int], fallback_topic: str) -> dict[str, dict[int, tuple[int, str]]]:
-    """Offset and metadata by topic and partition. The mark is the metadata of the input's first partition.
-
-    Where the input is no topic of Kafka's, the mark stands at partition 0 of ``fallback_topic``, and its offset is the batch.
-    """
+def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[int, tuple[int, str]]]:
+    """Offset and metadata by topic and partition. The mark is the metadata of the first partition; there is one."""
     text = msgspec.json.encode(mark).decode()
-    if not ends:
-        return {fallback_topic: {0: (mark.batch, text)}}
     first = min(ends)
     commit: dict[str, dict[int, tuple[int, str]]] = {}
     for (topic, index), offset in sorted(ends.items()):
@@ -66,7 +63,7 @@ def newest_mark(metadata: list[str], group: str) -> Mark | None:
     marks = [parse_mark(text, group) for text in metadata if text]
     if metadata and not marks:
         raise PipelineError(f"group {group!r} holds offsets of no pipeline, or they were reset; take another transactional id")
-    return max(marks, key=lambda mark: mark.batch, default=None)
+    return max(marks, key=lambda mark: (mark.turn, mark.batch), default=None)
 
 
 def first_error(topics: Iterable[Any]) -> int:
@@ -77,6 +74,21 @@ def first_error(topics: Iterable[Any]) -> int:
 
 def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Mark | None:
     """What was committed last; with ``is_stable`` once no commit is under way any more. Raises `PipelineError`."""
+    offsets = _fetched(cluster, group, is_stable=is_stable)
+    # confluent-kafka commits the end of a C string with it.
+    return newest_mark([(p.metadata or "").rstrip("\0") for _, p in offsets], group)
+
+
+def read_ends(cluster: ClusterClient, group: str) -> dict[str, dict[str, int]]:
+    """Offsets by topic and partition, as Spark writes them. Raises `PipelineError`."""
+    ends: dict[str, dict[str, int]] = {}
+    for topic, partition in _fetched(cluster, group, is_stable=True):
+        ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
+    return ends
+
+
+def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
+    """Topics and partitions that have an offset. Raises `PipelineError`."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)], require_stable=is_stable)
 
     def code_of(answer: Any) -> int:
@@ -84,6 +96,4 @@ def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> 
         return int(said.error_code) or first_error(said.topics)
 
     answer = cluster.ask(lambda: cluster.coordinator(GROUP, group), request, code_of, "reading the last committed batch")
-    partitions = (partition for topic in answer.groups[0].topics for partition in topic.partitions)
-    # confluent-kafka commits the end of a C string with it.
-    return newest_mark([(p.metadata or "").rstrip("\0") for p in partitions if p.committed_offset >= 0], group)
+    return [(topic.name, p) for topic in answer.groups[0].topics for p in topic.partitions if p.committed_offset >= 0]

@@ -6,13 +6,12 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.spark.errors import PipelineError
+from ottla.spark.registering import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,16 +34,11 @@ LOG = "spark.log"
 """In the cache's directory: what the JVM says."""
 ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
 """For the JVMs: Arrow's Java checks each access to what Arrow's C++ has just written: a seventh of the JVM's time in a scan."""
-TASK_PACKAGES = ("pipeline", "protocol", "spark", "storage")
-TASK_MODULES = ("__init__.py", "invariants.py")
-"""What tasks import: sent along, so that workers need our dependencies only."""
 
 
 def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: Path | None = None) -> SparkSession:
     """The running session or a new one. ``master`` None leaves it to spark-submit, or to this machine's cores."""
     from pyspark.sql import SparkSession
-
-    from ottla.spark.segments.source import SegmentSource
 
     # An Ivy home of its own: in a shared one other tools leave what it cannot use.
     ivy = ivy_home or Path(os.environ.get("OTTLA_CACHE") or Path.home() / ".cache" / "ottla") / "ivy"
@@ -79,12 +73,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
     with _quiet(ivy.parent / LOG):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    # Spark gives its packages' jars to Python as well; each task would then read the directories of them all, 0.3 s.
-    context = spark.sparkContext
-    context._python_includes = [name for name in context._python_includes or () if not name.endswith(".jar")]
-    # In the folder that goes with Spark's JVM, however this process ends: executors ask the driver for the archive at any time.
-    context.addPyFile(str(_package_archive(Path(context._temp_dir))))
-    spark.dataSource.register(SegmentSource)
+    register(spark)
     return spark
 
 
@@ -123,16 +112,3 @@ exec "{JAVA}" "$@"
     (home / "bin" / "java").write_text(script)
     (home / "bin" / "java").chmod(0o755)
     os.environ["JAVA_HOME"] = str(home)
-
-
-def _package_archive(folder: Path) -> Path:
-    """What tasks import of the package ``ottla``, as one archive under the same names, for executors that do not have it."""
-    package = Path(__file__).resolve().parent.parent
-    path = Path(tempfile.mkdtemp(prefix="ottla-package-", dir=folder)) / "ottla_package.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in TASK_MODULES:
-            archive.write(package / name, f"ottla/{name}")
-        for name in TASK_PACKAGES:
-            for source in sorted((package / name).rglob("*.py")):
-                archive.write(source, source.relative_to(package.parent))
-    return path

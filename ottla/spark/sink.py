@@ -2,96 +2,100 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ottla.spark.checkpoint import InputEnds, input_of
+from ottla.spark.attempts import check_attempts
+from ottla.spark.checkpoint import InputEnds, input_of, keeps_state
 from ottla.spark.connecting import Connecting
-from ottla.spark.driver import DriverTransaction
-from ottla.spark.errors import Fenced, PipelineError
-from ottla.spark.exactly_once import BatchReport, ExactlyOnce, check_query
-from ottla.spark.marks import Mark, group_of, read_mark
-from ottla.spark.rows import OUTPUT
-from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS, Producer, Transaction
+from ottla.spark.errors import Fenced, PipelineError, cause_of
+from ottla.spark.exactly_once import ExactlyOnce, check_query
+from ottla.spark.gauges import Gauges, gauges_of
+from ottla.spark.marks import group_of, read_mark
+from ottla.spark.metrics import BatchReport, SinkMetrics
+from ottla.spark.options import SinkOptions, parse_options
+from ottla.spark.query import RunningQuery
+from ottla.spark.rows import outgoing
+from ottla.spark.topics import partition_counts
+from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
 from ottla.spark.writer import TaskWriter, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-QUERY_ID = "sql.streaming.queryId"
+    from ottla.spark.driver import DriverTransaction
+
+logger = logging.getLogger("ottla.spark")
+
 ATTEMPTS = 3
 """Transactions that a batch is tried in before its failure ends the stream."""
-WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG"
+_WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT"
+_ASK_EVERY_ROWS = 1_000
+"""So often the driver's own loop asks whether the stream is still wanted."""
 
 
-class SinkOptions(msgspec.Struct, frozen=True):
-    """Where to, and as whom. ``by_driver``: one stock producer in the driver instead of a transaction that tasks share.
+def sink(
+    options: Mapping[str, str],
+    *,
+    on_batch: Callable[[BatchReport], None] = lambda report: None,
+    on_abort: Callable[[int, BaseException], None] = lambda batch, error: None,
+) -> ExactlyOnceSink:
+    """What foreachBatch takes: each micro-batch is written in one transaction, and not again if it was committed before.
 
-    ``computes_replays``: a batch that was committed before is still computed, for what Spark keeps between batches.
-    ``checkpoint``: the stream's, so that a batch's mark says what the batch has read.
+    ``options`` are those of Spark's own Kafka sink and of a producer: ``kafka.bootstrap.servers`` and ``transactional.id``, which
+    must be there, ``topic``, ``topics`` (those that rows may go to, comma-separated), ``compression.type``,
+    ``transaction.timeout.ms``, ``writer`` (``tasks`` or ``driver``), ``run.id``, ``mark.topic``.
+    Rows have the columns of Spark's own as well: ``value``, and where they are wanted ``key``, ``topic``, ``headers`` and
+    ``partition``. ``on_batch`` hears of every batch, ``on_abort`` of every transaction that is begun again, by batch and cause.
+
+    Raises `PipelineError` for options that are wrong. What goes wrong later ends the stream, and its last line says why.
     """
+    return ExactlyOnceSink(parse_options(options), on_batch, on_abort)
 
-    connecting: Connecting
-    transactional_id: str
-    topics: tuple[str, ...]
-    run: str
-    codec: str = "lz4"
-    timeout_ms: int = TRANSACTION_TIMEOUT_MS
-    by_driver: bool = False
-    computes_replays: bool = False
-    checkpoint: str = ""
+
+def arranged(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
+    """The rows of a stream as ``format("ottla")`` writes them: a partition's records in one task. ``options`` are the sink's.
+
+    Topics and how many partitions they have are those of now. Raises `PipelineError`.
+    """
+    from ottla.spark.placing import brought_together
+
+    parsed = parse_options(options)
+    with contextlib.closing(ClusterClient(parsed.connecting)) as cluster:
+        return brought_together(outgoing(frame, parsed.topic), partition_counts(cluster, parsed.topics))
 
 
 class ExactlyOnceSink:
-    """Give `write` to foreachBatch. ``on_report`` hears of every batch, ``on_retry`` of every transaction that was aborted."""
+    """Give it to foreachBatch. It asks nothing of the cluster before the first batch."""
 
     def __init__(
         self,
         options: SinkOptions,
-        on_report: Callable[[BatchReport], None],
-        on_retry: Callable[[int, BaseException], None],
+        on_batch: Callable[[BatchReport], None] = lambda report: None,
+        on_abort: Callable[[int, BaseException], None] = lambda batch, error: None,
     ) -> None:
         self._options = options
         self._cluster = ClusterClient(options.connecting)
-        self._stream: ExactlyOnce[Any]
-        where = (options.transactional_id, options.topics[0], options.timeout_ms)
-        if options.by_driver:
-            self._stream = ExactlyOnce(DriverTransaction(self._cluster, *where), options.run, options.timeout_ms)
-        else:
-            self._stream = ExactlyOnce(Transaction(self._cluster, *where), options.run, options.timeout_ms)
-        self._on_report = on_report
-        self._on_retry = on_retry
-        self._partitions: dict[str, int] = {}
+        self._stream: ExactlyOnce[Any] | None = None
+        self._on_batch = on_batch
+        self._on_abort = on_abort
         # Held while a batch is written.
         self._turn = threading.Lock()
-        self._is_stopping = False
+        self._gauges: Gauges | None = None
+        self.metrics = SinkMetrics()
 
-    def start(self) -> Mark | None:
-        """Check the topics, take the transactional id over; what was committed last. Raises `PipelineError`."""
-        self._partitions = {topic: len(self._cluster.leaders(topic)) for topic in self._options.topics}
-        return self._stream.start()
-
-    def check_query(self, query: str | None) -> None:
-        """Raises `PipelineError` where another stream has this transactional id, before that one is fenced.
-
-        ``query`` is None for a stream that has not begun yet.
-        """
-        check_query(read_mark(self._cluster, group_of(self._options.transactional_id), is_stable=False), query)
-
-    def check(self, topic: str) -> None:
-        """Raises `PipelineError` for an input that is not there."""
-        self._cluster.leaders(topic)
-
-    def refuse_more(self) -> None:
-        """A batch whose tasks fail from now on, as they do when the stream is stopped, is aborted and not tried again."""
-        self._is_stopping = True
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        with self._turn:
+            self._write(frame, batch)
 
     def has_ended(self, timeout_s: float) -> bool:
         """Wait until no batch is being written: what was is committed or aborted."""
@@ -100,74 +104,109 @@ class ExactlyOnceSink:
             self._turn.release()
         return has_ended
 
-    def write(self, frame: DataFrame, batch: int) -> None:
-        with self._turn:
-            self._write(frame, batch)
-
     def _write(self, frame: DataFrame, batch: int) -> None:
-        check_schema(frame)
-        query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        if query is None:
-            raise PipelineError("the sink writes micro-batches of a stream: give it to foreachBatch")
-        checkpoint = self._options.checkpoint
-        ends = input_of(frame.sparkSession, checkpoint, batch) if checkpoint else InputEnds()
-        run = self._run_by_driver if self._options.by_driver else self._run_by_tasks
+        rows = outgoing(frame, self._options.topic)
+        query = RunningQuery(frame.sparkSession)
+        ends = self._marked(input_of(frame.sparkSession, query.checkpoint, batch), batch)
+        stream = self._stream or self._begun(frame.sparkSession, query, ends)
+        run = self._run_by_driver if self._options.writer == "driver" else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
-                report = self._stream.write(query, batch, lambda producer: run(frame, producer), ends)
+                report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
                 break
             except PipelineError:
                 raise
             except Exception as error:
                 # A task has failed, and with it the transaction: the next one has sequences of its own.
-                if attempt + 1 == ATTEMPTS or self._is_stopping:
+                if attempt + 1 == ATTEMPTS or not query.is_active:
                     raise
-                self._on_retry(batch, error)
-        if report.is_replay and self._options.computes_replays:
+                self._count_aborted(batch, error)
+        if report.is_replay and keeps_state(frame.sparkSession, query.checkpoint):
+            # What Spark keeps between batches comes from computing them.
             frame.write.format("noop").mode("overwrite").save()
-        self._on_report(report)
+        self._count(report, stream.epoch)
 
-    def _run_by_driver(self, frame: DataFrame, transaction: DriverTransaction) -> list[Written]:
-        rows = frame.select("topic", "key", "value", "headers").toLocalIterator(prefetchPartitions=True)
+    def _count(self, report: BatchReport, epoch: int) -> None:
+        self.metrics = self.metrics.with_report(report, epoch)
+        if self._gauges is not None:
+            self._gauges.add(report, epoch)
+        how = "was committed before" if report.is_replay else f"{report.records} records, commit {report.commit_ms:.1f} ms"
+        logger.info("%s, batch %d: %s", self._options.transactional_id, report.batch, how)
+        self._on_batch(report)
+
+    def _count_aborted(self, batch: int, error: BaseException) -> None:
+        self.metrics = msgspec.structs.replace(self.metrics, aborted=self.metrics.aborted + 1)
+        if self._gauges is not None:
+            self._gauges.add_aborted()
+        logger.warning("%s, batch %d: aborted and begun again: %s", self._options.transactional_id, batch, cause_of(str(error)))
+        self._on_abort(batch, error)
+
+    def _marked(self, ends: InputEnds, batch: int) -> InputEnds:
+        """With a place for the mark, also where the stream reads no topic of Kafka's."""
+        if ends.offsets:
+            return ends
+        options = self._options
+        topic = options.mark_topic or min(partition_counts(self._cluster, options.topics), default=None)
+        if topic is None:
+            raise PipelineError("there is no topic: create it first")
+        return msgspec.structs.replace(ends, offsets={(topic, 0): batch})
+
+    def _begun(self, spark: SparkSession, query: RunningQuery, ends: InputEnds) -> ExactlyOnce[Any]:
+        """Take the transactional id over, unless another stream has it: that one is not fenced. Raises `PipelineError`."""
+        options = self._options
+        partition_counts(self._cluster, options.topics)
+        check_query(read_mark(self._cluster, group_of(options.transactional_id), is_stable=False), query.id, ends.begin)
+        stream = ExactlyOnce(self._transaction(), options.run, options.timeout_ms)
+        stream.start()
+        self._gauges = gauges_of(spark, options.transactional_id)
+        self._stream = stream
+        return stream
+
+    def _transaction(self) -> Any:
+        where = (self._cluster, self._options.transactional_id, self._options.timeout_ms)
+        if self._options.writer != "driver":
+            return Transaction(*where)
+        # Tasks import this module, and need no stock producer.
+        from ottla.spark.driver import DriverTransaction
+
+        return DriverTransaction(*where)
+
+    def _run_by_driver(self, rows: DataFrame, query: RunningQuery, transaction: DriverTransaction) -> list[Written]:
+        iterator = rows.toLocalIterator(prefetchPartitions=True)
         return transaction.write(
-            (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()])
-            for r in self._until_stopped(rows)
+            (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()], r.partition)
+            for r in _while_active(iterator, query)
         )
 
-    def _until_stopped(self, rows: Iterable[Any]) -> Iterator[Any]:
-        """Rows that Spark has computed are written for a while after its jobs are cancelled: that ends here as well."""
-        for row in rows:
-            if self._is_stopping:
-                raise RuntimeError("the stream is being stopped")
-            yield row
-
-    def _run_by_tasks(self, frame: DataFrame, producer: Producer) -> list[Written]:
+    def _run_by_tasks(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
-        from ottla.spark.placing import placed
+        from ottla.spark.placing import brought_together
 
-        tasks = min(sum(self._partitions.values()), frame.sparkSession.sparkContext.defaultParallelism)
-        together = placed(frame, self._partitions).repartition(max(1, tasks), "topic", "partition")
+        options, spark = self._options, rows.sparkSession
+        partitions = partition_counts(self._cluster, options.topics)
+        together = brought_together(rows, partitions)
         try:
-            rows = together.mapInArrow(_write(self._options.connecting, producer, self._options.codec), WRITTEN).collect()
+            written = together.mapInArrow(_write(options.connecting, producer, options.compression), _WRITTEN).collect()
         except Exception as error:
             if f"{Fenced.__module__}.{Fenced.__name__}" in str(error):
                 raise Fenced(producer.transactional_id) from None
             raise
-        return [Written(r.topic, r.partition, r.records, r.bytes) for r in rows]
+        check_attempts(spark, {r.stage for r in written})
+        return [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
 
 
-def check_schema(frame: DataFrame) -> None:
-    given = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    for name, kind in OUTPUT.items():
-        if given.get(name) != kind:
-            actual = f"is {given[name]}" if name in given else "is not there"
-            raise PipelineError(f"the sink takes rows of {', '.join(OUTPUT)}, and column {name!r} of the job {actual}, not {kind}")
+def _while_active(rows: Iterable[Any], query: RunningQuery) -> Iterator[Any]:
+    """Rows that Spark has computed are written for a while after its jobs are cancelled: that ends here as well."""
+    for number, row in enumerate(rows):
+        if number % _ASK_EVERY_ROWS == 0 and not query.is_active:
+            raise RuntimeError("the stream is being stopped")
+        yield row
 
 
 def _write(
     connecting: Connecting, producer: Producer, codec: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Writes what comes as part of the driver's transaction; gives what it wrote."""
+    """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -175,7 +214,8 @@ def _write(
 
         prepare()
         context = TaskContext.get()
-        if context is not None and context.attemptNumber() > 0:
+        assert context is not None
+        if context.attemptNumber() > 0:
             # The first attempt has used up the sequences: only a new transaction may write these records.
             raise PipelineError("a task of this transaction has failed, so the whole of it is aborted")
         writer = TaskWriter(connecting, producer, codec)
@@ -187,11 +227,10 @@ def _write(
         finally:
             writer.close()
         if written:
-            rows: list[dict[str, Any]] = [msgspec.structs.asdict(w) for w in written]
-            yield pa.RecordBatch.from_pylist(
-                rows,
-                pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("records", pa.int64()), ("bytes", pa.int64())]),
-            )
+            rows: list[dict[str, Any]] = [{**msgspec.structs.asdict(w), "stage": context.stageId()} for w in written]
+            kinds = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32())
+            names = (part.split()[0] for part in _WRITTEN.split(", "))
+            yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
 
     return write
 

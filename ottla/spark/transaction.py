@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.txn_offset_commit import (
@@ -37,35 +38,59 @@ class Producer(msgspec.Struct, frozen=True):
     epoch: int
 
 
+def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
+    """Whether the cluster knows the transactional id no more: then nobody has it. Raises `PipelineError`."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    try:
+        cluster.ask(
+            lambda: cluster.coordinator(TRANSACTION, transactional_id),
+            request,
+            lambda answer: answer.transaction_states[0].error_code,
+            "asking for the transactional id",
+        )
+    except BrokerRefused as refused:
+        return bool(refused.arguments[1] == Code.TRANSACTIONAL_ID_NOT_FOUND)
+    return False
+
+
 class Transaction:
     """One transactional id. Raises `Fenced` from any call once another pipeline has taken it over."""
 
     def __init__(
-        self, cluster: ClusterClient, transactional_id: str, mark_topic: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS
+        self,
+        cluster: ClusterClient,
+        transactional_id: str,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        producer: Producer | None = None,
     ) -> None:
+        """``producer``: that of a transaction which has begun elsewhere, to go on with it."""
         self._cluster = cluster
-        self._id = transactional_id
-        self._mark_topic = mark_topic
+        self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
-        self.producer = Producer(transactional_id, -1, -1)
+        self._has_begun = producer is not None
+        self.producer = producer or Producer(transactional_id, -1, -1)
         self.group = group_of(transactional_id)
 
     def begin(self) -> Mark | None:
         """Fence whoever ran before, end what it left open, and read what was committed last."""
+        if not self._has_begun:
+            self._take_over()
+        return read_mark(self._cluster, self.group)
+
+    def _take_over(self) -> None:
         version = self._cluster.transaction_version()
         if version < WANTED_VERSION:
             raise PipelineError(
                 f"the broker's transaction.version is {version}, and a shared transaction needs 2: raise it with"
-                " kafka-features, or use --sink driver, which writes from one process"
+                " kafka-features, or give the option writer=driver, which writes from one process"
             )
         answer = self._ask(
             TRANSACTION,
-            self._id,
-            InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=self._timeout_ms),
+            self.transactional_id,
+            InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms),
             "taking the transactional id",
         )
-        self.producer = Producer(self._id, answer.producer_id, answer.producer_epoch)
-        return read_mark(self._cluster, self.group)
+        self.producer = Producer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
         """Note the batch as part of the transaction; see `marks.commit_of`."""
@@ -77,30 +102,39 @@ class Transaction:
                     for index, (offset, metadata) in partitions.items()
                 ],
             )
-            for topic, partitions in commit_of(mark, ends, self._mark_topic).items()
+            for topic, partitions in commit_of(mark, ends).items()
         ]
         me = self.producer
         request = TxnOffsetCommitRequest(
-            transactional_id=self._id, group_id=self.group, producer_id=me.producer_id, producer_epoch=me.epoch, topics=topics
+            transactional_id=self.transactional_id,
+            group_id=self.group,
+            producer_id=me.producer_id,
+            producer_epoch=me.epoch,
+            topics=topics,
         )
         self._ask(GROUP, self.group, request, "marking the batch", lambda a: first_error(a.topics))
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; the next transaction has the next epoch."""
         me = self.producer
-        request = EndTxnRequest(transactional_id=self._id, producer_id=me.producer_id, producer_epoch=me.epoch, committed=commit)
-        answer = self._ask(TRANSACTION, self._id, request, "committing" if commit else "aborting")
-        self.producer = Producer(self._id, answer.producer_id, answer.producer_epoch)
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id, producer_id=me.producer_id, producer_epoch=me.epoch, committed=commit
+        )
+        answer = self._ask(TRANSACTION, self.transactional_id, request, "committing" if commit else "aborting")
+        self.producer = Producer(self.transactional_id, answer.producer_id, answer.producer_epoch)
+
+    def has_expired(self) -> bool:
+        return has_expired(self._cluster, self.transactional_id)
 
     def _ask(self, kind: int, key: str, request: Any, what: str, code_of: Any = lambda a: a.error_code) -> Any:
         try:
             return self._cluster.ask(lambda: self._cluster.coordinator(kind, key), request, code_of, what)
         except BrokerRefused as refused:
             if refused.arguments[1] in FENCED:
-                raise Fenced(self._id) from None
+                raise Fenced(self.transactional_id) from None
             if refused.arguments[1] == Code.INVALID_TRANSACTION_TIMEOUT:
                 raise PipelineError(
                     f"a transaction of {self._timeout_ms} ms is more than the broker's transaction.max.timeout.ms allows:"
-                    " give a smaller --transaction-timeout-ms"
+                    " give a smaller transaction.timeout.ms"
                 ) from None
             raise

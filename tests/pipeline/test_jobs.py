@@ -27,7 +27,8 @@ from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import BatchReport
 from ottla.spark.formats import AVRO
-from ottla.spark.sink import ExactlyOnceSink, SinkOptions
+from ottla.spark.transaction import Transaction
+from ottla.spark.wire import ClusterClient
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-14")]
 
@@ -107,11 +108,11 @@ def check_what_a_person_is_told(spark: Any, broker: Broker, tmp_path: Path) -> N
         run(spark, broker, Job("x", PURCHASES, ("nowhere",), shop.transform), tmp_path / "x")
     with pytest.raises(PipelineError, match="came from another checkpoint"):
         run(spark, broker, shop.JOB, tmp_path / "fresh")
-    as_text = ("topic", "key", "CAST(value AS STRING) AS value", "headers")
-    with pytest.raises(PipelineError, match=r"column 'value' of the job is string, not binary"):
-        run(spark, broker, Job("x", PURCHASES, (INVOICES,), lambda frame, *_: frame.selectExpr(*as_text)), tmp_path / "x")
+    as_number = ("topic", "key", "offset AS value")
+    with pytest.raises(PipelineError, match=r"column 'value' is bigint; the sink takes binary or string"):
+        run(spark, broker, Job("x", PURCHASES, (INVOICES,), lambda frame, *_: frame.selectExpr(*as_number)), tmp_path / "x")
     elsewhere = Job("y", PURCHASES, (INVOICES,), lambda frame, *_: frame.select("topic", "key", "value", "headers"))
-    with pytest.raises(PipelineError, match="the job writes to topic 'purchases', and the sink was given invoices"):
+    with pytest.raises(PipelineError, match="a row goes to topic 'purchases', which does not exist or is not among"):
         run(spark, broker, elsewhere, tmp_path / "y")
 
 
@@ -193,7 +194,7 @@ def test_a_second_pipeline_with_one_id_is_refused_and_harms_nobody(spark: Any, b
     first._query.processAllAvailable()
     # The second has a checkpoint of its own, and would handle every purchase once more.
     with pytest.raises(PipelineError, match="the last batch under this transactional id came from another checkpoint"):
-        started("second")
+        started("second").finish()
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     first._query.processAllAvailable()
     reports = first.finish(is_stop_wanted=lambda: True)
@@ -205,10 +206,7 @@ def test_a_driver_that_was_thought_dead_is_fenced(spark: Any, broker: Broker, tm
     options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / "shop"), "run", BATCH_RECORDS, is_bounded=False)
     first = Running(spark, shop.JOB, options, lambda _, error: None)
     first._query.processAllAvailable()
-    second = ExactlyOnceSink(
-        SinkOptions(Connecting(broker.bootstrap), "shop", shop.JOB.targets, "run"), lambda _: None, lambda _, error: None
-    )
-    second.start()
+    Transaction(ClusterClient(Connecting(broker.bootstrap)), "shop").begin()
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     with pytest.raises(PipelineError, match="another pipeline runs as 'shop' and has fenced this one"):
         first.finish()

@@ -14,9 +14,7 @@ from pyspark.testing import assertDataFrameEqual
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
-from ottla.spark.errors import PipelineError
 from ottla.spark.formats import AVRO, FORMATS, JSON, Format
-from ottla.spark.partitioning import partitions_for
 from ottla.spark.rows import RECORD
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
@@ -106,28 +104,3 @@ def test_totals_are_by_the_hour_of_the_purchase(spark: Any) -> None:
     (first, *_) = readable(totals.transform(records(spark, SOUND), "r")).collect()
     value = '{"window_ms":3600000,"user":"u","product":"p","purchases":1,"quantity":2,"amount_cents":300}'
     assert (first.topic, first.key, first.value, first.run) == (TOTALS, "u|p|3600000", value, "r")
-
-
-def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
-    from ottla.spark.placing import placed
-
-    keys = [f"key-{n}".encode() for n in range(50)]
-    rows = [(("a", "b")[n % 2], key, b"v", None) for n, key in enumerate(keys)]
-    frame = spark.createDataFrame(rows, "topic STRING, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>")
-    placed_rows = placed(frame, {"a": 3, "b": 5}).collect()
-    by_three, by_five = partitions_for(keys, 3), partitions_for(keys, 5)
-    assert [row.partition for row in placed_rows] == [(by_three, by_five)[n % 2][n] for n in range(50)]
-    with pytest.raises(Exception, match="the job writes to topic 'b', and the sink was given a"):
-        placed(frame, {"a": 3}).collect()
-
-
-def test_rows_of_another_shape_are_refused(spark: Any) -> None:
-    from ottla.spark.sink import check_schema
-
-    good = records(spark, SOUND)
-    check_schema(shop.transform(good, "r"))
-    check_schema(totals.transform(good, "r"))
-    with pytest.raises(PipelineError, match="column 'value' of the job is string, not binary"):
-        check_schema(good.selectExpr("topic", "key", "CAST(value AS STRING) AS value", "headers"))
-    with pytest.raises(PipelineError, match="column 'topic' of the job is not there"):
-        check_schema(good.select("key", "value", "headers"))

@@ -47,7 +47,12 @@ def world(broker: Broker) -> Iterator[World]:
 
 
 def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[Producer]:
-    return ExactlyOnce(Transaction(ClusterClient(Connecting(broker.bootstrap)), transactional_id, "out"), "run")
+    return ExactlyOnce(Transaction(ClusterClient(Connecting(broker.bootstrap)), transactional_id), "run")
+
+
+def ends(batch: int) -> InputEnds:
+    """Where a stream has read to that nobody compares."""
+    return InputEnds("", {("out", 0): batch})
 
 
 def columns(placed: list[tuple[str, int, bytes, bytes]]) -> pa.RecordBatch:
@@ -94,13 +99,13 @@ def test_a_batch_is_there_as_a_whole_and_once(broker: Broker, world: World) -> N
     sink = stream(broker)
     assert sink.start() is None
     for batch in range(3):
-        report = sink.write("q", batch, tasks_of(broker, batch))
+        report = sink.write("q", batch, tasks_of(broker, batch), ends(batch))
         assert (report.records, report.is_replay) == (2 * PARTITIONS * ROWS, False)
-    assert sink.write("q", 2, tasks_of(broker, 2)).is_replay
+    assert sink.write("q", 2, tasks_of(broker, 2), ends(2)).is_replay
     again = stream(broker)
     assert again.start() == Mark("q", 2, "run")
-    assert again.write("q", 2, tasks_of(broker, 2)).is_replay
-    assert again.write("q", 3, tasks_of(broker, 3)).records == 2 * PARTITIONS * ROWS
+    assert again.write("q", 2, tasks_of(broker, 2), ends(2)).is_replay
+    assert again.write("q", 3, tasks_of(broker, 3), ends(3)).records == 2 * PARTITIONS * ROWS
     for topic in ("out", "log"):
         assert count(world, topic) == [4 * ROWS] * PARTITIONS
 
@@ -114,21 +119,21 @@ def test_a_task_that_fails_takes_the_whole_batch_with_it(broker: Broker, world: 
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        sink.write("q", 0, tasks_of(broker, 0, fail=fail))
+        sink.write("q", 0, tasks_of(broker, 0, fail=fail), ends(0))
     assert count(world, "out") == [0] * PARTITIONS
-    sink.write("q", 0, tasks_of(broker, 0))
+    sink.write("q", 0, tasks_of(broker, 0), ends(0))
     assert count(world, "out") == [ROWS] * PARTITIONS
 
 
 def test_who_was_fenced_stops_and_leaves_nothing(broker: Broker, world: World) -> None:
     first, second = stream(broker), stream(broker)
     first.start()
-    first.write("q", 0, tasks_of(broker, 0))
+    first.write("q", 0, tasks_of(broker, 0), ends(0))
     with pytest.raises(Fenced, match="another pipeline runs as 'shop'"):
-        first.write("q", 1, tasks_of(broker, 1, fail=lambda partition: second.start() if partition == 0 else None))
+        first.write("q", 1, tasks_of(broker, 1, fail=lambda partition: second.start() if partition == 0 else None), ends(1))
     with pytest.raises(Fenced):
-        first.write("q", 1, tasks_of(broker, 1))
-    second.write("q", 1, tasks_of(broker, 1))
+        first.write("q", 1, tasks_of(broker, 1), ends(1))
+    second.write("q", 1, tasks_of(broker, 1), ends(1))
     assert count(world, "out") == [2 * ROWS] * PARTITIONS
 
 
@@ -142,11 +147,11 @@ def test_a_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: Wo
         zombie[0].partition("out", 0)
         return tasks_of(broker, 0)(producer)
 
-    sink.write("q", 0, tasks)
+    sink.write("q", 0, tasks, ends(0))
     with pytest.raises(Fenced):
         zombie[0].write(columns([("out", 0, b"k", b"zombie")]), 1)
         zombie[0].finish()
-    sink.write("q", 1, tasks_of(broker, 1))
+    sink.write("q", 1, tasks_of(broker, 1), ends(1))
     assert count(world, "out") == [2 * ROWS] * PARTITIONS
 
 
@@ -159,7 +164,7 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
 ) -> None:
     sink = stream(broker)
     sink.start()
-    sink.write("q", 0, tasks_of(broker, 0))
+    sink.write("q", 0, tasks_of(broker, 0), ends(0))
     mark, end = Transaction.mark, Transaction.end
 
     def kill(when: str) -> None:
@@ -185,9 +190,9 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
 
     monkeypatch.setattr(Transaction, "mark", marked)
     monkeypatch.setattr(Transaction, "end", ended)
-    assert sink.write("q", 1, tasks).records == 2 * PARTITIONS * ROWS
+    assert sink.write("q", 1, tasks, ends(1)).records == 2 * PARTITIONS * ROWS
     monkeypatch.undo()
-    assert sink.write("q", 2, tasks_of(broker, 2, rows=10)).records == 2 * PARTITIONS * 10
+    assert sink.write("q", 2, tasks_of(broker, 2, rows=10), ends(2)).records == 2 * PARTITIONS * 10
     world.forget_connection()
     for topic in ("out", "log"):
         assert count(world, topic) == [2 * ROWS + 10] * PARTITIONS
@@ -213,12 +218,12 @@ def test_a_mark_that_is_gone_stops_the_stream(broker: Broker, world: World) -> N
     """An admin deletes the group, or it has expired: what was committed before is not known any more."""
     sink = stream(broker)
     sink.start()
-    sink.write("q", 0, tasks_of(broker, 0, rows=10))
+    sink.write("q", 0, tasks_of(broker, 0, rows=10), ends(0))
     perform(world, "delete_group ottla-pipeline.shop")
     again = stream(broker)
     assert again.start() is None
     with pytest.raises(PipelineError, match="nothing tells which batches were committed"):
-        again.write("q", 1, tasks_of(broker, 1, rows=10))
+        again.write("q", 1, tasks_of(broker, 1, rows=10), ends(1))
     assert count(world, "out") == [10] * PARTITIONS
 
 
@@ -229,16 +234,16 @@ def test_what_a_person_is_told(broker: Broker, world: World) -> None:
         ClusterClient(Connecting("here"))
     quick = ClusterClient(Connecting("127.0.0.1:1"), timeout_s=0.2)
     with pytest.raises(PipelineError, match=r"no broker answers at 127\.0\.0\.1:1"):
-        Transaction(quick, "x", "out").begin()
+        Transaction(quick, "x").begin()
     with pytest.raises(PipelineError, match=r"transaction\.max\.timeout\.ms"):
-        Transaction(ClusterClient(Connecting(broker.bootstrap)), "x", "out", timeout_ms=1 << 30).begin()
+        Transaction(ClusterClient(Connecting(broker.bootstrap)), "x", timeout_ms=1 << 30).begin()
     sink = stream(broker)
     sink.start()
-    sink.write("q", 0, tasks_of(broker, 0, rows=10))
+    sink.write("q", 0, tasks_of(broker, 0, rows=10), ends(0))
     with pytest.raises(PipelineError, match="came from another checkpoint"):
         other = stream(broker)
         other.start()
-        other.write("another", 1, tasks_of(broker, 1))
+        other.write("another", 1, tasks_of(broker, 1), ends(1))
     big = stream(broker, "big")
     big.start()
 
@@ -248,9 +253,9 @@ def test_what_a_person_is_told(broker: Broker, world: World) -> None:
         return writer.finish()
 
     with pytest.raises(BrokerRefused, match="writing to out-0: the broker answered MESSAGE_TOO_LARGE"):
-        big.write("q", 0, too_large)
+        big.write("q", 0, too_large, ends(0))
     perform(world, "feature transaction.version=1 kind=2")
-    with pytest.raises(PipelineError, match="--sink driver"):
+    with pytest.raises(PipelineError, match="writer=driver"):
         stream(broker).start()
 
 
@@ -261,7 +266,7 @@ def driven(broker: Broker, world: World) -> Iterator[Callable[[], ExactlyOnce[Dr
     opened: list[DriverTransaction] = []
 
     def start() -> ExactlyOnce[DriverTransaction]:
-        opened.append(DriverTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop", "out"))
+        opened.append(DriverTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop"))
         return ExactlyOnce(opened[-1], "run")
 
     yield start
@@ -271,7 +276,7 @@ def driven(broker: Broker, world: World) -> Iterator[Callable[[], ExactlyOnce[Dr
 
 def rows(batch: int, *, fail: bool = False) -> Iterator[Row]:
     for n in range(ROWS):
-        yield "out", b"k%d" % n, b"b%d-%d" % (batch, n), [("run", b"r")]
+        yield "out", b"k%d" % n, b"b%d-%d" % (batch, n), [("run", b"r")], None
     if fail:
         raise ZeroDivisionError
 
@@ -279,14 +284,14 @@ def rows(batch: int, *, fail: bool = False) -> Iterator[Row]:
 def test_a_driver_alone_writes_each_batch_once(driven: Callable[[], ExactlyOnce[DriverTransaction]], world: World) -> None:
     sink = driven()
     assert sink.start() is None
-    assert sink.write("q", 0, lambda me: me.write(rows(0))).records == ROWS
+    assert sink.write("q", 0, lambda me: me.write(rows(0)), ends(0)).records == ROWS
     with pytest.raises(ZeroDivisionError):
-        sink.write("q", 1, lambda me: me.write(rows(1, fail=True)))
-    assert sink.write("q", 1, lambda me: me.write(rows(1))).records == ROWS
+        sink.write("q", 1, lambda me: me.write(rows(1, fail=True)), ends(1))
+    assert sink.write("q", 1, lambda me: me.write(rows(1)), ends(1)).records == ROWS
     again = driven()
     assert again.start() == Mark("q", 1, "run")
-    assert again.write("q", 1, lambda me: me.write(rows(1))).is_replay
+    assert again.write("q", 1, lambda me: me.write(rows(1)), ends(1)).is_replay
     with pytest.raises(Fenced):
-        sink.write("q", 2, lambda me: me.write(rows(2)))
-    assert again.write("q", 2, lambda me: me.write(rows(2))).records == ROWS
+        sink.write("q", 2, lambda me: me.write(rows(2)), ends(2))
+    assert again.write("q", 2, lambda me: me.write(rows(2)), ends(2)).records == ROWS
     assert sum(count(world, "out")) == 3 * ROWS

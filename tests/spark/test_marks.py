@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
-from ottla.spark.checkpoint import parse_input, parse_query
+from ottla.spark.checkpoint import InputEnds, parse_begin, parse_input
 from ottla.spark.errors import Fenced, PipelineError
-from ottla.spark.exactly_once import ExactlyOnce, check_query
+from ottla.spark.exactly_once import ExactlyOnce
 from ottla.spark.marks import Mark, commit_of, newest_mark, parse_mark
 from ottla.spark.writer import Written
 
@@ -25,6 +26,8 @@ class FakeTransaction:
     committed: list[Mark] = field(default_factory=list)
     ends: list[bool] = field(default_factory=list)
     producer: int = 0
+    transactional_id: str = "shop"
+    expired: bool = False
     _open: Mark | None = None
 
     def begin(self) -> Mark | None:
@@ -32,6 +35,9 @@ class FakeTransaction:
 
     def mark(self, mark: Mark, offsets: Mapping[tuple[str, int], int]) -> None:
         self._open = mark
+
+    def has_expired(self) -> bool:
+        return self.expired
 
     def end(self, *, commit: bool) -> None:
         self.ends.append(commit)
@@ -44,6 +50,10 @@ def written(_: int) -> list[Written]:
     return [Written("t", 0, 1, 10)]
 
 
+def ends(batch: int) -> InputEnds:
+    return InputEnds("", {("t", 0): batch})
+
+
 def stream(transaction: FakeTransaction) -> ExactlyOnce[int]:
     made = ExactlyOnce(transaction, "run")
     made.start()
@@ -53,7 +63,7 @@ def stream(transaction: FakeTransaction) -> ExactlyOnce[int]:
 def test_batches_follow_each_other_over_starts() -> None:
     transaction = FakeTransaction()
     for batch in range(3):
-        assert not stream(transaction).write("q", batch, written).is_replay
+        assert not stream(transaction).write("q", batch, written, ends(batch)).is_replay
     assert [mark.batch for mark in transaction.committed] == [0, 1, 2]
 
 
@@ -79,7 +89,7 @@ def test_a_checkpoint_that_was_set_back_by_one_batch() -> None:
 
 def test_a_checkpoint_that_was_set_back_further() -> None:
     with pytest.raises(PipelineError, match="is at batch 3, and 4 is committed: the checkpoint was set back"):
-        stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 3, written)
+        stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 3, written, ends(3))
 
 
 def test_what_a_checkpoint_says_of_a_batch() -> None:
@@ -101,20 +111,20 @@ def test_a_later_batch_without_a_mark_is_no_first_start(batch: int) -> None:
     """The group was deleted or has expired, or somebody gave another transactional id."""
     transaction = FakeTransaction()
     with pytest.raises(PipelineError, match=f"is at batch {batch}, and nothing tells which batches were committed"):
-        stream(transaction).write("q", batch, written)
+        stream(transaction).write("q", batch, written, ends(batch))
     assert transaction.ends == []
 
 
 def test_a_mark_that_was_set_back() -> None:
     transaction = FakeTransaction([Mark("q", 4, "before")])
     with pytest.raises(PipelineError, match="is at batch 6, and the last that was committed under this transactional id is 4"):
-        stream(transaction).write("q", 6, written)
+        stream(transaction).write("q", 6, written, ends(6))
     assert transaction.ends == []
 
 
 def test_a_mark_of_another_checkpoint() -> None:
     with pytest.raises(PipelineError, match="came from another checkpoint"):
-        stream(FakeTransaction([Mark("another", 4, "before")])).write("q", 5, written)
+        stream(FakeTransaction([Mark("another", 4, "before")])).write("q", 5, written, ends(5))
 
 
 def test_a_batch_that_was_aborted_is_tried_again_under_its_number() -> None:
@@ -125,28 +135,23 @@ def test_a_batch_that_was_aborted_is_tried_again_under_its_number() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        sink.write("q", 5, fails)
-    assert not sink.write("q", 5, written).is_replay
+        sink.write("q", 5, fails, ends(5))
+    assert not sink.write("q", 5, written, ends(5)).is_replay
     assert transaction.ends == [False, True]
 
 
 def test_the_mark_stands_at_the_first_partition_of_the_input() -> None:
     mark = Mark("q", 4, "r", ENDS.text)
-    commit = commit_of(mark, {("t", 1): 9, ("t", 0): 7, ("u", 0): 3}, "out")
+    commit = commit_of(mark, {("t", 1): 9, ("t", 0): 7, ("u", 0): 3})
     assert list(commit) == ["t", "u"]
     assert (commit["t"][1], commit["u"]) == ((9, ""), {0: (3, "")})
     offset, metadata = commit["t"][0]
     assert (offset, newest_mark(["", metadata, ""], "g")) == (7, mark)
 
 
-def test_the_mark_of_a_stream_whose_input_is_none_of_kafkas() -> None:
-    ((topic, partitions),) = commit_of(Mark("q", 4, "r"), {}, "out").items()
-    assert (topic, partitions[0][0]) == ("out", 4)
-
-
 def test_the_newest_of_several_marks_counts() -> None:
     """A topic that is read no more keeps the mark of the last batch that has read it."""
-    old, new = (commit_of(Mark("q", batch, "r"), {(topic, 0): 1}, "out")[topic][0][1] for batch, topic in ((4, "t"), (5, "a")))
+    old, new = (commit_of(Mark("q", batch, "r"), {(topic, 0): 1})[topic][0][1] for batch, topic in ((4, "t"), (5, "a")))
     assert newest_mark([old, new], "g") == newest_mark([new, old], "g") == Mark("q", 5, "r")
     assert newest_mark([], "g") is None
     for foreign in (["theirs"], ["", ""], [old, "theirs"]):
@@ -154,19 +159,41 @@ def test_the_newest_of_several_marks_counts() -> None:
             newest_mark(foreign, "g")
 
 
-def test_which_streams_a_checkpoint_is() -> None:
-    assert parse_query('{"id":"7d1c"}', "cp") == "7d1c"
-    for text in ("", "7", "{}", '{"id"'):
-        with pytest.raises(PipelineError, match="cp/metadata cannot be read"):
-            parse_query(text, "cp")
+@pytest.mark.parametrize(
+    ("begin", "goes_on"),
+    [
+        ('{"t":{"0":7}}', True),
+        ('{"t":{"0":7,"1":0}}', True),
+        ('{"t":{"0":6}}', False),
+        ('{"t":{"1":7}}', False),
+        ('{"u":{"0":7}}', False),
+        ('[{"t":{"0":7}}]', False),
+        ("", False),
+    ],
+)
+def test_a_lost_checkpoint_is_taken_up_where_it_ended_and_nowhere_else(begin: str, goes_on: bool) -> None:
+    transaction = FakeTransaction([Mark("lost", 4, "before", ENDS.text)])
+    sink = stream(transaction)
+    first = InputEnds('{"t":{"0":9}}', {("t", 0): 9}, begin)
+    if not goes_on:
+        with pytest.raises(PipelineError, match=r"came from another checkpoint .* begin at ottla\.spark\.committed_offsets"):
+            sink.write("q", 0, written, first)
+        assert transaction.ends == []
+        return
+    assert not sink.write("q", 0, written, first).is_replay
+    assert sink.write("q", 0, written, first).is_replay
+    assert not sink.write("q", 1, written, ends(1)).is_replay
+    assert [mark.turn for mark in transaction.committed] == [0, 1, 1]
+    assert newest_mark([msgspec.json.encode(mark).decode() for mark in transaction.committed], "g") == transaction.committed[-1]
+    with pytest.raises(PipelineError, match="came from another checkpoint"):
+        stream(transaction).write("lost", 5, written, ends(5))
 
 
-def test_a_stream_that_has_not_begun_takes_nobodys_place() -> None:
-    check_query(None, None)
-    check_query(Mark("q", 4, "r"), "q")
-    for other in (None, "another"):
-        with pytest.raises(PipelineError, match="came from another checkpoint"):
-            check_query(Mark("q", 4, "r"), other)
+def test_where_a_stream_begins() -> None:
+    assert parse_begin(['\0v1\n{"t":{"1":2,"0":7}}']) == '{"t":{"0":7,"1":2}}'
+    assert parse_begin(['\0v1\n{"t":{"0":7}}', 'v1\n{"u":{"0":1}}']) == '[{"t":{"0":7}},{"u":{"0":1}}]'
+    for nothing in ([], ["v1"], ["{"], ['v1\n{"path":"file:/a","batchId":0}']):
+        assert parse_begin(nothing) == ""
 
 
 @pytest.mark.parametrize(
@@ -182,4 +209,4 @@ def test_who_took_too_long_was_fenced_by_the_coordinator(took_s: float, says: st
         raise Fenced("shop")
 
     with pytest.raises(PipelineError, match=says):
-        sink.write("q", 0, fenced)
+        sink.write("q", 0, fenced, ends(0))

@@ -9,18 +9,16 @@ and ``endingTimestamp`` (ms), ``failOnDataLoss``. Its own: ``path`` (the data di
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ottla.spark.errors import PipelineError
-from ottla.spark.rows import RECORD
 from ottla.spark.segments.reading import COLUMNS, SPLIT_BYTES, Bounds, Wanted, parse_bounds, plan, read
 from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 _KNOWN = {
     "path",
@@ -91,19 +89,3 @@ class SegmentReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         prepare()
         return read(partition.value, self._columns)
-
-
-class SegmentSource(DataSource):
-    """Register it once a session: ``spark.dataSource.register(SegmentSource)``; `spark.session` does."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "ottla"
-
-    def schema(self) -> str:
-        prepare()
-        return RECORD
-
-    def reader(self, schema: StructType) -> Any:
-        prepare()
-        return SegmentReader(wanted_by(dict(self.options)), schema.fieldNames())

@@ -61,14 +61,14 @@ def arm(point: str, bootstrap: str) -> None:
     def dying(at: str) -> bool:
         return at == point and batches > 1
 
-    def run(self: Any, frame: Any, producer: Any) -> Any:
+    def run(self: Any, frame: Any, query: Any, producer: Any) -> Any:
         nonlocal batches
         batches += 1
         if dying(POINTS[0]):
             die()
         if dying(POINTS[1]):
             die_once_written(bootstrap)
-        return tasks(self, frame, producer)
+        return tasks(self, frame, query, producer)
 
     def marked(self: Any, batch_mark: Any, offsets: Any) -> None:
         if dying(POINTS[2]):

@@ -1,0 +1,48 @@
+"""``format("ottla")``: segment files as a source, read once or followed, and the exactly-once sink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.options import parse_options
+from ottla.spark.rows import RECORD
+from ottla.spark.segments.source import SegmentReader, wanted_by
+from ottla.spark.segments.streaming import SegmentStream
+from ottla.spark.worker import prepare
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+CHECKPOINT = "checkpointlocation"
+
+
+class OttlaSource(DataSource):
+    """`ottla.spark.register` makes it known to a session."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    def schema(self) -> str:
+        prepare()
+        return RECORD
+
+    def reader(self, schema: StructType) -> Any:
+        prepare()
+        return SegmentReader(wanted_by(dict(self.options)), schema.fieldNames())
+
+    def streamReader(self, schema: StructType) -> Any:
+        prepare()
+        return SegmentStream(dict(self.options), schema.fieldNames())
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        from ottla.spark.stream_writing import StreamWriter
+
+        given = {name.lower(): value for name, value in dict(self.options).items()}
+        checkpoint = given.get(CHECKPOINT)
+        if not checkpoint:
+            raise PipelineError("format('ottla') needs the option 'checkpointLocation' of its own: the mark is held against it")
+        return StreamWriter(parse_options(given), checkpoint, schema)

@@ -1,0 +1,80 @@
+"""A sink's counts in Spark's own metrics system, so that whatever is configured there (Prometheus' servlet, JMX) shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.metrics import BatchReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class _Source:
+    """What Spark asks for by its trait ``Source``: a name and a registry of Dropwizard's."""
+
+    def __init__(self, name: str, registry: Any) -> None:
+        self._name = name
+        self._registry = registry
+
+    def sourceName(self) -> str:
+        return self._name
+
+    def metricRegistry(self) -> Any:
+        return self._registry
+
+    def equals(self, other: object) -> bool:
+        """Spark looks for another source that it removes. This one stays."""
+        return False
+
+    def hashCode(self) -> int:
+        return hash(self._name) & 0x7FFFFFFF
+
+    def toString(self) -> str:
+        return self._name
+
+    class Java:
+        """py4j's word for what a class of Python's implements."""
+
+        implements = ["org.apache.spark.metrics.source.Source"]
+
+
+class Gauges:
+    """``ottla.TRANSACTIONAL_ID.*``: counters of records, bytes, batches, replays and aborted transactions, also by topic; the
+    producer's epoch and the last batch; a histogram of commits in ms."""
+
+    def __init__(self, spark: SparkSession, transactional_id: str) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        metrics = jvm.com.codahale.metrics
+        self._registry = metrics.MetricRegistry()
+        self._epoch = self._registry.register("epoch", metrics.DefaultSettableGauge(-1))
+        self._last_batch = self._registry.register("last_batch", metrics.DefaultSettableGauge(-1))
+        jvm.org.apache.spark.SparkEnv.get().metricsSystem().registerSource(_Source(f"ottla.{transactional_id}", self._registry))
+
+    def add(self, report: BatchReport, epoch: int) -> None:
+        self._count("replays" if report.is_replay else "batches")
+        self._count("records", report.records)
+        self._count("bytes", report.bytes)
+        for topic, records in report.by_topic.items():
+            self._count(f"records.{topic}", records)
+        if not report.is_replay:
+            self._registry.histogram("commit_ms").update(round(report.commit_ms))
+        self._epoch.setValue(epoch)
+        self._last_batch.setValue(report.batch)
+
+    def add_aborted(self) -> None:
+        self._count("aborted")
+
+    def _count(self, name: str, more: int = 1) -> None:
+        self._registry.counter(name).inc(more)
+
+
+_MADE: dict[tuple[str, str], Gauges] = {}
+
+
+def gauges_of(spark: SparkSession, transactional_id: str) -> Gauges:
+    """One of an id in an application: its counters go on where a stream is started again."""
+    key = (spark.sparkContext.applicationId, transactional_id)
+    if key not in _MADE:
+        _MADE[key] = Gauges(spark, transactional_id)
+    return _MADE[key]

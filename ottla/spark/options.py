@@ -1,0 +1,101 @@
+"""The sink's options: Spark's own words (``kafka.*``, ``topic``) and the producer's; what nobody knows is refused."""
+
+from __future__ import annotations
+
+import difflib
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ottla.protocol.records import COMPRESSIONS
+from ottla.spark.connecting import OF_CONNECTIONS, PREFIX, Connecting
+from ottla.spark.errors import PipelineError
+from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
+
+WRITERS: Final = ("tasks", "driver")
+COMPRESSION: Final = "lz4"
+_MAX_TIMEOUT_MS: Final = (1 << 31) - 1
+_SPARKS = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
+"""What Spark gives a sink of its own, besides."""
+
+
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to, and as whom.
+
+    ``topic`` None: each row says its own, among ``topics`` where some are named. ``writer`` is who writes: the tasks, in one
+    transaction that they share, or the driver by a stock producer, for brokers without transaction version 2. ``run`` is the name
+    of this start, in each batch's mark. ``mark_topic`` is where the mark stands if the stream reads no topic of Kafka's: else it is
+    with the offsets of what it reads.
+    """
+
+    connecting: Connecting
+    transactional_id: str
+    topic: str | None = None
+    topics: tuple[str, ...] = ()
+    mark_topic: str | None = None
+    compression: str = COMPRESSION
+    timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    writer: str = "tasks"
+    run: str = ""
+
+
+def parse_options(options: Mapping[str, Any]) -> SinkOptions:
+    """Options by their names in any case. Raises `PipelineError`, which names the option."""
+    values: dict[str, Any] = {"run": uuid.uuid4().hex[:12]}
+    for name, value in options.items():
+        plain = name.lower().removeprefix(PREFIX)
+        if plain in _PARSED:
+            field, parse = _PARSED[plain]
+            values[field] = parse(name, value)
+        elif plain not in _SPARKS and not plain.startswith(OF_CONNECTIONS):
+            raise PipelineError(f"the sink has no option {name!r}{_meant(plain)}")
+    if "transactional_id" not in values:
+        raise PipelineError("the sink needs the option 'transactional.id': a name of this stream's own, the same at each start")
+    if "topic" in values:
+        values["topics"] = (values["topic"],)
+    return SinkOptions(connecting=Connecting.parse(options), **values)
+
+
+def _text(name: str, value: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise PipelineError(f"option {name!r} is {value!r}, and not a text")
+    return value
+
+
+def _names(name: str, value: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in _text(name, value).split(",") if part.strip())
+
+
+def _one_of(*allowed: str) -> Callable[[str, str], str]:
+    def parse(name: str, value: str) -> str:
+        if value.lower() not in allowed:
+            raise PipelineError(f"option {name!r} is {value!r}; it can be {', '.join(allowed)}")
+        return value.lower()
+
+    return parse
+
+
+def _milliseconds(name: str, value: str) -> int:
+    text = str(value)
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) <= _MAX_TIMEOUT_MS:
+        raise PipelineError(f"option {name!r} is {value!r}, and not a number of milliseconds")
+    return int(text)
+
+
+_PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
+    "transactional.id": ("transactional_id", _text),
+    "topic": ("topic", _text),
+    "topics": ("topics", _names),
+    "mark.topic": ("mark_topic", _text),
+    "compression.type": ("compression", _one_of(*COMPRESSIONS)),
+    "transaction.timeout.ms": ("timeout_ms", _milliseconds),
+    "writer": ("writer", _one_of(*WRITERS)),
+    "run.id": ("run", _text),
+}
+
+
+def _meant(plain: str) -> str:
+    close = difflib.get_close_matches(plain, _PARSED, 1)
+    return f": is it {close[0]!r}?" if close else f"; it has {', '.join(sorted(_PARSED))}, and kafka.* of the connection"

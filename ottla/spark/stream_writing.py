@@ -1,0 +1,134 @@
+"""``frame.writeStream.format("ottla")``: the exactly-once sink under a name, for those who have no foreachBatch.
+
+Spark's data sources in Python have four processes a batch. One on the driver makes the writer and pickles it for the tasks: that is
+where the transaction begins. The tasks write. Another one on the driver makes a writer of its own, and commits or aborts by what
+the tasks have told it: so the producer's identity travels in their messages. It learns only then which batch it is: one that was
+committed before has been written once more, and is aborted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ottla.spark.checkpoint_files import input_in, query_in
+from ottla.spark.errors import PipelineError
+from ottla.spark.exactly_once import ExactlyOnce, check_query
+from ottla.spark.marks import group_of, read_mark
+from ottla.spark.options import SinkOptions
+from ottla.spark.rows import check_arranged
+from ottla.spark.transaction import Producer, Transaction
+from ottla.spark.wire import ClusterClient
+from ottla.spark.worker import prepare
+from ottla.spark.writer import TaskWriter, Written
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
+except ImportError:
+    # Spark 4.0 gives record batches to whatever is one of these, also in a stream.
+    from pyspark.sql.datasource import DataSourceArrowWriter as _ArrowWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+class Message(WriterCommitMessage):
+    """What a task has written, and as whom."""
+
+    def __init__(self, producer: Producer, written: list[Written]) -> None:
+        self.producer = producer
+        self.written = written
+
+
+class StreamWriter(_ArrowWriter):
+    """Of one batch. ``checkpoint`` is a path or a URI that pyarrow's filesystems know."""
+
+    def __init__(self, options: SinkOptions, checkpoint: str, schema: StructType) -> None:
+        """Raises `PipelineError` for rows that `ottla.spark.arranged` has not made."""
+        check_arranged(schema)
+        self._options = options
+        self._checkpoint = checkpoint
+        self._producer: Producer | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark pickles a writer for the tasks of its batch, and for nothing else: that is when its transaction begins."""
+        if self._producer is None:
+            self._producer = self._begun()
+        return self.__dict__
+
+    def _begun(self) -> Producer:
+        options = self._options
+        with contextlib.closing(ClusterClient(options.connecting)) as cluster:
+            check_query(read_mark(cluster, group_of(options.transactional_id), is_stable=False), query_in(self._checkpoint))
+            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms)
+            transaction.begin()
+            return transaction.producer
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
+        """In a task. Whichever fails ends the transaction for all of them: nobody may be left on the driver who could."""
+        from pyspark import TaskContext
+
+        prepare()
+        assert self._producer is not None
+        context = TaskContext.get()
+        writer = TaskWriter(self._options.connecting, self._producer, self._options.compression)
+        try:
+            if context is not None and context.attemptNumber() > 0:
+                raise PipelineError("a task of this transaction has failed, so the whole of it is aborted")
+            for batch in iterator:
+                writer.write(batch, time.time_ns() // 1_000_000)
+            return Message(self._producer, writer.finish())
+        except BaseException:
+            self._abort(self._producer)
+            raise
+        finally:
+            writer.close()
+
+    def commit(self, messages: list[Message | None], batch: int) -> None:
+        told = [message for message in messages if message is not None]
+        producer = told[0].producer
+        try:
+            written = _of_all(told)
+            with contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
+                options = self._options
+                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer)
+                stream = ExactlyOnce(transaction, options.run, options.timeout_ms)
+                stream.start()
+                ends = input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
+                report = stream.write(query_in(self._checkpoint), batch, lambda _: written, ends)
+        except BaseException:
+            self._abort(producer)
+            raise
+        if report.is_replay:
+            self._abort(producer)
+
+    def abort(self, messages: list[Message | None], batch: int) -> None:
+        for message in messages:
+            if message is not None:
+                self._abort(message.producer)
+                return
+
+    def _abort(self, producer: Producer) -> None:
+        """What cannot be aborted now is so by its time-out, or by the next batch."""
+        with contextlib.suppress(PipelineError), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
+            Transaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
+
+
+def _of_all(messages: list[Message]) -> list[Written]:
+    """Raises `PipelineError` where two tasks have written to one partition: each began its sequences at 0."""
+    written = [part for message in messages for part in message.written]
+    seen: set[tuple[str, int]] = set()
+    for part in written:
+        where = (part.topic, part.partition)
+        if where in seen:
+            raise PipelineError(
+                f"two tasks have written to {part.topic}-{part.partition}, so the batch is aborted: let ottla.spark.arranged bring"
+                " the rows of a partition together"
+            )
+        seen.add(where)
+    return written

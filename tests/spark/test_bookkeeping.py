@@ -1,0 +1,256 @@
+"""What a stream knows of itself, lost, set back, exchanged or expired: it goes on exactly once, or it says why it does not."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import ottla.spark
+from ottla import Broker
+from ottla.client import Cluster, KafkaAnswered, NewRecord
+from ottla.spark.marks import group_of
+from tests.wire.conftest import ORACLE_SETTINGS
+from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-11")]
+
+BATCH_RECORDS = 100
+FIRST = 3 * BATCH_RECORDS
+KEPT = {"retention.ms": "-1"}
+REFUSALS = (
+    "came from another checkpoint",
+    "nothing tells which batches were committed",
+    "the checkpoint was set back",
+    "the group's offset was set back",
+    "holds offsets of no pipeline",
+    "does not exist",
+    "KAFKA_DATA_LOSS",
+    "Some data may have been lost",
+)
+"""How a stream says that it does not go on."""
+
+
+@dataclass
+class Stream:
+    """``history`` has the group's offsets after each batch: topic, partition, offset and metadata."""
+
+    spark: Any
+    bootstrap: str
+    directory: Path
+    source: str
+    target: str
+    transactional_id: str
+    clock: Any
+    history: list[list[TopicPartition]]
+    sent: int = 0
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.directory / "cp"
+
+    def feed(self, count: int) -> None:
+        with Cluster(self.bootstrap) as cluster:
+            cluster.produce(self.source, [NewRecord(b"%d" % n) for n in range(self.sent, self.sent + count)])
+        self.sent += count
+
+    def run(self, batch_records: int = BATCH_RECORDS) -> None:
+        """Raises what ends the stream."""
+        settings = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.source, "startingOffsets": "earliest"}
+        settings |= {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": str(batch_records)}
+        frame = self.spark.readStream.format("kafka").options(**settings).load().selectExpr("value")
+        options = {"kafka.bootstrap.servers": self.bootstrap, "transactional.id": self.transactional_id, "topic": self.target}
+        sink = ottla.spark.sink(options, on_batch=lambda report: self.history.append(self.committed()))
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    def committed(self) -> list[TopicPartition]:
+        consumer = self._member()
+        try:
+            return [p for p in consumer.committed([TopicPartition(self.source, 0)], timeout=30) if p.offset >= 0]
+        finally:
+            consumer.close()
+
+    def commit(self, offsets: list[TopicPartition]) -> None:
+        consumer = self._member()
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+        finally:
+            consumer.close()
+
+    def _member(self) -> Consumer:
+        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": group_of(self.transactional_id), "log_level": 0})
+
+    def values(self) -> Counter[int]:
+        """What a consumer of its own sees as committed."""
+        with Cluster(self.bootstrap) as cluster:
+            return Counter(int(record.value or b"") for record in cluster.records(self.target))
+
+    def forget_batches(self, count: int) -> None:
+        """The checkpoint of some batches ago."""
+        for number in sorted((int(p.name) for p in (self.checkpoint / "offsets").iterdir() if p.name.isdecimal()), reverse=True)[
+            :count
+        ]:
+            for log in ("offsets", "commits"):
+                for name in (f"{number}", f".{number}.crc"):
+                    (self.checkpoint / log / name).unlink(missing_ok=True)
+
+
+def lose_checkpoint(stream: Stream) -> None:
+    shutil.rmtree(stream.checkpoint)
+
+
+def swap_checkpoint(stream: Stream) -> None:
+    """Another stream's, of the same topics: it has its own id."""
+    lose_checkpoint(stream)
+    mine, stream.transactional_id = stream.transactional_id, f"{stream.transactional_id}-other"
+    target, stream.target = stream.target, f"{stream.target}-other"
+    with Cluster(stream.bootstrap) as cluster:
+        cluster.create_topic(stream.target, partitions=2)
+    stream.run()
+    stream.transactional_id, stream.target = mine, target
+
+
+def set_mark_back(stream: Stream, batches: int) -> None:
+    stream.commit(stream.history[-1 - batches])
+
+
+def swap_mark(stream: Stream) -> None:
+    (offset,) = stream.history[-1]
+    stream.commit(
+        [TopicPartition(offset.topic, offset.partition, offset.offset, metadata=offset.metadata.replace("query", "QUERY"))]
+    )
+
+
+def strip_mark(stream: Stream) -> None:
+    """A tool has reset the group's offsets, which are of no stream then."""
+    (offset,) = stream.history[-1]
+    stream.commit([TopicPartition(offset.topic, offset.partition, offset.offset)])
+
+
+def lose_group(stream: Stream) -> None:
+    admin = AdminClient({"bootstrap.servers": stream.bootstrap})
+    for future in admin.delete_consumer_groups([group_of(stream.transactional_id)]).values():
+        future.result(30)
+
+
+def recreate(topic: str) -> Callable[[Stream], None]:
+    def again(stream: Stream) -> None:
+        name = getattr(stream, topic)
+        with Cluster(stream.bootstrap, timeout_s=30) as cluster:
+            cluster.delete_topic(name)
+            deadline = time.monotonic() + 30
+            while True:
+                try:
+                    cluster.create_topic(name, partitions=1 if topic == "source" else 2, configs=KEPT)
+                    return
+                except KafkaAnswered:
+                    # Apache Kafka deletes a little later than it says.
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+
+    return again
+
+
+def other_id(stream: Stream) -> None:
+    stream.transactional_id += "-other"
+
+
+def expire(stream: Stream) -> None:
+    """The group's offsets and the transactional id both go after seven days."""
+    stream.clock.advance("8d")
+
+
+DAMAGES: dict[str, Callable[[Stream], None]] = {
+    "nothing": lambda stream: None,
+    "Spark's commit of the last batch lost": lambda stream: shutil.rmtree(stream.checkpoint / "commits"),
+    "checkpoint lost": lose_checkpoint,
+    "checkpoint one batch back": lambda stream: stream.forget_batches(1),
+    "checkpoint many batches back": lambda stream: stream.forget_batches(3),
+    "checkpoint swapped": swap_checkpoint,
+    "mark one batch back": lambda stream: set_mark_back(stream, 1),
+    "mark many batches back": lambda stream: set_mark_back(stream, 2),
+    "mark swapped": swap_mark,
+    "mark reset by a tool": strip_mark,
+    "group lost": lose_group,
+    "output recreated": recreate("target"),
+    "input recreated": recreate("source"),
+    "transactional id swapped": other_id,
+    "everything expired": expire,
+}
+HARMLESS = ("nothing", "Spark's commit of the last batch lost", "output recreated")
+"""What a stream goes on after."""
+ON_KAFKA = ("checkpoint lost", "checkpoint one batch back", "mark many batches back", "group lost", "transactional id swapped")
+AFTERWARDS = {"nothing new": (0, BATCH_RECORDS), "more input": (350, BATCH_RECORDS), "other batches": (350, 1_000)}
+"""How much comes, and how large a batch is then. It is more than there was, so that a topic made anew has all offsets of the old."""
+CELLS = [("ottla", damage) for damage in DAMAGES] + [("kafka", damage) for damage in ON_KAFKA]
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tuple[str, Any]]]:
+    """Where a cluster of each kind is, and its clock."""
+    started: dict[str, tuple[str, Any]] = {}
+    stops: list[Callable[[], Any]] = []
+
+    def cluster(kind: str) -> tuple[str, Any]:
+        if kind not in started:
+            if kind == "ottla":
+                broker = Broker(clock="manual").start()
+                stops.append(broker.close)
+                started[kind] = (broker.bootstrap, broker.clock)
+            else:
+                try:
+                    oracle = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=ORACLE_SETTINGS, jvm=QUICK_JVM).start()
+                except Unavailable as missing:
+                    pytest.skip(str(missing))
+                stops.append(oracle.stop)
+                started[kind] = (oracle.bootstrap, None)
+        return started[kind]
+
+    yield cluster
+    for stop in stops:
+        stop()
+
+
+@pytest.mark.parametrize(("kind", "damage"), CELLS)
+@pytest.mark.parametrize("afterwards", AFTERWARDS)
+def test_once_or_refused(
+    spark: Any, clusters: Callable[[str], tuple[str, Any]], tmp_path: Path, kind: str, damage: str, afterwards: str
+) -> None:
+    bootstrap, clock = clusters(kind)
+    mine = uuid.uuid4().hex[:8]
+    stream = Stream(spark, bootstrap, tmp_path, f"in-{mine}", f"out-{mine}", f"id-{mine}", clock, [])
+    with Cluster(bootstrap, timeout_s=30) as cluster:
+        cluster.create_topic(stream.source, partitions=1, configs=KEPT)
+        cluster.create_topic(stream.target, partitions=2, configs=KEPT)
+    stream.feed(FIRST)
+    stream.run()
+    assert stream.values() == Counter(range(FIRST))
+
+    DAMAGES[damage](stream)
+    before = stream.values()
+    more, batch_records = AFTERWARDS[afterwards]
+    stream.feed(more)
+    try:
+        stream.run(batch_records)
+    except Exception as error:
+        assert damage not in HARMLESS, error
+        assert any(refusal in str(error) for refusal in REFUSALS), error
+        assert stream.values() == before
+        return
+    written = stream.values()
+    written.subtract(before)
+    assert +written == Counter(range(FIRST, FIRST + more))
+    assert not -written

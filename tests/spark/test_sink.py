@@ -1,0 +1,191 @@
+"""The sink as somebody uses it who has rows, a broker and a stream of their own."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+import ottla.spark
+from ottla import Broker
+from ottla.client import Cluster, NewRecord
+from ottla.spark.metrics import BatchReport
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+
+PARITY = "CASE WHEN value % 2 = 0 THEN 'even' ELSE 'odd' END AS topic"
+TEXT = "CAST(value AS STRING) AS value"
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        for topic in ("even", "odd", "numbers", "single"):
+            broker.create_topic(topic, partitions=1 if topic == "single" else 3)
+        yield broker
+
+
+class Numbers:
+    """A stream of files of numbers, as its owner starts it again and again."""
+
+    def __init__(self, spark: Any, broker: Broker, directory: Path) -> None:
+        self.spark, self.broker, self.directory = spark, broker, directory
+        self.reports: list[BatchReport] = []
+        (directory / "in").mkdir()
+
+    def add(self, *numbers: int) -> None:
+        count = len(list((self.directory / "in").iterdir()))
+        (self.directory / "in" / f"{count}.csv").write_text("".join(f"{n}\n" for n in numbers))
+
+    def run(self, change: Callable[[Any], Any], checkpoint: str = "cp", **options: str) -> ottla.spark.ExactlyOnceSink:
+        given = {"kafka.bootstrap.servers": self.broker.bootstrap, "transactional.id": "numbers"}
+        sink = ottla.spark.sink(given | {k.replace("_", "."): v for k, v in options.items()}, on_batch=self.reports.append)
+        frame = change(self.spark.readStream.schema("value LONG").csv(str(self.directory / "in")))
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.directory / checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return sink
+
+    def values(self, topic: str) -> list[int]:
+        return sorted(int(record.value or b"") for record in self.broker.records(topic))
+
+
+@pytest.fixture
+def numbers(spark: Any, broker: Broker, tmp_path: Path) -> Numbers:
+    return Numbers(spark, broker, tmp_path)
+
+
+def by_parity(frame: Any) -> Any:
+    return frame.selectExpr(PARITY, "CAST(value AS STRING) AS key", TEXT)
+
+
+def as_text(frame: Any) -> Any:
+    return frame.selectExpr(TEXT)
+
+
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+def test_rows_of_any_schema_go_to_several_topics_each_once(numbers: Numbers, writer: str) -> None:
+    numbers.add(*range(1_000))
+    sink = numbers.run(by_parity, writer=writer)
+    assert (sink.metrics.records, sink.metrics.by_topic) == (1_000, {"even": 500, "odd": 500})
+    shutil.rmtree(numbers.directory / "cp" / "commits")
+    numbers.add(*range(1_000, 1_100))
+    again = numbers.run(by_parity, writer=writer)
+    assert (again.metrics.replays, again.metrics.batches, again.metrics.records) == (1, 1, 100)
+    assert numbers.values("even") + numbers.values("odd") == [*range(0, 1_100, 2), *range(1, 1_100, 2)]
+
+
+def test_a_stream_of_files_can_be_told_its_topic_and_where_its_mark_stands(numbers: Numbers) -> None:
+    numbers.add(*range(10))
+    numbers.run(as_text, topic="numbers", mark_topic="single", compression_type="zstd")
+    assert numbers.values("numbers") == list(range(10))
+    assert numbers.broker.lag("ottla-pipeline.numbers") == {("single", 0): 0}
+    # A lost checkpoint is another stream: it is refused before it fences anybody.
+    with pytest.raises(Exception, match="the last batch under this transactional id came from another checkpoint"):
+        numbers.run(as_text, "another", topic="numbers", mark_topic="single")
+    assert numbers.values("numbers") == list(range(10))
+
+
+def test_partitions_that_are_added_are_written_to(spark: Any, numbers: Numbers) -> None:
+    admin = AdminClient({"bootstrap.servers": numbers.broker.bootstrap})
+    batches: list[int] = []
+
+    def grown(report: BatchReport) -> None:
+        batches.append(report.batch)
+        if report.batch == 0:
+            for future in admin.create_partitions([NewPartitions("single", 4)]).values():
+                future.result(10)
+
+    options = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "x", "topic": "single"}
+    sink = ottla.spark.sink(options, on_batch=grown)
+    frame = spark.readStream.schema("value LONG").option("maxFilesPerTrigger", "1").csv(str(numbers.directory / "in"))
+    for _ in range(2):
+        numbers.add(*range(100))
+    frame = frame.selectExpr("CAST(value AS STRING) AS key", "CAST(value AS STRING) AS value")
+    query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(numbers.directory / "cp"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    partitions = Counter(record.partition for record in numbers.broker.records("single"))
+    assert batches == [0, 1]
+    assert set(partitions) == {0, 1, 2, 3}
+    assert partitions[0] > 100
+    assert sum(partitions.values()) == 200
+
+
+def test_totals_are_right_over_a_batch_that_is_replayed(numbers: Numbers) -> None:
+    """What Spark keeps between batches comes from computing them, also the one that was committed before."""
+
+    def counted(frame: Any) -> Any:
+        counts = frame.selectExpr("value % 10 AS digit").groupBy("digit").count()
+        return counts.selectExpr("CAST(digit AS STRING) AS key", "CAST(count AS STRING) AS value")
+
+    given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "totals", "topic": "single"}
+
+    def run() -> None:
+        frame = counted(numbers.spark.readStream.schema("value LONG").csv(str(numbers.directory / "in")))
+        writer = frame.writeStream.foreachBatch(ottla.spark.sink(given)).outputMode("update")
+        writer.option("checkpointLocation", str(numbers.directory / "cp")).trigger(availableNow=True).start().awaitTermination()
+
+    numbers.add(*range(100))
+    run()
+    shutil.rmtree(numbers.directory / "cp" / "commits")
+    shutil.rmtree(numbers.directory / "cp" / "state" / "0")
+    numbers.add(*range(50))
+    run()
+    last = {record.key: int(record.value or b"") for record in numbers.broker.records("single")}
+    assert last == {b"%d" % digit: 15 for digit in range(10)}
+
+
+def test_a_lost_checkpoint_is_taken_up_from_the_committed_offsets(spark: Any, numbers: Numbers) -> None:
+    bootstrap = numbers.broker.bootstrap
+
+    def fill(first: int, count: int) -> None:
+        Cluster(bootstrap).produce("numbers", [NewRecord(b"%d" % n) for n in range(first, first + count)])
+
+    def run(checkpoint: str, **options: str) -> None:
+        settings = {"kafka.bootstrap.servers": bootstrap, "subscribe": "numbers", "startingOffsets": "earliest", **options}
+        frame = spark.readStream.format("kafka").options(**settings).load().selectExpr("value")
+        sink = ottla.spark.sink({"kafka.bootstrap.servers": bootstrap, "transactional.id": "copy", "topic": "single"})
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(numbers.directory / checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(ottla.spark.PipelineError, match="nothing was committed as 'copy'"):
+        ottla.spark.committed_offsets(bootstrap, "copy")
+    fill(0, 300)
+    run("lost")
+    fill(300, 200)
+    with pytest.raises(Exception, match=r"If it is lost: begin at ottla\.spark\.committed_offsets"):
+        run("from the beginning")
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_partitions([NewPartitions("numbers", 4)]).values():
+        future.result(10)
+    for _ in range(2):
+        run("new", startingOffsets=ottla.spark.committed_offsets(bootstrap, "copy"))
+        fill(500, 100)
+    run("new")
+    assert sorted(Counter(numbers.values("single")).items()) == [(n, 1 + (n >= 500)) for n in range(600)]
+
+
+def test_sparks_metrics_show_the_sinks(spark: Any, numbers: Numbers) -> None:
+    for start in range(2):
+        numbers.add(*range(10))
+        numbers.run(as_text, topic="single")
+        registry = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get().metricsSystem().registry
+        registry = registry() if callable(registry) else registry
+        counters = {name: counter for name, counter in dict(registry.getCounters()).items() if ".ottla.numbers." in name}
+        shown = {name.partition(".ottla.numbers.")[2]: counter.getCount() for name, counter in counters.items()}
+        assert (shown["batches"], shown["records"], shown["records.single"]) == (start + 1, 10 * (start + 1), 10 * (start + 1))
+        (last,) = (g for name, g in dict(registry.getGauges()).items() if name.endswith(".ottla.numbers.last_batch"))
+        assert last.getValue() == start
+
+
+def test_a_sink_outside_of_a_stream_says_so(spark: Any, numbers: Numbers) -> None:
+    options = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "x", "topic": "single"}
+    with pytest.raises(ottla.spark.PipelineError, match=r"give it to writeStream\.foreachBatch"):
+        ottla.spark.sink(options)(spark.createDataFrame([("v",)], "value STRING"), 0)
