@@ -44,7 +44,7 @@ class ShareOffset(NamedTuple):
 
 
 class ShareGroupStates:
-    """``forget`` is told of each share partition whose state is another now: whoever has it in memory loads it anew."""
+    """``fence`` is told of each share partition whose state is another now (`SharePartitions.fence`)."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class ShareGroupStates:
         share_states: ShareStates,
         cluster: Cluster,
         partitions: Partitions,
-        forget: Callable[[ShareKey], None],
+        fence: Callable[[ShareKey], None],
     ) -> None:
         self._groups = groups
         self._share_states = share_states
         self._cluster = cluster
         self._partitions = partitions
-        self._forget = forget
+        self._fence = fence
 
     def initialize(self, asked: Initialization) -> Steps[Refusals]:
         """Begin with states, then note that. Where one is refused none is noted, and the next heartbeat asks for all again."""
@@ -75,7 +75,7 @@ class ShareGroupStates:
                         continue
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.initialize(key, asked.state_epoch, start_offset)
-                    self._forget(key)
+                    self._fence(key)
                 except KafkaError as error:
                     refusals[topic_id, partition] = error
         try:
@@ -99,7 +99,7 @@ class ShareGroupStates:
                 try:
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.delete(key)
-                    self._forget(key)
+                    self._fence(key)
                 except KafkaError as error:
                     refusals.setdefault(topic_id, error)
         return refusals
