@@ -16,6 +16,7 @@ from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.broker.superseded import latest_batches
 from ottla.coordinator.group.classic.group import Group
+from ottla.coordinator.group.member_ids import member_ids
 from ottla.coordinator.group.records import (
     OFFSET_KEY_VERSIONS,
     CommittedOffset,
@@ -120,7 +121,7 @@ def of_transactions(log: Log, *, everything: bool) -> object:
 
 
 def of_groups(log: Log, *, everything: bool) -> object:
-    shard = GroupShard(0, GroupConfig(), FakeTopics(), lambda: "id")
+    shard = GroupShard(0, GroupConfig(), FakeTopics(), member_ids(lambda: bytes(16)))
     loading = runtime(log, lambda record, offset, producer_id: shard.replay(record, offset, producer_id, NOW_MS))
 
     def on_marker(producer_id: int, commit: bool) -> None:

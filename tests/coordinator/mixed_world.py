@@ -11,6 +11,7 @@ import msgspec
 from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.consumer_protocol import read_assignment, read_subscription, written_assignment
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, MigrationPolicy, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
@@ -104,7 +105,7 @@ class MixedWorld:
         )
 
     def _new(self) -> GroupShard:
-        return GroupShard(0, self.config, self.topics, self._id)
+        return GroupShard(0, self.config, self.topics, MemberIds(self._id, self._id))
 
     def _id(self) -> str:
         self.ids += 1

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.coordinator.group.classic.group import GroupState
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer, same_for_all
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
 from ottla.coordinator.group.shard import GroupShard
@@ -26,7 +27,7 @@ class TypesWorld(World):
 
     def _new(self) -> GroupShard:
         config = msgspec.structs.replace(self.config, consumer_of=same_for_all(ConsumerGroupConfig(assignors={"uniform": in_turn})))
-        return GroupShard(0, config, FakeTopics({"t": 2}), self._id)
+        return GroupShard(0, config, FakeTopics({"t": 2}), MemberIds(self._id, self._id))
 
     def run(self, result: Result[Any], producer_id: int = -1) -> Any:
         for record in result.records:

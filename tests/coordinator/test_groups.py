@@ -9,6 +9,7 @@ import pytest
 
 from ottla.coordinator.group.classic.group import HANDED_OUT_WAIT_MS, GroupState
 from ottla.coordinator.group.classic.membership import MAX_MEMBER_PROTOCOLS
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
@@ -34,7 +35,7 @@ class World:
         self.shard = self._new()
 
     def _new(self) -> GroupShard:
-        return GroupShard(0, self.config, FakeTopics(), self._id)
+        return GroupShard(0, self.config, FakeTopics(), MemberIds(self._id, self._id))
 
     def _id(self) -> str:
         self.ids += 1

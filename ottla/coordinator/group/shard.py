@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from ottla.coordinator.group.classic.group import Group
@@ -20,6 +20,7 @@ from ottla.coordinator.group.effects import (
     GroupLookedAtTopics,
     HeardOfMember,
 )
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.migration import Migration, Upgrade
 from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore, TopicPartition
 from ottla.coordinator.group.records import (
@@ -61,18 +62,18 @@ class GroupShard:
     `GroupView`.
     """
 
-    def __init__(self, partition: int, config: GroupConfig, topics: Topics, new_id: Callable[[], str]) -> None:
+    def __init__(self, partition: int, config: GroupConfig, topics: Topics, member_ids: MemberIds) -> None:
         self.partition = partition
         self.config = config
         self._topics = topics
-        self._new_id = new_id
+        self._member_ids = member_ids
         self.clear()
 
     def clear(self) -> None:
         """Forget everything, as before the first record."""
-        self.membership = Membership(self.config, self._new_id)
+        self.membership = Membership(self.config, self._member_ids.classic)
         self._migration = Migration(self.config, self._topics)
-        self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._new_id, self._migration)
+        self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._member_ids.consumer, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.shares = ShareGroups(self.config.share_of, self._topics)
         # Whose records these are.

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.streams import configuration
@@ -34,7 +35,7 @@ class StreamsWorld(TypesWorld):
 
     def _new(self) -> GroupShard:
         config = msgspec.structs.replace(super()._new().config, streams_of=self.config.streams_of)
-        return GroupShard(0, config, FakeTopics({"t": 2, "in": 2}), self._id)
+        return GroupShard(0, config, FakeTopics({"t": 2, "in": 2}), MemberIds(self._id, self._id))
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> StreamsGroupHeartbeatResponse:
         if epoch == 0:
