@@ -125,7 +125,7 @@ class Migration:
             draft.assignments[member_id] = written_assignment(partitions, classic.metadata(draft.protocol))
         out: Result[None] = Result(None, records=[*records, group_record(draft, now_ms)])
         if rebalances:
-            prepare_rebalance(draft, now_ms, draft.rebalance_timeout_ms, out)
+            prepare_rebalance(draft, now_ms, out)
         # The record has one protocol of each member; what is kept in memory has all of them.
         out.effects.append(ReplaceGroup(draft))
         return out

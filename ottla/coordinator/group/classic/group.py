@@ -92,6 +92,12 @@ class Group:
     rebalance_deadline_ms: int | None = None
     sync_deadline_ms: int | None = None
     is_initial_rebalance: bool = False
+    initial_delay_ms: int = 0
+    """How long newcomers have an initial rebalance wait once more."""
+    initial_wait_left_ms: int = 0
+    """How much longer than its deadline an initial rebalance may come to take by newcomers."""
+    has_newcomers: bool = False
+    """Whether members have joined since the deadline of the initial rebalance was set."""
     wake_ms: int | None = None
     """When the shard looks at the deadlines: never after the earliest of them."""
     due_ms: int | None = None
@@ -252,6 +258,21 @@ class Group:
     def set_rebalance_deadline(self, deadline_ms: int) -> None:
         self.rebalance_deadline_ms = deadline_ms
         self.note_due(deadline_ms)
+
+    def begin_initial_wait(self, now_ms: int, delay_ms: int) -> None:
+        """``delay_ms`` for the first member, and up to the first one's rebalance time-out for newcomers."""
+        self.is_initial_rebalance, self.has_newcomers, self.initial_delay_ms = True, False, delay_ms
+        self.initial_wait_left_ms = max(self.rebalance_timeout_ms - delay_ms, 0) if delay_ms > 0 else 0
+        self.set_rebalance_deadline(now_ms + delay_ms)
+
+    def extend_initial_wait(self, now_ms: int) -> bool:
+        """Wait once more where somebody has come; whether that is so (tryCompleteInitialRebalanceElseSchedule of Kafka)."""
+        if not self.is_initial_rebalance or not self.has_newcomers or not self.initial_wait_left_ms:
+            return False
+        self.has_newcomers = False
+        self.set_rebalance_deadline(now_ms + min(self.initial_delay_ms, self.initial_wait_left_ms))
+        self.initial_wait_left_ms = max(self.initial_wait_left_ms - self.initial_delay_ms, 0)
+        return True
 
     def set_sync_deadline(self, deadline_ms: int) -> None:
         self.sync_deadline_ms = deadline_ms

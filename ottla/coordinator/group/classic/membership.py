@@ -149,6 +149,8 @@ class Membership:
 
     def _add(self, group: Group, member_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
         group.add(self._member(member_id, request))
+        if group.state is GroupState.PREPARING_REBALANCE:
+            group.has_newcomers = True
         group.join_waiters[member_id] = request.waiter
         group.deadlines_ms[member_id] = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
         rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)

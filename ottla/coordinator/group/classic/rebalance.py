@@ -41,13 +41,12 @@ def join_answer(group: Group, member_id: str, *, with_members: bool = True) -> J
 def rebalance_or_complete(group: Group, now_ms: int, initial_delay_ms: int, out: Out) -> None:
     """A member has joined. ``initial_delay_ms``: how long an empty group waits for more (group.initial.rebalance.delay.ms)."""
     if group.state is not GroupState.PREPARING_REBALANCE:
-        is_initial = group.state is GroupState.EMPTY
-        prepare_rebalance(group, now_ms, initial_delay_ms if is_initial else group.rebalance_timeout_ms, out)
+        prepare_rebalance(group, now_ms, out, initial_delay_ms)
     maybe_complete_join(group, now_ms, out)
 
 
-def prepare_rebalance(group: Group, now_ms: int, delay_ms: int, out: Out) -> None:
-    """Wait for every member to join again, at most for so long; who waits for an assignment is told."""
+def prepare_rebalance(group: Group, now_ms: int, out: Out, initial_delay_ms: int = 0) -> None:
+    """Wait for every member to join again, at most for their rebalance time-out; who waits for an assignment is told."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         group.assignments.clear()
         for member_id, waiter in group.sync_waiters.items():
@@ -56,8 +55,11 @@ def prepare_rebalance(group: Group, now_ms: int, delay_ms: int, out: Out) -> Non
         group.sync_waiters.clear()
     group.pending_sync.clear()
     group.sync_deadline_ms = None
-    group.is_initial_rebalance = group.state is GroupState.EMPTY
-    group.set_rebalance_deadline(now_ms + delay_ms)
+    if group.state is GroupState.EMPTY:
+        group.begin_initial_wait(now_ms, initial_delay_ms)
+    else:
+        group.is_initial_rebalance = False
+        group.set_rebalance_deadline(now_ms + group.rebalance_timeout_ms)
     group.move(GroupState.PREPARING_REBALANCE, now_ms)
 
 
@@ -67,7 +69,8 @@ def maybe_complete_join(group: Group, now_ms: int, out: Out) -> None:
         return
     if group.is_initial_rebalance and group.rebalance_deadline_ms is not None and now_ms < group.rebalance_deadline_ms:
         return
-    complete_join(group, now_ms, out)
+    if not group.extend_initial_wait(now_ms):
+        complete_join(group, now_ms, out)
 
 
 def complete_join(group: Group, now_ms: int, out: Out) -> None:
@@ -111,7 +114,7 @@ def drop(group: Group, member_ids: Iterable[str], out: Out) -> None:
 def after_removal(group: Group, now_ms: int, out: Out) -> None:
     """Members have gone: the others rebalance, or do not wait for them any more."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        prepare_rebalance(group, now_ms, group.rebalance_timeout_ms, out)
+        prepare_rebalance(group, now_ms, out)
     maybe_complete_join(group, now_ms, out)
 
 
@@ -128,9 +131,9 @@ def expire(group: Group, now_ms: int, out: Out) -> None:
     drop(group, idle, out)
     if late or idle:
         after_removal(group, now_ms, out)
-    if (
-        group.state is GroupState.PREPARING_REBALANCE
-        and group.rebalance_deadline_ms is not None
-        and group.join_deadline_ms <= now_ms
-    ):
+    if group.state is not GroupState.PREPARING_REBALANCE or group.rebalance_deadline_ms is None:
+        return
+    if group.rebalance_deadline_ms <= now_ms and group.extend_initial_wait(now_ms):
+        return
+    if group.join_deadline_ms <= now_ms:
         complete_join(group, now_ms, out)
