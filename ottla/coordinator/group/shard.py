@@ -10,7 +10,6 @@ from ottla.coordinator.group.classic.membership import Membership
 from ottla.coordinator.group.classic.view import ClassicView
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
-from ottla.coordinator.group.consumer.member import JOIN_EPOCH
 from ottla.coordinator.group.consumer.records import KINDS as CONSUMER_KINDS
 from ottla.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.effects import (
@@ -20,6 +19,7 @@ from ottla.coordinator.group.effects import (
     GroupLookedAtTopics,
     HeardOfMember,
 )
+from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.migration import Migration, Upgrade
 from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore, TopicPartition
@@ -43,7 +43,6 @@ from ottla.coordinator.group.share.requests import HeartbeatOutcome as ShareHear
 from ottla.coordinator.group.streams.effects import STREAMS_EFFECTS
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.groups import StreamsGroups
-from ottla.coordinator.group.streams.member import JOIN_EPOCH as STREAMS_JOIN_EPOCH
 from ottla.coordinator.group.streams.records import KINDS as STREAMS_KINDS
 from ottla.coordinator.group.streams.requests import Heartbeat as StreamsHeartbeat
 from ottla.coordinator.group.streams.requests import HeartbeatOutcome as StreamsHeartbeatOutcome
@@ -149,7 +148,7 @@ class GroupShard:
         if group_id not in self.streams.groups and self.exists(group_id):
             is_classic = self._modern(group_id) is None
             classic = ClassicView(group_id, self.groups.get(group_id))
-            if not is_classic or not classic.is_empty or beat.request.member_epoch != STREAMS_JOIN_EPOCH:
+            if not is_classic or not classic.is_empty or beat.request.member_epoch != JOIN_EPOCH:
                 raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
             tombstones = classic.tombstones()
         result = self.streams.heartbeat(beat, now_ms)

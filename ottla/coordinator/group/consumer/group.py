@@ -10,14 +10,13 @@ from enum import Enum
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, Member, MemberState, Partitions
 from ottla.coordinator.group.consumer.records import group_tombstones, member_tombstones, regex_tombstone
+from ottla.coordinator.group.epochs import FIRST_EPOCH
 from ottla.coordinator.group.view import CommitCheck
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 CONSUMER = "consumer"
 """The type of these groups, and that of their protocol."""
-FIRST_EPOCH = 1
-"""Of a group before its first member (Apache Kafka 4.4)."""
 
 
 class ConsumerGroupState(Enum):

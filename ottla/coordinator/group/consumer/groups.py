@@ -12,18 +12,16 @@ from ottla.coordinator.group.consumer import classic_members, records
 from ottla.coordinator.group.consumer.downgrading import Downgrading, NeverDowngraded
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
-from ottla.coordinator.group.consumer.member import JOIN_EPOCH, UNKNOWN_TIMEOUT_MS, Member
+from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, Member
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.effects import AwaitNextDeadline, ClassicMemberJoined, GroupLookedAtTopics, HeardOfMember
+from ottla.coordinator.group.epochs import JOIN_EPOCH, NO_TARGET_EPOCH
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import AnswerMember, Effect, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
-
-NO_TARGET_EPOCH = -1
-"""After the tombstone of a target assignment."""
 
 
 class ConsumerGroups:

@@ -17,14 +17,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    Member,
-    Partitions,
-    is_subset,
-)
+from ottla.coordinator.group.consumer.member import Member, Partitions, is_subset
 from ottla.coordinator.group.consumer.records import (
     current_record,
     epoch_record,
@@ -38,6 +31,7 @@ from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.consumer.target import metadata_hash
 from ottla.coordinator.group.effects import HeardOfMember
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import Topics

@@ -7,11 +7,6 @@ from enum import IntEnum
 
 import msgspec
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-STATIC_LEAVE_EPOCH = -2
-"""A static member goes away for a while and keeps its partitions until its session ends."""
-
 UNKNOWN_TIMEOUT_MS = -1
 """Of a member whose metadata record was not read yet. Who joins says what it is."""
 

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NoReturn
 
 from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.epochs import FIRST_EPOCH
 from ottla.coordinator.group.share.member import Member
 from ottla.coordinator.group.share.records import StatePartitions, group_tombstones
 from ottla.coordinator.result import LogRecord
@@ -16,8 +17,6 @@ from ottla.protocol.errors import Code, KafkaError
 
 SHARE = "share"
 """The type of these groups, and that of their protocol."""
-FIRST_EPOCH = 1
-"""Of a group before its first member (Apache Kafka 4.4)."""
 
 
 class ShareGroupState(Enum):

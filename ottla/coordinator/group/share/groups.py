@@ -9,19 +9,17 @@ from typing import Any
 import msgspec
 
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, NO_TARGET_EPOCH
 from ottla.coordinator.group.share import initialization, offsets, records
 from ottla.coordinator.group.share.effects import AwaitNextShareDeadline, HeardOfShareMember, ShareGroupLookedAtTopics
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.heartbeat import fenced, heartbeat, leave
 from ottla.coordinator.group.share.initialization import Partitions
-from ottla.coordinator.group.share.member import JOIN_EPOCH, LEAVE_EPOCH, Member
+from ottla.coordinator.group.share.member import Member
 from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatOutcome, ShareGroupConfig
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
-
-NO_TARGET_EPOCH = -1
-"""After the tombstone of a target assignment."""
 
 
 class ShareGroups:

@@ -19,11 +19,12 @@ from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 from ottla.coordinator.group.assignors.simple import assign_simply
 from ottla.coordinator.group.consumer.target import metadata_hash, subscribed_ids
+from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.named_topics import check_group_topics
 from ottla.coordinator.group.share.effects import HeardOfShareMember, ShareGroupLookedAtTopics
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.initialization import missing_states
-from ottla.coordinator.group.share.member import JOIN_EPOCH, Member
+from ottla.coordinator.group.share.member import Member
 from ottla.coordinator.group.share.records import (
     current_record,
     epoch_record,

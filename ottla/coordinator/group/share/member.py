@@ -6,9 +6,6 @@ import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-
 
 class Member(msgspec.Struct, frozen=True):
     """Everything that the log tells of one member. A change is another `Member`.

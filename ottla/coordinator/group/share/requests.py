@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.group.named_topics import check_member_topics
-from ottla.coordinator.group.share.member import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.protocol.errors import Code, KafkaError
 
 ASSIGNOR_NAME = "simple"

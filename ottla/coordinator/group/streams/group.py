@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 
 import msgspec
 
+from ottla.coordinator.group.epochs import FIRST_EPOCH
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology
 from ottla.coordinator.group.streams.member import UNKNOWN_TIMEOUT_MS, Member, MemberState
 from ottla.coordinator.group.streams.records import GroupMetadata, group_tombstones
 from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskId, Tasks, TaskSet
 from ottla.coordinator.group.streams.topology import Topology
+from ottla.coordinator.group.view import CommitCheck
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
-FIRST_EPOCH = 1
-"""Of a group, and of its target, before its first member."""
 NEW_GROUP = GroupMetadata(epoch=FIRST_EPOCH)
 STREAMS = "streams"
 """The type of these groups, and that of their protocol."""
-CommitCheck = Callable[[bytes | None, str, int], None]
-"""Judges the commit of one partition by topic id, topic and partition. Raises `KafkaError`, and refuses the whole request by it."""
 
 
 class StreamsGroupState(Enum):

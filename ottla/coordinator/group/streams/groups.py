@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, NO_TARGET_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams import records
 from ottla.coordinator.group.streams.answers import described
 from ottla.coordinator.group.streams.configuration import configure
@@ -23,7 +24,7 @@ from ottla.coordinator.group.streams.effects import (
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.heartbeat import heartbeat
 from ottla.coordinator.group.streams.joining import fenced, leave
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, UNKNOWN_TIMEOUT_MS, Member
+from ottla.coordinator.group.streams.member import UNKNOWN_TIMEOUT_MS, Member
 from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, StreamsGroupConfig
 from ottla.coordinator.group.streams.target import next_target
 from ottla.coordinator.group.streams.tasks import AssignedTasks
@@ -31,9 +32,6 @@ from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import Effect, LogRecord, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_describe import DescribedGroup
-
-NO_TARGET_EPOCH = -1
-"""After the tombstone of a target assignment."""
 
 
 class StreamsGroups:

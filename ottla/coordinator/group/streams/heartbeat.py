@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.streams.answers import endpoint_partitions, task_ids
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology, configure
 from ottla.coordinator.group.streams.effects import (
@@ -24,7 +25,7 @@ from ottla.coordinator.group.streams.effects import (
 )
 from ottla.coordinator.group.streams.group import StreamsGroup, TaskOffsets
 from ottla.coordinator.group.streams.joining import member_of, with_news
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, Member
+from ottla.coordinator.group.streams.member import Member
 from ottla.coordinator.group.streams.reconciliation import reconciled
 from ottla.coordinator.group.streams.records import (
     NO_EPOCH,

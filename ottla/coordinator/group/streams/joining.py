@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from ottla.coordinator.group.epochs import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams.effects import RequestShutdown
 from ottla.coordinator.group.streams.group import StreamsGroup
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Member
+from ottla.coordinator.group.streams.member import Member
 from ottla.coordinator.group.streams.records import (
     current_record,
     member_record,

@@ -8,9 +8,6 @@ import msgspec
 
 from ottla.coordinator.group.streams.tasks import AssignedTasks
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-STATIC_LEAVE_EPOCH = -2
 UNKNOWN_TOPOLOGY_EPOCH = -1
 UNKNOWN_TIMEOUT_MS = -1
 """Of a member whose metadata record was not read yet. Who joins says what it is."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ottla.coordinator.group.epochs import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams.configuration import MAX_TASKS, InternalTopic
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams.records import task_set
 from ottla.coordinator.group.streams.tasks import Tasks
 from ottla.coordinator.group.streams.topology import check_topic_names, check_topology
