@@ -25,13 +25,12 @@ from ottla.coordinator.group.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from ottla.coordinator.group.consumer.target import metadata_hash
 from ottla.coordinator.group.consumer_protocol import CONSUMER, read_assignment, read_subscription, written_assignment
 from ottla.coordinator.group.effects import HeardOfMember, ReplaceGroup
 from ottla.coordinator.group.named_topics import check_member_topics, check_topic_count
 from ottla.coordinator.group.records import group_record, group_tombstone
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, SyncAnswer
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import Topics, metadata_hash
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 

@@ -29,12 +29,11 @@ from ottla.coordinator.group.consumer.records import (
 )
 from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
-from ottla.coordinator.group.consumer.target import metadata_hash
 from ottla.coordinator.group.effects import HeardOfMember
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.subscriptions import Expansions
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import Topics, metadata_hash
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 

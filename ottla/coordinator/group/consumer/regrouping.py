@@ -18,10 +18,10 @@ from ottla.coordinator.group.consumer.reconciliation import Owned, Target, recon
 from ottla.coordinator.group.consumer.records import current_record, epoch_record, target_epoch_record, target_record
 from ottla.coordinator.group.consumer.regexes import Resolved, resolve
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
-from ottla.coordinator.group.consumer.target import assign, metadata_hash, subscribed_ids
+from ottla.coordinator.group.consumer.target import assign
 from ottla.coordinator.group.effects import GroupLookedAtTopics
 from ottla.coordinator.group.subscriptions import Expansions
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import Topics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import Result
 
 Out = Result[Any]

@@ -18,7 +18,6 @@ import msgspec
 from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 from ottla.coordinator.group.assignors.simple import assign_simply
-from ottla.coordinator.group.consumer.target import metadata_hash, subscribed_ids
 from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.named_topics import check_group_topics
 from ottla.coordinator.group.share.effects import HeardOfShareMember, ShareGroupLookedAtTopics
@@ -34,7 +33,7 @@ from ottla.coordinator.group.share.records import (
     target_record,
 )
 from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, HeartbeatOutcome, ShareGroupConfig
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import Topics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
