@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.coordinator.group.classic.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
 from ottla.coordinator.group.classic.group import GroupState
-from ottla.coordinator.group.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.result import AnswerMember, Result

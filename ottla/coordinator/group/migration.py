@@ -11,10 +11,12 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.classic.effects import ReplaceGroup
 from ottla.coordinator.group.classic.group import Group, GroupState
 from ottla.coordinator.group.classic.group import Member as ClassicGroupMember
 from ottla.coordinator.group.classic.rebalance import prepare_rebalance
 from ottla.coordinator.group.consumer.classic_members import by_name
+from ottla.coordinator.group.consumer.effects import HeardOfConsumerMember
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ClassicMember, Member
 from ottla.coordinator.group.consumer.records import (
@@ -26,7 +28,6 @@ from ottla.coordinator.group.consumer.records import (
     target_record,
 )
 from ottla.coordinator.group.consumer_protocol import CONSUMER, read_assignment, read_subscription, written_assignment
-from ottla.coordinator.group.effects import HeardOfMember, ReplaceGroup
 from ottla.coordinator.group.named_topics import check_member_topics, check_topic_count
 from ottla.coordinator.group.records import group_record, group_tombstone
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, SyncAnswer
@@ -60,7 +61,7 @@ class Migration:
         self._check_upgrade(group)
         upgraded = _upgraded(group, self._topics)
         rebalance = Code.REBALANCE_IN_PROGRESS
-        effects: list[Effect] = [HeardOfMember(group.group_id, member_id, now_ms) for member_id in upgraded.members]
+        effects: list[Effect] = [HeardOfConsumerMember(group.group_id, member_id, now_ms) for member_id in upgraded.members]
         effects += [AnswerMember(one, JoinAnswer(code=rebalance, member_id=m)) for m, one in group.join_waiters.items()]
         effects += [AnswerMember(one, SyncAnswer(code=rebalance)) for one in group.sync_waiters.values()]
         return Upgrade(upgraded, [group_tombstone(group.group_id), *_records_of(upgraded)], effects)

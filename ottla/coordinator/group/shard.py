@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
+from ottla.coordinator.group.classic.effects import ExtendSession
 from ottla.coordinator.group.classic.group import Group
 from ottla.coordinator.group.classic.membership import Membership
 from ottla.coordinator.group.classic.view import ClassicView
+from ottla.coordinator.group.consumer.effects import CONSUMER_EFFECTS
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
 from ottla.coordinator.group.consumer.records import KINDS as CONSUMER_KINDS
 from ottla.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
-from ottla.coordinator.group.effects import (
-    AwaitNextDeadline,
-    ClassicMemberJoined,
-    ExtendSession,
-    GroupLookedAtTopics,
-    HeardOfMember,
-)
 from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.migration import Migration, Upgrade
@@ -87,7 +82,7 @@ class GroupShard:
 
     def apply(self, effect: Effect) -> None:
         """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
-        if isinstance(effect, HeardOfMember | ClassicMemberJoined | GroupLookedAtTopics | AwaitNextDeadline):
+        if isinstance(effect, CONSUMER_EFFECTS):
             self.consumers.apply(effect)
         elif isinstance(effect, STREAMS_EFFECTS):
             self.streams.apply(effect)

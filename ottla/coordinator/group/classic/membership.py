@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from ottla.coordinator.group.classic.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
 from ottla.coordinator.group.classic.group import Group, GroupState, Member
 from ottla.coordinator.group.classic.rebalance import (
     after_removal,
@@ -20,7 +21,6 @@ from ottla.coordinator.group.classic.rebalance import (
     supersede_join,
 )
 from ottla.coordinator.group.deadlines import Deadlines
-from ottla.coordinator.group.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter

@@ -14,6 +14,7 @@ import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.consumer.downgrading import Downgrading
+from ottla.coordinator.group.consumer.effects import ClassicMemberJoined
 from ottla.coordinator.group.consumer.group import CONSUMER, ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import check_size, successor
 from ottla.coordinator.group.consumer.member import ClassicMember, Member, MemberState
@@ -22,7 +23,6 @@ from ottla.coordinator.group.consumer.records import member_record
 from ottla.coordinator.group.consumer.regrouping import Cycle, next_epoch, regrouped, stepped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.consumer_protocol import Subscription, read_subscription, written_assignment
-from ottla.coordinator.group.effects import ClassicMemberJoined
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.topics import Topics

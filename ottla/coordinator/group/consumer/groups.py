@@ -10,12 +10,17 @@ import msgspec
 
 from ottla.coordinator.group.consumer import classic_members, records
 from ottla.coordinator.group.consumer.downgrading import Downgrading, NeverDowngraded
+from ottla.coordinator.group.consumer.effects import (
+    AwaitNextConsumerDeadline,
+    ClassicMemberJoined,
+    ConsumerGroupLookedAtTopics,
+    HeardOfConsumerMember,
+)
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
 from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, Member
 from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
-from ottla.coordinator.group.effects import AwaitNextDeadline, ClassicMemberJoined, GroupLookedAtTopics, HeardOfMember
 from ottla.coordinator.group.epochs import JOIN_EPOCH, NO_TARGET_EPOCH
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
@@ -88,7 +93,9 @@ class ConsumerGroups:
         downgrade = self._downgrading.without(group, member_ids, now_ms)
         if downgrade is not None:
             return downgrade
-        return Result(None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextDeadline(group.group_id, now_ms)])
+        return Result(
+            None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextConsumerDeadline(group.group_id, now_ms)]
+        )
 
     def remove(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
         """Members leave by LeaveGroup, or an admin removes them. Named by ids or by instances, each has a code of its own."""
@@ -161,7 +168,7 @@ class ConsumerGroups:
     def apply(self, effect: Effect) -> None:
         """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
         match effect:
-            case HeardOfMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
+            case HeardOfConsumerMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
                 heard_of = group.members.get(member_id)
                 # A static one of a classic group that has just changed over may have a successor by now.
@@ -173,9 +180,9 @@ class ConsumerGroups:
                 self._extend_session(group, group.members[member_id], now_ms)
                 group.await_sync(member_id, now_ms + timeout_ms)
                 self._deadlines.arm(group)
-            case GroupLookedAtTopics(group_id=group_id):
+            case ConsumerGroupLookedAtTopics(group_id=group_id):
                 self.groups[group_id].is_stale = False
-            case AwaitNextDeadline(group_id=group_id, now_ms=now_ms):
+            case AwaitNextConsumerDeadline(group_id=group_id, now_ms=now_ms):
                 group = self.groups[group_id]
                 self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
             case _:

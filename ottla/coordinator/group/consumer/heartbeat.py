@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from ottla.coordinator.group.consumer.effects import HeardOfConsumerMember
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import Member, Partitions, is_subset
 from ottla.coordinator.group.consumer.records import (
@@ -29,7 +30,6 @@ from ottla.coordinator.group.consumer.records import (
 )
 from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
-from ottla.coordinator.group.effects import HeardOfMember
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.subscriptions import Expansions
@@ -86,7 +86,7 @@ def heartbeat(
     if member is not before:
         out.records.append(member_record(group.group_id, member))
     member = regrouped(Cycle(group, before, member, beat.owned, config, topics, now_ms), expansions, out)
-    out.effects.append(HeardOfMember(group.group_id, member.member_id, now_ms))
+    out.effects.append(HeardOfConsumerMember(group.group_id, member.member_id, now_ms))
     answer = out.response
     answer.member_epoch = member.member_epoch
     if beat.member_epoch == JOIN_EPOCH or beat.is_full or (member is not before and member.assigned != before.assigned):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.consumer.effects import ConsumerGroupLookedAtTopics
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import Member
 from ottla.coordinator.group.consumer.reconciliation import Owned, Target, reconciled
@@ -19,7 +20,6 @@ from ottla.coordinator.group.consumer.records import current_record, epoch_recor
 from ottla.coordinator.group.consumer.regexes import Resolved, resolve
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.consumer.target import assign
-from ottla.coordinator.group.effects import GroupLookedAtTopics
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import Topics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import Result
@@ -76,7 +76,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
             epoch += 1
             out.records.append(epoch_record(group.group_id, epoch, current_hash))
         if is_current:
-            out.effects.append(GroupLookedAtTopics(group.group_id))
+            out.effects.append(ConsumerGroupLookedAtTopics(group.group_id))
     return Epoch(epoch=epoch, regexes=regexes, assignor=preferred, has_new_subscription=has_new_subscription)
 
 
