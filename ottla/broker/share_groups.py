@@ -15,7 +15,7 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
 from ottla.broker.partitions import Partitions
 from ottla.broker.share_states import STATE_WORK, ShareStates
-from ottla.coordinator.group.share.initialization import Partitions as ByTopic
+from ottla.coordinator.group.share.initialization import PartitionsByTopic
 from ottla.coordinator.group.share.requests import Initialization
 from ottla.coordinator.share.batches import NO_OFFSET
 from ottla.coordinator.share.records import ShareKey
@@ -88,7 +88,7 @@ class ShareGroupStates:
             log.warning("share_states_not_begun", group=asked.group_id, error=str(next(iter(refusals.values()))))
         return refusals
 
-    def delete(self, group_id: str, partitions: ByTopic) -> Steps[dict[bytes, KafkaError]]:
+    def delete(self, group_id: str, partitions: PartitionsByTopic) -> Steps[dict[bytes, KafkaError]]:
         """Delete states; the first refusal of each topic that has one."""
         refusals, pace, work = dict[bytes, KafkaError](), Pace(begun=True), id_work(group_id)
         for topic_id, numbers in partitions.items():

@@ -15,7 +15,7 @@ from ottla.broker.partitions import Partition
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.broker.superseded import latest_batches
-from ottla.coordinator.group.classic.group import Group
+from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.member_ids import member_ids
 from ottla.coordinator.group.records import (
     OFFSET_KEY_VERSIONS,
@@ -79,7 +79,7 @@ def offsets(draw: st.DrawFn) -> LogRecord:
     if kind == 2:
         return group_tombstone(key[0])
     if kind == 3:
-        return group_record(Group(key[0], generation=draw(st.integers(0, 2))), NOW_MS + draw(st.integers(0, 5)))
+        return group_record(ClassicGroup(key[0], generation=draw(st.integers(0, 2))), NOW_MS + draw(st.integers(0, 5)))
     return offset_record(key, CommittedOffset(draw(st.integers(0, 99)), -1, "m" * draw(st.sampled_from([0, 70])), NOW_MS))
 
 

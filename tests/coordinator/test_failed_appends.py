@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
-from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
@@ -121,7 +121,7 @@ class GroupWorld:
         for member in list(group.members.values()):
             self._join(group.group_id, member.member_id, member.instance_id)
         group = self.shard.groups[group.group_id]
-        if group.state is not GroupState.COMPLETING_REBALANCE:
+        if group.state is not ClassicGroupState.COMPLETING_REBALANCE:
             return
         given = {m: b"a%d" % self.rng.randrange(100) for m in group.members}
         answers: dict[str, list[SyncAnswer]] = {m: [] for m in group.members}

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from ottla.coordinator.group.classic.effects import ExtendSession
-from ottla.coordinator.group.classic.group import Group
+from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.membership import Membership
 from ottla.coordinator.group.classic.view import ClassicView
 from ottla.coordinator.group.consumer.effects import CONSUMER_EFFECTS
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
 from ottla.coordinator.group.consumer.records import KINDS as CONSUMER_KINDS
-from ottla.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
+from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.migration import Migration, Upgrade
@@ -33,14 +33,12 @@ from ottla.coordinator.group.share.effects import SHARE_EFFECTS
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.groups import ShareGroups
 from ottla.coordinator.group.share.records import KINDS as SHARE_KINDS
-from ottla.coordinator.group.share.requests import Heartbeat as ShareHeartbeat
-from ottla.coordinator.group.share.requests import HeartbeatOutcome as ShareHeartbeatOutcome
+from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatOutcome
 from ottla.coordinator.group.streams.effects import STREAMS_EFFECTS
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.groups import StreamsGroups
 from ottla.coordinator.group.streams.records import KINDS as STREAMS_KINDS
-from ottla.coordinator.group.streams.requests import Heartbeat as StreamsHeartbeat
-from ottla.coordinator.group.streams.requests import HeartbeatOutcome as StreamsHeartbeatOutcome
+from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.group.view import GroupView
@@ -92,7 +90,7 @@ class GroupShard:
             self.membership.apply(effect)
 
     @property
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, ClassicGroup]:
         """Classic ones that have, or had, members."""
         return self.membership.groups
 
@@ -119,7 +117,7 @@ class GroupShard:
 
     # an empty group gives way to one of another protocol, a share group never; classic and consumer groups with members change over
 
-    def heartbeat(self, beat: Heartbeat, now_ms: int, expansions: Expansions) -> Result[HeartbeatAnswer]:
+    def heartbeat(self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions) -> Result[ConsumerHeartbeatAnswer]:
         """ConsumerGroupHeartbeat, of a request that has been checked, after `ConsumerGroups.expansions`. Raises `KafkaError`."""
         group_id, upgrade = beat.group_id, Upgrade(None, [], [])
         if group_id in self.streams.groups or group_id in self.shares.groups:

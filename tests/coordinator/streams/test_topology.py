@@ -9,7 +9,7 @@ from ottla.coordinator.group.streams.status import StatusCode
 from ottla.coordinator.group.streams.topology import (
     check_topic_names,
     check_topology,
-    metadata_hash,
+    required_topics_hash,
     topology_from_heartbeat,
     topology_of,
 )
@@ -161,9 +161,9 @@ def test_what_is_required_and_read() -> None:
 
 def test_the_hash_tells_of_topics_that_matter() -> None:
     topology = topology_from_heartbeat(WORDS)
-    assert metadata_hash(topology, FixedTopics({"other": 4})) == 0
-    before = metadata_hash(topology, FixedTopics({"lines": 4}))
-    assert before == metadata_hash(topology, FixedTopics({"other": 4, "lines": 4}))
-    assert before != metadata_hash(topology, FixedTopics({"lines": 5}))
-    assert before != metadata_hash(topology, FixedTopics({"lines": 4, "app-repartition": 4}))
+    assert required_topics_hash(topology, FixedTopics({"other": 4})) == 0
+    before = required_topics_hash(topology, FixedTopics({"lines": 4}))
+    assert before == required_topics_hash(topology, FixedTopics({"other": 4, "lines": 4}))
+    assert before != required_topics_hash(topology, FixedTopics({"lines": 5}))
+    assert before != required_topics_hash(topology, FixedTopics({"lines": 4, "app-repartition": 4}))
     assert -(1 << 63) <= before < 1 << 63

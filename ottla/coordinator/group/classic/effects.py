@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.group.classic.group import Group
+from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.result import Effect
 
 
 class ReplaceGroup(Effect, frozen=True):
     """A draft takes the place of the group that it was copied from, or is the first of its name."""
 
-    group: Group
+    group: ClassicGroup
 
 
 class SetGroupTimer(Effect, frozen=True):

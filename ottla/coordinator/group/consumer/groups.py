@@ -18,8 +18,8 @@ from ottla.coordinator.group.consumer.effects import (
 )
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
-from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, Member
-from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
+from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, ConsumerGroupMember
+from ottla.coordinator.group.consumer.requests import ConfigOfGroup, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.epochs import JOIN_EPOCH, NO_TARGET_EPOCH
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
@@ -47,7 +47,7 @@ class ConsumerGroups:
 
     # commands
 
-    def expansions(self, beat: Heartbeat) -> Steps[Expansions]:
+    def expansions(self, beat: ConsumerHeartbeat) -> Steps[Expansions]:
         """The regular expressions that `heartbeat` needs and nobody knows yet: steps before it, and none between the two."""
         group = self.groups.get(beat.group_id)
         resolves_all = group is not None and group.is_stale and not group.is_resolving
@@ -59,7 +59,7 @@ class ConsumerGroups:
             if group is not None and resolves_all:
                 group.is_resolving = False
 
-    def _unknown(self, beat: Heartbeat, *, resolves_all: bool) -> Collection[str]:
+    def _unknown(self, beat: ConsumerHeartbeat, *, resolves_all: bool) -> Collection[str]:
         group, own = self.groups.get(beat.group_id), beat.topic_regex
         if beat.member_epoch != JOIN_EPOCH and (is_leaving(beat) or group is None or beat.member_id not in group.members):
             return ()
@@ -72,8 +72,8 @@ class ConsumerGroups:
         return wanted
 
     def heartbeat(
-        self, beat: Heartbeat, now_ms: int, expansions: Expansions, upgraded: ConsumerGroup | None = None
-    ) -> Result[HeartbeatAnswer]:
+        self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions, upgraded: ConsumerGroup | None = None
+    ) -> Result[ConsumerHeartbeatAnswer]:
         """Of a request that has been checked. ``upgraded`` is what a classic group is about to become. Raises `KafkaError`."""
         group = self.groups.get(beat.group_id) or upgraded
         if is_leaving(beat):
@@ -188,7 +188,7 @@ class ConsumerGroups:
             case _:
                 raise TypeError(f"not an effect on consumer groups: {effect!r}")
 
-    def _extend_session(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
+    def _extend_session(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
         """A member of the classic protocol says itself how long its session is."""
         classic = member.classic
         timeout_ms = self._config_of(group.group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
@@ -225,7 +225,7 @@ class ConsumerGroups:
             group.regexes[key.regular_expression] = records.read_regex(value)
         else:
             fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            known = group.members.get(key.member_id) or Member(key.member_id)
+            known = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:

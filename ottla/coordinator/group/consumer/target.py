@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.coordinator.group.assignors.members import Assignment, Assignor, AssignorMember
-from ottla.coordinator.group.consumer.member import Member
+from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.topics import Topics, subscribed_ids
 
 
 def assign(
     assignor: Assignor,
-    members: Mapping[str, Member],
+    members: Mapping[str, ConsumerGroupMember],
     targets: Mapping[str, Assignment],
     regexes: Mapping[str, frozenset[str]],
     topics: Topics,

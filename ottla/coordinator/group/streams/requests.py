@@ -49,7 +49,7 @@ class StreamsGroupConfig(msgspec.Struct, frozen=True):
         return configs
 
 
-class Heartbeat(msgspec.Struct, frozen=True):
+class StreamsHeartbeat(msgspec.Struct, frozen=True):
     """A StreamsGroupHeartbeat and who has sent it, in which version."""
 
     request: StreamsGroupHeartbeatRequest
@@ -58,7 +58,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     version: int = 1
 
 
-class HeartbeatOutcome(msgspec.Struct):
+class StreamsHeartbeatOutcome(msgspec.Struct):
     """The answer, and what the broker may have to do besides (StreamsGroupHeartbeatResult).
 
     It makes ``missing_topics``. The epochs tell whether a description of the topology is to be asked for.

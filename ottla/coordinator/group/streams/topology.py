@@ -120,7 +120,7 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(Code.STREAMS_INVALID_TOPOLOGY, message)
 
 
-def metadata_hash(topology: Topology, topics: Topics) -> int:
+def required_topics_hash(topology: Topology, topics: Topics) -> int:
     """Of the topics that the topology needs and that exist; the group is assigned anew when it changes (KIP-1101).
 
     Kafka takes XXH3 over the same facts. A group that comes from Apache Kafka is therefore assigned anew once, and keeps its tasks.
