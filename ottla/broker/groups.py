@@ -32,6 +32,7 @@ from ottla.protocol.records import EndTxnMarker
 from ottla.storage.steps import Steps
 
 GROUPS_PER_STEP = 200
+"""Groups whose offsets are looked at for expired ones in one step."""
 OFFSETS_PER_STEP = 200
 """Tombstones of one batch, when a topic's offsets go."""
 FORGET_STEPS_AT_ONCE = 3

@@ -25,6 +25,7 @@ from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 
 SUMMARY_WORK = 10
+"""What it takes to sum up the state of one share partition, in the units of `storage.steps`."""
 
 Refusals = Mapping[tuple[bytes, int], KafkaError]
 """By topic id and partition."""

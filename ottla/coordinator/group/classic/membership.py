@@ -27,6 +27,7 @@ from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long a new member is kept whose first rebalance does not end. It cannot beat meanwhile, so its session does not count."""
 MAX_MEMBER_PROTOCOLS = 1_000
 """Assignors that a member may offer: clients know a handful."""
 MAX_MEMBER_PREFIX_CHARS = 1_000
