@@ -250,7 +250,7 @@ class BrokerServer:
             self.env, self.stepping, self.live_config, self.partitions, self.cluster.state, self.share_states
         )
         self.share_groups = ShareGroupStates(
-            self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.forget
+            self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.fence
         )
         self.cluster.on_topic_deleted += [self.share_states.topic_deleted, self.share_partitions.topic_deleted]
         self.cluster.on_features_changed.append(self.share_partitions.features_changed)

@@ -17,6 +17,7 @@ from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
+from ottla.coordinator.group.member_ids import member_ids
 from ottla.coordinator.group.records import OFFSET_KEY_VERSIONS
 from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
 from ottla.coordinator.group.shard import GroupShard
@@ -31,6 +32,7 @@ from ottla.protocol.records import EndTxnMarker
 from ottla.storage.steps import Steps
 
 GROUPS_PER_STEP = 200
+"""Groups whose offsets are looked at for expired ones in one step."""
 OFFSETS_PER_STEP = 200
 """Tombstones of one batch, when a topic's offsets go."""
 FORGET_STEPS_AT_ONCE = 3
@@ -140,7 +142,7 @@ class Groups:
 
     def _open(self, index: int) -> tuple[GroupShard, Runtime]:
         env = self._env
-        shard = GroupShard(index, self.config, self.topics, lambda: _uuid_text(env.random_uuid()))
+        shard = GroupShard(index, self.config, self.topics, member_ids(env.random_uuid))
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset, producer_id, env.steady_ms())
@@ -311,12 +313,6 @@ class Groups:
                 log.warning("offsets_not_forgotten", topic=one.topic, partition=one.partition, error=str(error))
             else:
                 self._forgotten.pop(one, None)
-
-
-def _uuid_text(random_bytes: bytes) -> str:
-    """A UUID of version 4 as Java writes it; tools and their users know member ids by this form."""
-    digits = f"{int.from_bytes(random_bytes) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _batch_bytes(runtime: Runtime) -> int:

@@ -15,7 +15,7 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
 from ottla.broker.partitions import Partitions
 from ottla.broker.share_states import STATE_WORK, ShareStates
-from ottla.coordinator.group.share.initialization import Partitions as ByTopic
+from ottla.coordinator.group.share.initialization import PartitionsByTopic
 from ottla.coordinator.group.share.requests import Initialization
 from ottla.coordinator.share.batches import NO_OFFSET
 from ottla.coordinator.share.records import ShareKey
@@ -25,6 +25,7 @@ from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 
 SUMMARY_WORK = 10
+"""What it takes to sum up the state of one share partition, in the units of `storage.steps`."""
 
 Refusals = Mapping[tuple[bytes, int], KafkaError]
 """By topic id and partition."""
@@ -44,7 +45,7 @@ class ShareOffset(NamedTuple):
 
 
 class ShareGroupStates:
-    """``forget`` is told of each share partition whose state is another now: whoever has it in memory loads it anew."""
+    """``fence`` is told of each share partition whose state is another now (`SharePartitions.fence`)."""
 
     def __init__(
         self,
@@ -52,13 +53,13 @@ class ShareGroupStates:
         share_states: ShareStates,
         cluster: Cluster,
         partitions: Partitions,
-        forget: Callable[[ShareKey], None],
+        fence: Callable[[ShareKey], None],
     ) -> None:
         self._groups = groups
         self._share_states = share_states
         self._cluster = cluster
         self._partitions = partitions
-        self._forget = forget
+        self._fence = fence
 
     def initialize(self, asked: Initialization) -> Steps[Refusals]:
         """Begin with states, then note that. Where one is refused none is noted, and the next heartbeat asks for all again."""
@@ -75,7 +76,7 @@ class ShareGroupStates:
                         continue
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.initialize(key, asked.state_epoch, start_offset)
-                    self._forget(key)
+                    self._fence(key)
                 except KafkaError as error:
                     refusals[topic_id, partition] = error
         try:
@@ -88,7 +89,7 @@ class ShareGroupStates:
             log.warning("share_states_not_begun", group=asked.group_id, error=str(next(iter(refusals.values()))))
         return refusals
 
-    def delete(self, group_id: str, partitions: ByTopic) -> Steps[dict[bytes, KafkaError]]:
+    def delete(self, group_id: str, partitions: PartitionsByTopic) -> Steps[dict[bytes, KafkaError]]:
         """Delete states; the first refusal of each topic that has one."""
         refusals, pace, work = dict[bytes, KafkaError](), Pace(begun=True), id_work(group_id)
         for topic_id, numbers in partitions.items():
@@ -99,7 +100,7 @@ class ShareGroupStates:
                 try:
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.delete(key)
-                    self._forget(key)
+                    self._fence(key)
                 except KafkaError as error:
                     refusals.setdefault(topic_id, error)
         return refusals

@@ -65,7 +65,10 @@ def persister_error(error: KafkaError) -> KafkaError:
 
 
 class OpenSharePartition:
-    """A share partition in memory, with the log that it reads. ``waiters`` are called once each, soon after it may have more."""
+    """A share partition in memory, with the log that it reads. ``waiters`` are called once each, soon after it may have more.
+
+    One that ``is_gone`` is of no use any more: whoever has it opens it anew.
+    """
 
     __slots__ = ("armed_ms", "is_gone", "key", "partition", "source", "waiters")
 
@@ -123,7 +126,7 @@ class SharePartitions:
 
     def open(self, key: ShareKey, topic: str) -> Steps[OpenSharePartition]:
         """The share partition as it is in memory, or as the share coordinator has it. Raises `KafkaError`."""
-        shared = self._shared.get(key)
+        shared = self._current(key)
         if shared is not None:
             return shared
         source = self._partitions.get(topic, key.partition)
@@ -132,7 +135,7 @@ class SharePartitions:
         read = self._read(key, leader_epoch)
         if read.start_offset == NO_OFFSET:
             first_offset = yield from self._first_offset(key.group_id, source)
-            shared = self._shared.get(key)
+            shared = self._current(key)
             if shared is not None:
                 return shared
             # It may have changed during the steps.
@@ -140,6 +143,13 @@ class SharePartitions:
         partition = SharePartition.load(read, first_offset, leader_epoch, self.config(key.group_id))
         shared = self._shared[key] = OpenSharePartition(key, partition, source)
         self._of_groups.setdefault(key.group_id, {})[key] = None
+        return shared
+
+    def _current(self, key: ShareKey) -> OpenSharePartition | None:
+        shared = self._shared.get(key)
+        if shared is not None and shared.is_gone:
+            self.forget(key)
+            return None
         return shared
 
     def _read(self, key: ShareKey, leader_epoch: int) -> StateRead:
@@ -180,6 +190,9 @@ class SharePartitions:
         shared = self._shared.get(key)
         if shared is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        if shared.is_gone:
+            self.forget(key)
+            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, "The state of the share partition is another by now.")
         shared.partition.config = self.config(key.group_id)
         change = shared.partition.acknowledge(member_id, acknowledgements, self._env.steady_ms())
         self._carry_out(shared, change)
@@ -231,7 +244,7 @@ class SharePartitions:
             if pace.is_over(RELEASE_WORK + id_work(group_id)):
                 yield None
             shared = self._shared.get(ShareKey(group_id, *where))
-            if shared is None or self.sessions.names(session.key, where):
+            if shared is None or shared.is_gone or self.sessions.names(session.key, where):
                 continue
             try:
                 self._carry_out(shared, shared.partition.release(member_id))
@@ -254,7 +267,7 @@ class SharePartitions:
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             deadline_ms, _, key = heapq.heappop(self._deadlines)
             shared = self._shared.get(key)
-            if shared is None or shared.armed_ms != deadline_ms:
+            if shared is None or shared.is_gone or shared.armed_ms != deadline_ms:
                 continue
             shared.armed_ms = None
             if not shared.partition.has_timed_out(now_ms):
@@ -275,6 +288,17 @@ class SharePartitions:
             heapq.heappush(self._deadlines, (deadline_ms, next(self._order), shared.key))
 
     # what is loaded anew
+
+    def fence(self, key: ShareKey) -> None:
+        """The share coordinator has begun its state anew, or has deleted it: whoever fetches next loads it anew.
+
+        In Kafka its leader finds out when its next write is refused. Who acknowledges first is therefore told so here as well,
+        for these are records that were acquired before.
+        """
+        shared = self._shared.get(key)
+        if shared is not None:
+            shared.is_gone = True
+            self._wake(shared)
 
     def forget(self, key: ShareKey) -> None:
         """Its state is another, or nobody fetches it any more. Who waits for it loads it anew."""

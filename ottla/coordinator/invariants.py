@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from itertools import combinations
 
-from ottla.coordinator.group.classic.group import Group, GroupState
+from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from ottla.coordinator.group.consumer.group import ConsumerGroup, held_partitions
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.share.group import ShareGroup
@@ -100,7 +100,7 @@ def _check_consumer_group(group: ConsumerGroup) -> None:
         assert count == len(subscribed), f"{name}: {count} members subscribe to {topic}"
 
 
-def _check_group(group: Group) -> None:
+def _check_group(group: ClassicGroup) -> None:
     members = group.members.keys()
     name = f"{group.group_id} ({group.state.value})"
     assert group.join_waiters.keys() <= members, f"{name}: {group.join_waiters.keys() - members} wait to join and are no members"
@@ -108,8 +108,8 @@ def _check_group(group: Group) -> None:
     assert group.pending_sync <= members, f"{name}: {group.pending_sync - members} are to sync and are no members"
     assert set(group.static_members.values()) <= members, f"{name}: static members {group.static_members} are no members"
     assert not group.pending.keys() & members, f"{name}: {group.pending.keys() & members} are members and still to become so"
-    if group.state is GroupState.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         assert not group.join_waiters, f"{name}: {list(group.join_waiters)} wait to join"
         assert not group.sync_waiters, f"{name}: {list(group.sync_waiters)} wait to sync"
-    elif group.state is GroupState.EMPTY:
+    elif group.state is ClassicGroupState.EMPTY:
         assert not group.members, f"{name} has members"

@@ -85,7 +85,7 @@ def test_what_is_not_there_and_what_no_group_takes(client: SimulatedClient) -> N
     assert (answer.error_code, answer.error_message) == (Code.GROUP_ID_NOT_FOUND, f"Consumer group {G} not found.")
     answer = beat(client, "", 0)
     assert (answer.error_code, answer.error_message) == (Code.INVALID_REQUEST, "MemberId can't be empty.")
-    assert len(beat(client, "", 0, version=0).member_id) == 36
+    assert len(beat(client, "", 0, version=0).member_id) == 22
     answer = beat(client, "a", 0, server_assignor="other")
     assert answer.error_code == Code.UNSUPPORTED_ASSIGNOR
     group = described(client, "nobody")

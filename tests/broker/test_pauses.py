@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.groups import GROUPS_PER_STEP
+from ottla.coordinator.group.member_ids import member_ids
 from ottla.coordinator.group.records import CommittedOffset, offset_record
 from ottla.coordinator.group.requests import GroupConfig
 from ottla.coordinator.group.shard import GroupShard
@@ -90,7 +91,7 @@ def test_checkpoints_of_many_partitions(directory: LogDirectory) -> None:
 
 def test_offsets_of_many_groups() -> None:
     def attempt(n: int) -> Steps[object]:
-        shard = GroupShard(0, GroupConfig(offsets_retention_ms=1), FakeTopics(), lambda: "id")
+        shard = GroupShard(0, GroupConfig(offsets_retention_ms=1), FakeTopics(), member_ids(lambda: bytes(16)))
         for group in range(5_000):
             committed = CommittedOffset(1, -1, "", NOW_MS)
             shard.replay(offset_record((f"g{group}", "t", 0), committed), group, -1, NOW_MS)

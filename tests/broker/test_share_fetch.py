@@ -322,7 +322,7 @@ def test_a_deleted_topic(broker: SimulatedBroker, client: SimulatedClient) -> No
     client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1_000))
     data = partition_of(a.took(a.client.receive(sent)))
     assert data is not None
-    assert data.error_code == Code.UNKNOWN_TOPIC_ID
+    assert data.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
     make_topic(client, "t", 1)
     assert topic_id != a.topic_id
 

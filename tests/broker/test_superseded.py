@@ -15,7 +15,8 @@ from ottla.broker.partitions import Partition
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.broker.superseded import latest_batches
-from ottla.coordinator.group.classic.group import Group
+from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.member_ids import member_ids
 from ottla.coordinator.group.records import (
     OFFSET_KEY_VERSIONS,
     CommittedOffset,
@@ -78,7 +79,7 @@ def offsets(draw: st.DrawFn) -> LogRecord:
     if kind == 2:
         return group_tombstone(key[0])
     if kind == 3:
-        return group_record(Group(key[0], generation=draw(st.integers(0, 2))), NOW_MS + draw(st.integers(0, 5)))
+        return group_record(ClassicGroup(key[0], generation=draw(st.integers(0, 2))), NOW_MS + draw(st.integers(0, 5)))
     return offset_record(key, CommittedOffset(draw(st.integers(0, 99)), -1, "m" * draw(st.sampled_from([0, 70])), NOW_MS))
 
 
@@ -120,7 +121,7 @@ def of_transactions(log: Log, *, everything: bool) -> object:
 
 
 def of_groups(log: Log, *, everything: bool) -> object:
-    shard = GroupShard(0, GroupConfig(), FakeTopics(), lambda: "id")
+    shard = GroupShard(0, GroupConfig(), FakeTopics(), member_ids(lambda: bytes(16)))
     loading = runtime(log, lambda record, offset, producer_id: shard.replay(record, offset, producer_id, NOW_MS))
 
     def on_marker(producer_id: int, commit: bool) -> None:

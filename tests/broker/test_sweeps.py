@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -108,13 +108,13 @@ def test_a_session_that_cannot_be_ended_keeps_no_other_from_it(
     refuse(disk, OFFSETS_TOPIC, groups.partition_of("sweep-g"))
     broker.sleep(8_000)
     shard, free = groups.shard("sweep-g")[0], groups.shard(f"sweep-{other}")[0]
-    assert free.groups[f"sweep-{other}"].state is GroupState.EMPTY
-    assert shard.groups["sweep-g"].state is GroupState.STABLE, "memory is as the log is"
+    assert free.groups[f"sweep-{other}"].state is ClassicGroupState.EMPTY
+    assert shard.groups["sweep-g"].state is ClassicGroupState.STABLE, "memory is as the log is"
     disk.refuse_nothing()
     broker.sleep(2_000)
-    assert shard.groups["sweep-g"].state is GroupState.EMPTY
+    assert shard.groups["sweep-g"].state is ClassicGroupState.EMPTY
     perform(world, "kill")
-    assert broker.broker.groups.shard("sweep-g")[0].groups["sweep-g"].state is GroupState.EMPTY
+    assert broker.broker.groups.shard("sweep-g")[0].groups["sweep-g"].state is ClassicGroupState.EMPTY
 
 
 def join(group: str, instance: str | None = None) -> JoinGroupRequest:
@@ -182,10 +182,10 @@ def test_a_heartbeat_sets_no_timer_and_an_idle_group_has_none(broker: SimulatedB
     for _ in range(300):
         broker.sleep(1_000)
         shard.membership.heartbeat("sweep-s", 1, first.member_id, "i1", broker.env.steady_ms())
-    assert shard.groups["sweep-s"].state is GroupState.STABLE
+    assert shard.groups["sweep-s"].state is ClassicGroupState.STABLE
     assert len(shard.membership._deadlines) <= before + 1
     broker.sleep(7_000)
-    assert shard.groups["sweep-s"].state is GroupState.EMPTY
+    assert shard.groups["sweep-s"].state is ClassicGroupState.EMPTY
     assert shard.groups["sweep-s"].wake_ms is None
 
 

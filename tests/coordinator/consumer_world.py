@@ -9,7 +9,7 @@ from typing import Any
 from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
-from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.result import LogRecord, Result
 from ottla.storage.steps import run
 
@@ -67,7 +67,7 @@ class Consumer:
     epoch: int = 0
     owned: dict[bytes, frozenset[int]] = field(default_factory=dict)
 
-    def take(self, answer: HeartbeatAnswer) -> None:
+    def take(self, answer: ConsumerHeartbeatAnswer) -> None:
         self.member_id, self.epoch = answer.member_id, answer.member_epoch
         if answer.assignment is not None:
             self.owned = {t: frozenset(epochs) for t, epochs in answer.assignment.items()}
@@ -108,7 +108,7 @@ class World:
             self.shard.apply(effect)
         return result.response
 
-    def heartbeat_of(self, consumer: Consumer, **options: Any) -> Heartbeat:
+    def heartbeat_of(self, consumer: Consumer, **options: Any) -> ConsumerHeartbeat:
         fields: dict[str, Any] = {
             "group_id": GROUP,
             "member_id": consumer.member_id,
@@ -118,19 +118,19 @@ class World:
             "client_id": "client",
             "client_host": "/host",
         }
-        return Heartbeat(**{**fields, **options})
+        return ConsumerHeartbeat(**{**fields, **options})
 
-    def beat(self, consumer: Consumer, **options: Any) -> HeartbeatAnswer:
+    def beat(self, consumer: Consumer, **options: Any) -> ConsumerHeartbeatAnswer:
         """A heartbeat that says what the consumer owns; by ``options`` anything else."""
-        answer: HeartbeatAnswer = self.run(decided(self.shard, self.heartbeat_of(consumer, **options), self.now_ms))
+        answer: ConsumerHeartbeatAnswer = self.run(decided(self.shard, self.heartbeat_of(consumer, **options), self.now_ms))
         consumer.take(answer)
         return answer
 
-    def join(self, consumer: Consumer, *topics: str, **options: Any) -> HeartbeatAnswer:
+    def join(self, consumer: Consumer, *topics: str, **options: Any) -> ConsumerHeartbeatAnswer:
         consumer.epoch, consumer.owned = 0, {}
         return self.beat(consumer, **{"topic_names": list(topics or ("t",)), "rebalance_timeout_ms": 30_000, **options})
 
-    def leave(self, consumer: Consumer, epoch: int = -1) -> HeartbeatAnswer:
+    def leave(self, consumer: Consumer, epoch: int = -1) -> ConsumerHeartbeatAnswer:
         return self.beat(consumer, member_epoch=epoch, owned=None)
 
     def settle(self, *consumers: Consumer) -> None:
@@ -155,7 +155,7 @@ class World:
         return shard
 
 
-def decided(shard: ConsumerGroups, beat: Heartbeat, now_ms: int) -> Result[HeartbeatAnswer]:
+def decided(shard: ConsumerGroups, beat: ConsumerHeartbeat, now_ms: int) -> Result[ConsumerHeartbeatAnswer]:
     """A heartbeat's decision, with the steps before it."""
     return shard.heartbeat(beat, now_ms, run(shard.expansions(beat)))
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from ottla.coordinator.group.classic.group import GroupState
-from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
+from ottla.coordinator.group.classic.group import ClassicGroupState
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.consumer_protocol import read_assignment, read_subscription, written_assignment
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, MigrationPolicy, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
@@ -104,7 +105,7 @@ class MixedWorld:
         )
 
     def _new(self) -> GroupShard:
-        return GroupShard(0, self.config, self.topics, self._id)
+        return GroupShard(0, self.config, self.topics, MemberIds(self._id, self._id))
 
     def _id(self) -> str:
         self.ids += 1
@@ -162,20 +163,22 @@ class MixedWorld:
 
     # the consumer protocol
 
-    def beat(self, client: ConsumerClient, **given: Any) -> HeartbeatAnswer:
+    def beat(self, client: ConsumerClient, **given: Any) -> ConsumerHeartbeatAnswer:
         if client.epoch == 0:
             client.owned = {}
             given = {"topic_names": ["t"], "rebalance_timeout_ms": REBALANCE_MS, **given}
         owned = {topic_id(t): p for t, p in client.owned.items()}
-        beat = Heartbeat(GROUP, client.member_id, client.epoch, **{"instance_id": client.instance_id, "owned": owned, **given})
-        answer: HeartbeatAnswer = self.run(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
+        beat = ConsumerHeartbeat(
+            GROUP, client.member_id, client.epoch, **{"instance_id": client.instance_id, "owned": owned, **given}
+        )
+        answer: ConsumerHeartbeatAnswer = self.run(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
         client.epoch = answer.member_epoch
         if answer.assignment is not None:
             client.owned = {t.rstrip(b"\0").decode(): frozenset(epochs) for t, epochs in answer.assignment.items()}
         return answer
 
     def leave(self, client: ConsumerClient, epoch: int = -1) -> None:
-        beat = Heartbeat(GROUP, client.member_id, epoch, instance_id=client.instance_id)
+        beat = ConsumerHeartbeat(GROUP, client.member_id, epoch, instance_id=client.instance_id)
         self.run(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
         client.epoch, client.owned = 0, {}
 
@@ -356,7 +359,7 @@ class MixedWorld:
 
 def classic_group(world: MixedWorld, *clients: ClassicClient) -> None:
     world.settle(clients)
-    assert (world.kind, world.shard.groups[GROUP].state) == ("classic", GroupState.STABLE)
+    assert (world.kind, world.shard.groups[GROUP].state) == ("classic", ClassicGroupState.STABLE)
 
 
 def mixed(world: MixedWorld, **given: Any) -> tuple[ClassicClient, ConsumerClient]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ottla.coordinator.group.classic.group import Group, GroupState
+from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from ottla.coordinator.group.shard import GroupShard
 
 
 def state_of(shard: GroupShard) -> tuple[Any, ...]:
     """Logged and not. The queue of deadlines is left out: a refusal is looked at again by it."""
     groups = {
-        i: [getattr(g, f) for f in Group.__dataclass_fields__ if f not in ("wake_ms", "due_ms")] for i, g in shard.groups.items()
+        i: [getattr(g, f) for f in ClassicGroup.__dataclass_fields__ if f not in ("wake_ms", "due_ms")]
+        for i, g in shard.groups.items()
     }
     copied = {i: [v.copy() if isinstance(v, dict | set) else v for v in values] for i, values in groups.items()}
     offsets = shard.offsets
@@ -34,7 +35,7 @@ def _logged(shard: GroupShard) -> tuple[Any, ...]:
     settled = {
         i: (g.generation, g.state, list(g.members), g.assignments, dict(g.static_members))
         for i, g in shard.groups.items()
-        if g.state in (GroupState.STABLE, GroupState.EMPTY) and g.generation
+        if g.state in (ClassicGroupState.STABLE, ClassicGroupState.EMPTY) and g.generation
     }
     offsets = shard.offsets
     committed = {g: dict(offsets.of_group(g)) for g in offsets.groups}

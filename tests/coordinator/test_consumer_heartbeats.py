@@ -11,8 +11,8 @@ import pytest
 
 from ottla.coordinator.group.consumer.group import ConsumerGroupState
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
-from ottla.coordinator.group.consumer.member import MemberState
-from ottla.coordinator.group.consumer.requests import Heartbeat
+from ottla.coordinator.group.consumer.member import ConsumerMemberState
+from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
 from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.consumer_world import GROUP, Consumer, World, logged, topic_id
 
@@ -58,11 +58,11 @@ def test_partitions_are_given_up_before_others_get_them() -> None:
     world, a, b = World(), Consumer("a"), Consumer("b")
     world.join(a)
     assert world.join(b).assignment == {}
-    assert world.group.members["b"].state is MemberState.UNRELEASED_PARTITIONS
+    assert world.group.members["b"].state is ConsumerMemberState.UNRELEASED_PARTITIONS
     assert world.group.state is ConsumerGroupState.RECONCILING
     # a is asked to give up half, and stays at its epoch until it has.
     assert world.beat(a).member_epoch == 2
-    assert (a.owns(), world.group.members["a"].state) == ({0, 2}, MemberState.UNREVOKED_PARTITIONS)
+    assert (a.owns(), world.group.members["a"].state) == ({0, 2}, ConsumerMemberState.UNREVOKED_PARTITIONS)
     assert world.beat(a, owned=None).member_epoch == 2
     assert world.beat(a, owned={T: frozenset({0, 1, 2, 3})}).member_epoch == 2
     assert world.beat(b).assignment is None
@@ -244,7 +244,7 @@ def test_another_subscription_is_given_up_before_the_next_target() -> None:
     world.join(a)
     world.beat(a, topic_names=["u"])
     # The target of before is in force for a minute, and the member has to give up what it does not subscribe to any more.
-    assert (a.owns(), world.group.members["a"].state) == (set(), MemberState.UNREVOKED_PARTITIONS)
+    assert (a.owns(), world.group.members["a"].state) == (set(), ConsumerMemberState.UNREVOKED_PARTITIONS)
     world.tick(29_000)
     world.beat(a)
     world.tick(31_000)
@@ -314,14 +314,14 @@ def test_a_group_that_is_full() -> None:
     ],
 )
 def test_requests_that_no_group_takes(changes: dict[str, Any], says: str) -> None:
-    beat = Heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={})
+    beat = ConsumerHeartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={})
     check_heartbeat(beat, 1, ["uniform"])
     with refused(Code.INVALID_REQUEST, says):
         check_heartbeat(msgspec.structs.replace(beat, **changes), 1, ["uniform"])
 
 
 def test_a_member_without_an_id_in_version_0_and_an_assignor_that_nobody_has() -> None:
-    beat = Heartbeat(GROUP, "", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={}, assignor="nobody's")
+    beat = ConsumerHeartbeat(GROUP, "", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={}, assignor="nobody's")
     with refused(Code.UNSUPPORTED_ASSIGNOR, "ServerAssignor nobody's is not supported. Supported assignors: uniform, range."):
         check_heartbeat(beat, 0, ["uniform", "range"])
 

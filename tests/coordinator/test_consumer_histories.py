@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.group.consumer.group import ConsumerGroupState, held_partitions
-from ottla.coordinator.group.consumer.requests import Heartbeat
+from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.consumer_world import BATCH_BYTES, GROUP, Consumer, World, decided, logged, topic_id
@@ -42,7 +42,7 @@ class Careless(World):
             assert group.targets.keys() <= group.members.keys()
         assert logged(self.reloaded()) == logged(self.shard)
 
-    def try_beat(self, beat: Heartbeat, consumer: Consumer, *, is_lost: bool) -> None:
+    def try_beat(self, beat: ConsumerHeartbeat, consumer: Consumer, *, is_lost: bool) -> None:
         before = whole(self)
         try:
             refused = decided(self.shard, beat, self.now_ms)
@@ -79,7 +79,7 @@ def step(world: Careless, rng: random.Random, consumers: list[Consumer]) -> None
     if joins and consumer.instance_id is not None:
         consumer.member_id = f"{consumer.instance_id}-{len(world.log)}"
     says_all = joins or rng.random() < 0.3
-    beat = Heartbeat(
+    beat = ConsumerHeartbeat(
         GROUP,
         consumer.member_id,
         epoch,

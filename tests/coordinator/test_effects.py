@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.coordinator.group.classic.group import GroupState
-from ottla.coordinator.group.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
+from ottla.coordinator.group.classic.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
+from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.result import AnswerMember, Result
@@ -71,7 +71,7 @@ def test_a_leader_gives_out_assignments_and_those_who_wait_are_answered_last() -
     assert begin == BeginGeneration(GROUP, (follower.member_id, leader.member_id), world.now_ms)
     assert [e.answer.assignment for e in later_effects if isinstance(e, AnswerMember)] == [b"f", b"l"]
     assert not answers
-    assert world.state is GroupState.COMPLETING_REBALANCE
+    assert world.state is ClassicGroupState.COMPLETING_REBALANCE
 
 
 def test_a_deadline_brings_a_draft_and_the_next_time_to_look() -> None:

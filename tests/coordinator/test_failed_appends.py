@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
-from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.classic.group import ClassicGroupState
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
@@ -42,7 +43,7 @@ class GroupWorld:
         self.members: dict[str, list[tuple[str, str | None, int]]] = {g: [] for g in GROUPS}
 
     def _new(self) -> GroupShard:
-        return GroupShard(0, GroupConfig(), FakeTopics(), self._id)
+        return GroupShard(0, GroupConfig(), FakeTopics(), MemberIds(self._id, self._id))
 
     def _id(self) -> str:
         self.ids += 1
@@ -120,7 +121,7 @@ class GroupWorld:
         for member in list(group.members.values()):
             self._join(group.group_id, member.member_id, member.instance_id)
         group = self.shard.groups[group.group_id]
-        if group.state is not GroupState.COMPLETING_REBALANCE:
+        if group.state is not ClassicGroupState.COMPLETING_REBALANCE:
             return
         given = {m: b"a%d" % self.rng.randrange(100) for m in group.members}
         answers: dict[str, list[SyncAnswer]] = {m: [] for m in group.members}

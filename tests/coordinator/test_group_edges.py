@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.coordinator.group.requests import JoinAnswer, SyncAnswer
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import AnswerMember
@@ -63,7 +63,7 @@ def completing(world: World) -> tuple[Client, Client]:
     follower.protocols = [("range", b"other")]
     world.join(follower)
     world.join(leader)
-    assert world.state is GroupState.COMPLETING_REBALANCE
+    assert world.state is ClassicGroupState.COMPLETING_REBALANCE
     return leader, follower
 
 

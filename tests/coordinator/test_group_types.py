@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ottla.coordinator.group.classic.group import GroupState
-from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer, same_for_all
+from ottla.coordinator.group.classic.group import ClassicGroupState
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer, same_for_all
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
 from ottla.coordinator.group.shard import GroupShard
@@ -26,7 +27,7 @@ class TypesWorld(World):
 
     def _new(self) -> GroupShard:
         config = msgspec.structs.replace(self.config, consumer_of=same_for_all(ConsumerGroupConfig(assignors={"uniform": in_turn})))
-        return GroupShard(0, config, FakeTopics({"t": 2}), self._id)
+        return GroupShard(0, config, FakeTopics({"t": 2}), MemberIds(self._id, self._id))
 
     def run(self, result: Result[Any], producer_id: int = -1) -> Any:
         for record in result.records:
@@ -39,11 +40,11 @@ class TypesWorld(World):
                 self.shard.apply(effect)
         return result.response
 
-    def beat_consumer(self, member_id: str, epoch: int, **options: Any) -> HeartbeatAnswer:
+    def beat_consumer(self, member_id: str, epoch: int, **options: Any) -> ConsumerHeartbeatAnswer:
         if epoch == 0:
             options = {"topic_names": ["t"], "rebalance_timeout_ms": 10_000, "owned": {}, **options}
-        beat = Heartbeat(GROUP, member_id, epoch, **options)
-        answer: HeartbeatAnswer = self.run(self.shard.heartbeat(beat, self.now_ms, {}))
+        beat = ConsumerHeartbeat(GROUP, member_id, epoch, **options)
+        answer: ConsumerHeartbeatAnswer = self.run(self.shard.heartbeat(beat, self.now_ms, {}))
         return answer
 
     def commit_at(self, epoch: int, member_id: str, *, producer_id: int = -1, newest: bool = True, topic: str = "t") -> Code:
@@ -150,9 +151,9 @@ def test_an_empty_consumer_group_gives_way_and_keeps_its_offsets(world: TypesWor
     settle_classic(world)
     assert not world.shard.consumers.groups
     assert [record.value for record, _ in world.log[before : before + 3]] == [None] * 3, "it leaves before the other comes"
-    assert (world.state, world.fetched()) == (GroupState.STABLE, 5)
+    assert (world.state, world.fetched()) == (ClassicGroupState.STABLE, 5)
     world.reload()
-    assert (world.state, world.fetched()) == (GroupState.STABLE, 5)
+    assert (world.state, world.fetched()) == (ClassicGroupState.STABLE, 5)
 
 
 def test_commits_by_member_epochs(world: TypesWorld) -> None:

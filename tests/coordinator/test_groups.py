@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.classic.group import HANDED_OUT_WAIT_MS, GroupState
+from ottla.coordinator.group.classic.group import HANDED_OUT_WAIT_MS, ClassicGroupState
 from ottla.coordinator.group.classic.membership import MAX_MEMBER_PROTOCOLS
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
@@ -34,7 +35,7 @@ class World:
         self.shard = self._new()
 
     def _new(self) -> GroupShard:
-        return GroupShard(0, self.config, FakeTopics(), self._id)
+        return GroupShard(0, self.config, FakeTopics(), MemberIds(self._id, self._id))
 
     def _id(self) -> str:
         self.ids += 1
@@ -128,7 +129,7 @@ class World:
         return None if committed is None else committed.offset
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ClassicGroupState:
         return self.shard.groups[GROUP].state
 
 
@@ -165,7 +166,7 @@ def stable(world: World, count: int = 2, **options: Any) -> list[Client]:
     for member in members[1:]:
         world.sync(member)
     world.sync(members[0], {m.member_id: b"a%d" % i for i, m in enumerate(members)})
-    assert world.state is GroupState.STABLE
+    assert world.state is ClassicGroupState.STABLE
     return members
 
 
@@ -177,7 +178,7 @@ def test_one_member_joins_and_syncs_at_once() -> None:
     assert answer.members == [(member.member_id, None, b"sub")]
     (synced,) = world.sync(member, {member.member_id: b"all"})
     assert synced.assignment == b"all"
-    assert world.state is GroupState.STABLE
+    assert world.state is ClassicGroupState.STABLE
 
 
 def test_newer_clients_come_twice() -> None:
@@ -275,12 +276,12 @@ def test_leaving_rebalances_at_once_and_the_last_one_empties_the_group() -> None
     world = World()
     first, second = stable(world)
     assert world.run(world.shard.membership.leave(GROUP, [(second.member_id, None)], world.now_ms)) == [Code.NONE]
-    assert world.state is GroupState.PREPARING_REBALANCE
+    assert world.state is ClassicGroupState.PREPARING_REBALANCE
     world.join(first)
     world.sync(first, {first.member_id: b"all"})
     assert world.run(world.shard.membership.leave(GROUP, [("nobody", None)], world.now_ms)) == [Code.UNKNOWN_MEMBER_ID]
     world.run(world.shard.membership.leave(GROUP, [(first.member_id, None)], world.now_ms))
-    assert world.state is GroupState.EMPTY
+    assert world.state is ClassicGroupState.EMPTY
 
 
 def test_generations_and_members_are_checked() -> None:
@@ -323,7 +324,7 @@ def test_a_restart_keeps_the_stable_group() -> None:
     world = World()
     first, second = stable(world)
     world.reload()
-    assert world.state is GroupState.STABLE
+    assert world.state is ClassicGroupState.STABLE
     world.beat(second)
     assert world.sync(first)[0].assignment == b"a0"
     assert world.sync(second)[0].assignment == b"a1"

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.coordinator.group import named_topics
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat as check_consumer
-from ottla.coordinator.group.consumer.requests import Heartbeat
+from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
 from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.coordinator.group.streams.configuration import MAX_TASKS
 from ottla.coordinator.group.streams.requests import (
@@ -40,7 +40,7 @@ def names(count: int, prefix: str = "n") -> list[str]:
 
 
 def test_a_member_names_so_many_topics_and_no_more() -> None:
-    beat = Heartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_MEMBER_TOPICS), owned={})
+    beat = ConsumerHeartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=names(MAX_MEMBER_TOPICS), owned={})
     check_consumer(beat, 1, ["uniform"])
     beat = msgspec.structs.replace(beat, topic_names=names(MAX_MEMBER_TOPICS + 1))
     with pytest.raises(
@@ -103,8 +103,11 @@ def topologies(count: int) -> list[Topology]:
         one_subtopology(state_changelog_topics=configs),
         one_subtopology(repartition_source_topics=configs),
         one_subtopology(copartition_groups=[CopartitionGroup() for _ in range(count)]),
-        one_subtopology(copartition_groups=[CopartitionGroup(source_topics=[0] * (count - 1))]),
-        one_subtopology(copartition_groups=[CopartitionGroup(repartition_source_topics=[0] * (count - 1))]),
+        one_subtopology(source_topics=["s"], copartition_groups=[CopartitionGroup(source_topics=[0] * (count - 2))]),
+        one_subtopology(
+            repartition_source_topics=[TopicInfo(name="r")],
+            copartition_groups=[CopartitionGroup(repartition_source_topics=[0] * (count - 2))],
+        ),
     ]
 
 

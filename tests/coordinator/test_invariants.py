@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.coordinator.group.classic.group import Group, GroupState
+from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.invariants import check_groups, check_transactions
 from ottla.coordinator.transaction.metadata import TxnMetadata
@@ -48,7 +48,7 @@ def test_pending_offsets_are_those_of_an_open_transaction() -> None:
         check_groups(world.shard, {})
 
 
-BREAKS: dict[str, Callable[[Group], object]] = {
+BREAKS: dict[str, Callable[[ClassicGroup], object]] = {
     "wait to join": lambda group: group.join_waiters.update(x=print),
     "wait to sync": lambda group: group.sync_waiters.update(x=print),
     "are to sync": lambda group: group.pending_sync.add("x"),
@@ -56,7 +56,7 @@ BREAKS: dict[str, Callable[[Group], object]] = {
     "still to become": lambda group: group.pending.update(dict.fromkeys(group.members, 1)),
     r"Stable.*wait to join": lambda group: group.join_waiters.update(dict.fromkeys(group.members, print)),
     r"Stable.*wait to sync": lambda group: group.sync_waiters.update(dict.fromkeys(group.members, print)),
-    "has members": lambda group: setattr(group, "state", GroupState.EMPTY),
+    "has members": lambda group: setattr(group, "state", ClassicGroupState.EMPTY),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.group import named_topics
-from ottla.coordinator.group.consumer.member import ClassicMember, MemberState
+from ottla.coordinator.group.consumer.member import ClassicMember, ConsumerMemberState
 from ottla.coordinator.group.consumer_protocol import read_assignment
 from ottla.protocol.codec import encode_record
 from ottla.protocol.errors import Code
@@ -54,7 +54,7 @@ def test_a_heartbeat_makes_a_consumer_group_of_a_classic_one(world: MixedWorld) 
     assert world.log[before].value is None, "the classic group leaves the log first"
     group = world.shard.consumers.groups[GROUP]
     old = group.members[classic.member_id]
-    assert (old.member_epoch, old.previous_epoch, old.state) == (generation, generation, MemberState.STABLE)
+    assert (old.member_epoch, old.previous_epoch, old.state) == (generation, generation, ConsumerMemberState.STABLE)
     assert old.assigned == {topic_id("t"): dict.fromkeys(range(6), generation)}
     assert old.classic == ClassicMember(SESSION_MS, ((EAGER, subscription("t")),))
     assert (old.rebalance_timeout_ms, old.client_id, old.client_host) == (REBALANCE_MS, "client", "/host")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.coordinator.group.consumer_protocol import read_assignment
 from ottla.coordinator.group.requests import MigrationPolicy
 from ottla.protocol.errors import Code
@@ -44,7 +44,7 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again(world: MixedWo
     epoch = world.shard.consumers.groups[GROUP].group_epoch
     world.leave(consumer)
     group = world.shard.groups[GROUP]
-    assert (world.kind, group.state, group.generation) == ("classic", GroupState.PREPARING_REBALANCE, epoch)
+    assert (world.kind, group.state, group.generation) == ("classic", ClassicGroupState.PREPARING_REBALANCE, epoch)
     member = group.members[classic.member_id]
     assert [name for name, _ in member.protocols] == [COOPERATIVE, EAGER]
     assert group.protocol == COOPERATIVE
@@ -53,7 +53,7 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again(world: MixedWo
     assert world.classic_beat(classic) is Code.REBALANCE_IN_PROGRESS
     world.reload()
     group = world.shard.groups[GROUP]
-    assert (group.state, group.generation) == (GroupState.STABLE, epoch), "a start knows of no rebalance, as in Apache Kafka"
+    assert (group.state, group.generation) == (ClassicGroupState.STABLE, epoch), "a start knows of no rebalance, as in Apache Kafka"
     assert read_assignment(group.assignments[classic.member_id]).partitions == classic.owned
 
 
@@ -73,7 +73,7 @@ def test_however_the_last_consumer_goes(world: MixedWorld, how: str) -> None:
     world.settle([classic])
     assert classic.owned == ALL
     world.tick(SESSION_MS)
-    assert world.shard.groups[GROUP].state is GroupState.EMPTY, "sessions go on as those of a classic group"
+    assert world.shard.groups[GROUP].state is ClassicGroupState.EMPTY, "sessions go on as those of a classic group"
 
 
 @pytest.mark.entry("GRP-79")
@@ -144,7 +144,7 @@ def test_and_back(world: MixedWorld) -> None:
     assert answer is not None
     assert (answer.code, answer.generation, answer.leader) == (Code.NONE, epoch, "")
     group = world.shard.groups[GROUP]
-    assert (world.kind, group.state, group.generation) == ("classic", GroupState.STABLE, epoch), "nobody has to join again"
+    assert (world.kind, group.state, group.generation) == ("classic", ClassicGroupState.STABLE, epoch), "nobody has to join again"
     assert sorted(group.members) == sorted([back.member_id, other.member_id])
     synced = world.sync(back)
     assert synced is not None
@@ -166,7 +166,7 @@ def test_a_static_member_that_comes_back_with_another_subscription_has_the_group
     assert answer is not None
     assert (answer.code, answer.generation) == (Code.NONE, 0)
     group = world.shard.groups[GROUP]
-    assert (group.state, group.generation) == (GroupState.PREPARING_REBALANCE, epoch)
+    assert (group.state, group.generation) == (ClassicGroupState.PREPARING_REBALANCE, epoch)
     with refused(Code.ILLEGAL_GENERATION):
         world.sync(back)
     world.reload()

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.broker.broker import BrokerServer
 from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
-from ottla.coordinator.group.classic.group import Group, GroupState
+from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.streams.group import StreamsGroup
@@ -19,7 +19,7 @@ from ottla.storage.producer_state import ProducerState
 
 Key = tuple[Any, ...]
 State = dict[Key, Any]
-AT_REST = (GroupState.STABLE, GroupState.EMPTY)
+AT_REST = (ClassicGroupState.STABLE, ClassicGroupState.EMPTY)
 COORDINATED = ("group", "consumer group", "streams group", "share group", "offsets", "pending", "transaction")
 TIMES = ("deadline_ms", "deadlines_ms", "since_ms", "wake_ms", "due_ms")
 METADATA = ("log", "__cluster_metadata", 0)
@@ -42,10 +42,10 @@ def _producers(known: ProducerState) -> Key:
 @cache
 def _fields_of_a_group() -> tuple[str, ...]:
     """All that a group is, but for when something is due."""
-    return tuple(f.name for f in fields(Group) if not f.name.endswith(TIMES))
+    return tuple(f.name for f in fields(ClassicGroup) if not f.name.endswith(TIMES))
 
 
-def _group(group: Group) -> Key:
+def _group(group: ClassicGroup) -> Key:
     return tuple(_frozen(getattr(group, name)) for name in _fields_of_a_group())
 
 
@@ -164,10 +164,10 @@ def durable(broker: BrokerServer) -> State:
         for share_group in shard.shares.groups.values():
             out["share group", share_group.group_id] = _share_group(share_group)
         for group in shard.groups.values():
-            if group.state is GroupState.STABLE:
+            if group.state is ClassicGroupState.STABLE:
                 members = tuple(sorted((m.member_id, m.instance_id or "", _assigned(group, m)) for m in group.members.values()))
                 out["group", group.group_id] = (group.generation, group.protocol, group.leader, members)
-            elif group.state is GroupState.EMPTY and group.generation > 0:
+            elif group.state is ClassicGroupState.EMPTY and group.generation > 0:
                 out["group", group.group_id] = (group.generation, None, None, ())
         for group_id in shard.offsets.groups:
             out["offsets", group_id] = tuple(sorted(shard.offsets.of_group(group_id).items()))

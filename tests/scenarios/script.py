@@ -11,7 +11,7 @@ A head at the margin (entries, title, parameters), then one command a line. Righ
 without one must succeed. Alternatives are divided by `` ; `` and told apart by parameters or by whose answer it is:
 ``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or ``-> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR``; where the two brokers
 differ, a ``differs:`` line says why. Where two releases of Apache Kafka part, ``kafka-4.3.1: NONE ; kafka-4.4.0: ...`` tells which
-of them is meant. ``*`` is any answer.
+of them is meant, and ``since: 4.4.0, static members`` that an older one has no such thing. ``*`` is any answer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.kafka import ORACLE_VERSION
+from tools.kafka import KAFKA_VERSION, ORACLE_VERSION
 
 FOLDER = Path(__file__).parent / "transcripts"
 ARROW = " -> "
@@ -30,7 +30,7 @@ _HEAD = re.compile(r"^((?:[A-Z]{3}-\d+ )+)(.+?)(?:\s+\[(.+)\])?$")
 _WHO = r"(?:ottla|kafka(?:-\d+\.\d+\.\d+)?)"
 _LABEL = re.compile(rf"^((?:\w+=\S+|{_WHO})(?: (?:\w+=\S+|{_WHO}))*): (.*)$")
 _TELLS_APART = re.compile(rf"(?:^|\s){_WHO}(?:: |\s)")
-_ATTRIBUTE = re.compile(r"^  (broker|differs): (.+)$")
+_ATTRIBUTE = re.compile(r"^  (broker|differs|since): (.+)$")
 
 
 class ScriptError(Exception):
@@ -46,7 +46,10 @@ class Step:
 
 @dataclass(slots=True)
 class Scenario:
-    """What one or more entries say, as commands. ``cases`` are its combinations of parameters."""
+    """What one or more entries say, as commands. ``cases`` are its combinations of parameters.
+
+    ``since`` is the first release of Apache Kafka that it is for, and what came with it.
+    """
 
     file: Path
     entries: tuple[str, ...]
@@ -54,7 +57,16 @@ class Scenario:
     cases: list[dict[str, str]]
     broker: str = "default"
     differs: str | None = None
+    since: str | None = None
     steps: list[Step] = field(default_factory=list)
+
+    def is_of(self, release: str) -> bool:
+        """Whether this release of Apache Kafka is to be asked."""
+        return self.since is None or _parts(self.since.partition(",")[0]) <= _parts(release)
+
+
+def _parts(release: str) -> list[int]:
+    return [int(part) for part in release.split(".")]
 
 
 def load(file: Path) -> list[Scenario]:
@@ -112,12 +124,22 @@ def tells_apart(expected: str) -> bool:
     return _TELLS_APART.search(expected) is not None
 
 
-def rewrite(file: Path, answers: dict[int, list[tuple[dict[str, str], str]]]) -> None:
-    """Write what a broker answered, line by line, into the file. Lines that tell the brokers apart are left alone."""
+Answers = list[tuple[dict[str, str], str]]
+"""What was answered to one line, case by case."""
+
+
+def rewrite(file: Path, answers: dict[int, Answers], release: str = KAFKA_VERSION) -> None:
+    """Write what a broker answered, line by line, into the file. Lines that tell the brokers apart are left alone.
+
+    What an older release has answered stands beside the answer that is there, where the two part.
+    """
     lines = file.read_text().splitlines()
     for number, given in answers.items():
         command, arrow, expected = lines[number].partition(ARROW)
         if tells_apart(expected):
+            continue
+        if release != KAFKA_VERSION:
+            lines[number] = _with_older(lines[number], given, release)
             continue
         merged = _merged(given)
         if not arrow and merged in ("", "NONE"):
@@ -126,7 +148,20 @@ def rewrite(file: Path, answers: dict[int, list[tuple[dict[str, str], str]]]) ->
     file.write_text("\n".join(lines) + "\n")
 
 
-def _merged(given: list[tuple[dict[str, str], str]]) -> str:
+def _with_older(line: str, given: Answers, release: str) -> str:
+    command, arrow, expected = line.partition(ARROW)
+    expected = expected.strip() if arrow else "NONE"
+    parted = [(case, answer or "NONE") for case, answer in given if expected != "*"]
+    parted = [(case, answer) for case, answer in parted if answer != choose(expected, case, "kafka")]
+    if not parted:
+        return line
+    every = len({answer for _, answer in parted}) == 1 and len(parted) == len(given)
+    labels = [f"kafka-{release}" + "".join(f" {n}={v}" for n, v in case.items() if not every) for case, _ in parted]
+    alternatives = dict.fromkeys(f"{label}: {answer}" for label, (_, answer) in zip(labels, parted, strict=True))
+    return f"{command.rstrip():<48}{ARROW}{OR.join([*alternatives, expected])}"
+
+
+def _merged(given: Answers) -> str:
     """The answers with as few labels as tell them apart; the answer that needs most of them stands last, without."""
     by_answer: dict[str, list[dict[str, str]]] = {}
     for case, answer in given:

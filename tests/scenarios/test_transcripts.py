@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from tests.scenarios.ahead import Ahead, Part
 from tests.scenarios.brokers import TARGETS, Target
 from tests.scenarios.play import NotOffered, compare
-from tests.scenarios.script import FOLDER, Scenario, case_name, choose, load, rewrite, tells_apart
+from tests.scenarios.script import FOLDER, Answers, Scenario, case_name, choose, load, rewrite, tells_apart
 from tests.scenarios.waves import company
 from tools.kafka import ORACLE_VERSION
 
@@ -27,7 +28,10 @@ def _marks(target: str, scenario: Scenario, case: dict[str, str]) -> list[pytest
     if target == "simulated":
         return []
     if target == "kafka":
-        return [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java, pytest.mark.flaky(reruns=2)]
+        marks = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java, pytest.mark.flaky(reruns=2)]
+        if not scenario.is_of(ORACLE_VERSION):
+            marks.append(pytest.mark.skip(reason=f"since {scenario.since}"))
+        return marks
     return [pytest.mark.wire] if company(scenario, case).restart else [pytest.mark.wire, pytest.mark.slow]
 
 
@@ -40,21 +44,21 @@ def _parameters() -> Iterator[object]:
 
 
 @pytest.fixture(scope="session")
-def rewriting(request: pytest.FixtureRequest) -> Iterator[dict[Path, dict[int, list[tuple[dict[str, str], str]]]] | None]:
+def rewriting(request: pytest.FixtureRequest) -> Iterator[dict[Path, dict[int, Answers]] | None]:
     """With ``--rewrite``: what was answered, by file and line, written into the files at the end."""
     if not request.config.getoption("--rewrite"):
         yield None
         return
-    answers: dict[Path, dict[int, list[tuple[dict[str, str], str]]]] = defaultdict(lambda: defaultdict(list))
+    answers: dict[Path, dict[int, Answers]] = defaultdict(lambda: defaultdict(list))
     yield answers
     for file, given in answers.items():
-        rewrite(file, given)
+        rewrite(file, given, ORACLE_VERSION)
 
 
 @pytest.fixture(scope="session")
 def ahead(request: pytest.FixtureRequest, broker_of: Callable[[str, str], Target]) -> Ahead:
     """The outcomes of all cases of this session; an xdist worker takes it that it gets all of them."""
-    items = [item for item in request.session.items if item.get_closest_marker("transcript")]
+    items = [i for i in request.session.items if i.get_closest_marker("transcript") and not i.get_closest_marker("skip")]
     params = {item.nodeid: item.callspec.params for item in items if isinstance(item, pytest.Function)}
     return Ahead({name: Part(p["target"], p["scenario"], p["case"]) for name, p in params.items()}, broker_of)
 
@@ -66,7 +70,7 @@ def test_transcript(
     scenario: Scenario,
     case: dict[str, str],
     ahead: Ahead,
-    rewriting: dict[Path, dict[int, list[tuple[dict[str, str], str]]]] | None,
+    rewriting: dict[Path, dict[int, Answers]] | None,
     request: pytest.FixtureRequest,
 ) -> None:
     try:
@@ -98,3 +102,28 @@ def test_an_answer_may_be_one_releases_own() -> None:
     assert choose(f"{newest}: LATE ; NONE", {}, "ottla") == "NONE"
     assert choose("kafka-1.0.0: LATE ; NONE", {}, "kafka") == "NONE"
     assert not tells_apart("v=3: NONE ; LATE")
+
+
+def test_an_older_release_is_written_beside_the_newest(tmp_path: Path) -> None:
+    file = tmp_path / "transcript.txt"
+    file.write_text("GRP-01 who\n  a\n  b -> v=3: ONE ; TWO\n  c -> *\n  d -> ottla: ONE ; kafka: TWO\n")
+    answers: dict[int, Answers] = {
+        1: [({"v": "3"}, "LATE"), ({"v": "4"}, "LATE")],
+        2: [({"v": "3"}, "ONE"), ({"v": "4"}, "LATE")],
+        3: [({"v": "3"}, "ONE"), ({"v": "4"}, "TWO")],
+        4: [({"v": "3"}, "LATE"), ({"v": "4"}, "LATE")],
+    }
+    rewrite(file, answers, "1.0.0")
+    assert [line.partition(" -> ")[2] for line in file.read_text().splitlines()[1:]] == [
+        "kafka-1.0.0: LATE ; NONE",
+        "kafka-1.0.0 v=4: LATE ; v=3: ONE ; TWO",
+        "*",
+        "ottla: ONE ; kafka: TWO",
+    ]
+
+
+def test_a_rule_may_be_newer_than_a_release() -> None:
+    (known,) = load(FOLDER / "a_idempotence.txt")[:1]
+    newer = replace(known, since="4.4.0, static members")
+    assert all(known.is_of(release) for release in ("4.3.1", "4.4.0"))
+    assert [newer.is_of(release) for release in ("4.3.1", "4.4.0", "4.10.0")] == [False, True, True]

@@ -14,7 +14,7 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled
 from ottla.broker.handlers.group_descriptions import described_groups, named_partitions, unknown_group
 from ottla.coordinator.group.assignors.members import Assignment as Target
-from ottla.coordinator.group.consumer.member import Member as GroupMember
+from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.topics import Topics
 from ottla.protocol.errors import Code, KafkaError
@@ -79,7 +79,7 @@ def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> S
     return described
 
 
-def _member(member: GroupMember, target: Target, topics: Topics) -> Member:
+def _member(member: ConsumerGroupMember, target: Target, topics: Topics) -> Member:
     held: dict[bytes, list[int]] = {}
     for partitions in (member.assigned, member.revoking):
         for topic, epochs in partitions.items():

@@ -13,8 +13,8 @@ from ottla.broker.env import Clock
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled
 from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
-from ottla.coordinator.group.consumer.member import Partitions
-from ottla.coordinator.group.consumer.requests import Heartbeat
+from ottla.coordinator.group.consumer.member import HeldPartitions
+from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -44,7 +44,7 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
         if not ports.groups.offers_consumer_protocol:
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         owned = yield from _owned(request.topic_partitions)
-        beat = Heartbeat(
+        beat = ConsumerHeartbeat(
             group_id=request.group_id,
             member_id=request.member_id,
             member_epoch=request.member_epoch,
@@ -86,7 +86,7 @@ def _owned(topics: list[TopicPartitions] | None) -> Steps[dict[bytes, frozenset[
     return owned
 
 
-def _assignment(partitions: Partitions) -> Assignment:
+def _assignment(partitions: HeldPartitions) -> Assignment:
     return Assignment([TopicPartitions(topic_id=topic, partitions=sorted(epochs)) for topic, epochs in partitions.items()])
 
 

@@ -14,7 +14,7 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from ottla.broker.handlers.each import Handled
-from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.describe_groups import (
@@ -61,18 +61,18 @@ def _describe(
     if group is None:
         view = shard.view(group_id)
         if view is not None and view.type_name == CLASSIC:
-            return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value, authorized_operations=operations)
+            return DescribedGroup(group_id=group_id, group_state=ClassicGroupState.EMPTY.value, authorized_operations=operations)
         says = f"Group {group_id} is not a classic group." if view is not None else f"Group {group_id} not found."
         unknown = context.version >= UNKNOWN_IS_AN_ERROR_FROM
         return DescribedGroup(
             error_code=Code.GROUP_ID_NOT_FOUND if unknown else Code.NONE,
             error_message=clipped(says) if unknown else None,
             group_id=group_id,
-            group_state=GroupState.DEAD.value,
+            group_state=ClassicGroupState.DEAD.value,
             authorized_operations=NOT_ASKED if unknown else operations,
         )
     # Subscriptions that a rebalance is about to change are shown to nobody (ClassicGroupMember.describeNoMetadata).
-    is_settled = group.state is GroupState.STABLE
+    is_settled = group.state is ClassicGroupState.STABLE
     described = DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,

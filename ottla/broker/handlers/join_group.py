@@ -21,7 +21,10 @@ from ottla.coordinator.group.requests import JoinAnswer, JoinRequest
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
+REBALANCE_TIMEOUT_FROM = 1
+KNOWN_ID_FROM = 4
 NULL_PROTOCOL_FROM = 7
+SKIP_ASSIGNMENT_FROM = 9
 
 
 class Ports(Protocol):
@@ -37,18 +40,20 @@ def handle(ports: Ports, request: JoinGroupRequest, context: RequestContext) -> 
             raise KafkaError(Code.INVALID_GROUP_ID)
         shard, runtime = ports.groups.shard(request.group_id)
         join = JoinRequest(
-            request.group_id,
-            request.member_id,
-            request.group_instance_id,
-            context.client_id,
-            f"/{context.client_host}",
-            request.session_timeout_ms,
-            request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
-            request.protocol_type,
-            [(p.name, p.metadata) for p in request.protocols],
-            version >= 4,
-            lambda answer: later.resolve(_response(answer, version)),
-            version >= 9,
+            group_id=request.group_id,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            client_id=context.client_id,
+            client_host=f"/{context.client_host}",
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=(
+                request.rebalance_timeout_ms if version >= REBALANCE_TIMEOUT_FROM else request.session_timeout_ms
+            ),
+            protocol_type=request.protocol_type,
+            protocols=[(p.name, p.metadata) for p in request.protocols],
+            needs_known_id=version >= KNOWN_ID_FROM,
+            waiter=lambda answer: later.resolve(_response(answer, version)),
+            supports_skip_assignment=version >= SKIP_ASSIGNMENT_FROM,
         )
         runtime.execute(shard.join(join, ports.clock.steady_ms()))
     except KafkaError as error:

@@ -16,6 +16,7 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled
+from ottla.coordinator.group.offsets import GroupOffsets
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
@@ -114,16 +115,7 @@ def _group(
     if not is_large:
         pace = Pace(begun=True)
     if topics is None:
-        committed: dict[str, OffsetFetchRequestTopics] = {}
-        for name, index in list(offsets.committed):
-            topic = committed.get(name)
-            if topic is None:
-                topic = OffsetFetchRequestTopics(name=name, topic_id=topic_id(ports.cluster, name), partition_indexes=[])
-                committed[name] = topic
-            topic.partition_indexes.append(index)
-            if pace.is_over(1):
-                yield None
-        topics = list(committed.values())
+        topics = yield from _committed(ports, offsets, pace)
     answers: list[OffsetFetchResponseTopics] = []
     unknown: list[OffsetFetchResponseTopics] = []
     for topic in topics:
@@ -135,13 +127,7 @@ def _group(
                 missing = error.code
         partitions = []
         for index in topic.partition_indexes:
-            code, offset = missing, None
-            if missing is Code.NONE:
-                try:
-                    offset = offsets.get(name, index)
-                except KafkaError as error:
-                    code = error.code
-            partitions.append(_partition(index, offset, code))
+            partitions.append(_partition(index, None, missing) if missing else _of_offset(offsets, name, index))
             if pace.is_over(PARTITION_WORK):
                 yield None
         # Topics whose ids nobody knows come last, as in Kafka.
@@ -151,6 +137,27 @@ def _group(
         if pace.is_over(PARTITION_WORK):
             yield None
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=answers + unknown)
+
+
+def _committed(ports: Ports, offsets: GroupOffsets, pace: Pace) -> Steps[list[OffsetFetchRequestTopics]]:
+    """All that the group has, as if it had been asked for."""
+    topics: dict[str, OffsetFetchRequestTopics] = {}
+    for name, index in list(offsets.committed):
+        topic = topics.get(name)
+        if topic is None:
+            topic = OffsetFetchRequestTopics(name=name, topic_id=topic_id(ports.cluster, name), partition_indexes=[])
+            topics[name] = topic
+        topic.partition_indexes.append(index)
+        if pace.is_over(1):
+            yield None
+    return list(topics.values())
+
+
+def _of_offset(offsets: GroupOffsets, name: str, index: int) -> OffsetFetchResponsePartitions:
+    try:
+        return _partition(index, offsets.get(name, index), Code.NONE)
+    except KafkaError as error:
+        return _partition(index, None, error.code)
 
 
 def _count(topics: list[OffsetFetchRequestTopics]) -> int:

@@ -187,11 +187,13 @@ class ShareFetch:
             yield from self._open(where)
 
     def _open(self, where: SessionPartition) -> Steps[None]:
-        topic = self._ports.cluster.state.topics_by_id.get(where.topic_id)
+        assert self._session is not None
+        topic, resolved = self._ports.cluster.state.topics_by_id.get(where.topic_id), self._session.resolved
         self._shared.pop(where, None)
         if topic is None:
-            self._errors[where] = Code.UNKNOWN_TOPIC_ID
+            self._errors[where] = Code.UNKNOWN_TOPIC_OR_PARTITION if where in resolved else Code.UNKNOWN_TOPIC_ID
             return
+        resolved.add(where)
         if not 0 <= where.partition < topic.partition_count:
             self._errors[where] = Code.UNKNOWN_TOPIC_OR_PARTITION
             return

@@ -11,7 +11,7 @@ from ottla.broker.handlers.each import Handled
 from ottla.broker.handlers.group_descriptions import described_groups, named_partitions, unknown_group
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
 from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.group.share.member import Member as GroupMember
+from ottla.coordinator.group.share.member import ShareGroupMember
 from ottla.coordinator.group.share.requests import ASSIGNOR_NAME
 from ottla.coordinator.group.topics import Topics
 from ottla.protocol.errors import Code, KafkaError
@@ -71,7 +71,7 @@ def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> S
     return described
 
 
-def _member(member: GroupMember, topics: Topics) -> Member:
+def _member(member: ShareGroupMember, topics: Topics) -> Member:
     return Member(
         member_id=member.member_id,
         rack_id=member.rack_id,

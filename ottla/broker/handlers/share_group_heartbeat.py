@@ -15,7 +15,7 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled
 from ottla.broker.share_groups import ShareGroupStates
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
-from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
+from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.share_group_heartbeat import (
     Assignment,
@@ -37,7 +37,7 @@ def handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestCo
 
 
 def _handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestContext) -> Steps[ShareGroupHeartbeatResponse]:
-    beat = Heartbeat(
+    beat = ShareHeartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
         member_epoch=request.member_epoch,
@@ -59,7 +59,7 @@ def _handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestC
     return _answer(outcome.answer)
 
 
-def _answer(answer: HeartbeatAnswer) -> ShareGroupHeartbeatResponse:
+def _answer(answer: ShareHeartbeatAnswer) -> ShareGroupHeartbeatResponse:
     return ShareGroupHeartbeatResponse(
         member_id=answer.member_id,
         member_epoch=answer.member_epoch,

@@ -18,7 +18,7 @@ from ottla.broker.handlers.create_topics import CREATE_WORK, create
 from ottla.broker.handlers.each import Handled
 from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.group.streams.configuration import InternalTopic
-from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, check_heartbeat
+from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome, check_heartbeat
 from ottla.coordinator.group.streams.status import StatusCode
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -40,14 +40,14 @@ def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: Request
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         check_heartbeat(request)
         shard, runtime = ports.groups.shard(request.group_id)
-        beat = Heartbeat(request, context.client_id, f"/{context.client_host}", context.version)
+        beat = StreamsHeartbeat(request, context.client_id, f"/{context.client_host}", context.version)
         outcome = runtime.execute(shard.streams_heartbeat(beat, ports.clock.steady_ms()))
     except KafkaError as error:
         return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
     return begun(_with_topics(ports, outcome)) if outcome.missing_topics else outcome.answer
 
 
-def _with_topics(ports: Ports, outcome: HeartbeatOutcome) -> Steps[StreamsGroupHeartbeatResponse]:
+def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> Steps[StreamsGroupHeartbeatResponse]:
     """The answer when missing topics are made, or it is known why they cannot be."""
     failures, pace = [], Pace(begun=True)
     for topic in outcome.missing_topics.values():

@@ -11,12 +11,13 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.classic.group import Group, GroupState
-from ottla.coordinator.group.classic.group import Member as ClassicGroupMember
+from ottla.coordinator.group.classic.effects import ReplaceGroup
+from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from ottla.coordinator.group.classic.rebalance import prepare_rebalance
 from ottla.coordinator.group.consumer.classic_members import by_name
+from ottla.coordinator.group.consumer.effects import HeardOfConsumerMember
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.member import ClassicMember, Member
+from ottla.coordinator.group.consumer.member import ClassicMember, ConsumerGroupMember
 from ottla.coordinator.group.consumer.records import (
     current_record,
     epoch_record,
@@ -25,13 +26,11 @@ from ottla.coordinator.group.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from ottla.coordinator.group.consumer.target import metadata_hash
 from ottla.coordinator.group.consumer_protocol import CONSUMER, read_assignment, read_subscription, written_assignment
-from ottla.coordinator.group.effects import HeardOfMember, ReplaceGroup
 from ottla.coordinator.group.named_topics import check_member_topics, check_topic_count
 from ottla.coordinator.group.records import group_record, group_tombstone
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, SyncAnswer
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import Topics, metadata_hash
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 
@@ -56,17 +55,17 @@ class Migration:
 
     # from classic groups to consumer groups
 
-    def upgrade(self, group: Group, now_ms: int) -> Upgrade:
+    def upgrade(self, group: ClassicGroup, now_ms: int) -> Upgrade:
         """GroupMetadataManager.convertToConsumerGroup. Who waits in a rebalance is to join again. Raises GROUP_ID_NOT_FOUND."""
         self._check_upgrade(group)
         upgraded = _upgraded(group, self._topics)
         rebalance = Code.REBALANCE_IN_PROGRESS
-        effects: list[Effect] = [HeardOfMember(group.group_id, member_id, now_ms) for member_id in upgraded.members]
+        effects: list[Effect] = [HeardOfConsumerMember(group.group_id, member_id, now_ms) for member_id in upgraded.members]
         effects += [AnswerMember(one, JoinAnswer(code=rebalance, member_id=m)) for m, one in group.join_waiters.items()]
         effects += [AnswerMember(one, SyncAnswer(code=rebalance)) for one in group.sync_waiters.values()]
         return Upgrade(upgraded, [group_tombstone(group.group_id), *_records_of(upgraded)], effects)
 
-    def _check_upgrade(self, group: Group) -> None:
+    def _check_upgrade(self, group: ClassicGroup) -> None:
         """GroupMetadataManager.validateOnlineUpgrade."""
         if not self._config.migration.upgrades:
             raise _not_upgraded(group, " because online upgrade is disabled.")
@@ -87,14 +86,14 @@ class Migration:
         targets = {m.member_id: group.targets.get(m.member_id, {}) for m in members}
         return self._downgraded(group, members, targets, records, rebalances=True, now_ms=now_ms)
 
-    def may_replace(self, group: ConsumerGroup, replaced: Member) -> bool:
+    def may_replace(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
         is_last = replaced.classic is None and group.uses_classic_protocol_without([replaced.member_id])
         return is_last and self._may_downgrade(len(group.members))
 
     def _may_downgrade(self, size: int) -> bool:
         return self._config.migration.downgrades and size <= self._config.max_size
 
-    def with_successor(self, group: ConsumerGroup, joining: Member, *, rebalances: bool, now_ms: int) -> Result[None]:
+    def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
         """The successor's records were written before: they are taken back with the group's."""
         others = [m for m in group.members.values() if m.instance_id is None or m.instance_id != joining.instance_id]
         targets = {m.member_id: group.targets.get(m.member_id, {}) for m in others}
@@ -106,7 +105,7 @@ class Migration:
     def _downgraded(
         self,
         group: ConsumerGroup,
-        members: list[Member],
+        members: list[ConsumerGroupMember],
         targets: dict[str, Assignment],
         records: list[LogRecord],
         *,
@@ -114,7 +113,7 @@ class Migration:
         now_ms: int,
     ) -> Result[None]:
         """ClassicGroup.fromConsumerGroup: a stable group, in which everybody has its target assignment."""
-        draft = Group(group.group_id, state=GroupState.STABLE, generation=group.group_epoch, state_since_ms=now_ms)
+        draft = ClassicGroup(group.group_id, state=ClassicGroupState.STABLE, generation=group.group_epoch, state_since_ms=now_ms)
         for member in members:
             classic = _classic_member(member)
             draft.add(classic)
@@ -125,17 +124,17 @@ class Migration:
             draft.assignments[member_id] = written_assignment(partitions, classic.metadata(draft.protocol))
         out: Result[None] = Result(None, records=[*records, group_record(draft, now_ms)])
         if rebalances:
-            prepare_rebalance(draft, now_ms, draft.rebalance_timeout_ms, out)
+            prepare_rebalance(draft, now_ms, out)
         # The record has one protocol of each member; what is kept in memory has all of them.
         out.effects.append(ReplaceGroup(draft))
         return out
 
 
-def _not_upgraded(group: Group, reason: str) -> KafkaError:
+def _not_upgraded(group: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(Code.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.group_id} to consumer group{reason}")
 
 
-def _upgraded(group: Group, topics: Topics) -> ConsumerGroup:
+def _upgraded(group: ClassicGroup, topics: Topics) -> ConsumerGroup:
     """ConsumerGroup.fromClassicGroup: everybody is at the generation and has what the leader assigned, which is the target, too."""
     upgraded = ConsumerGroup(group.group_id, group_epoch=group.generation, assignment_epoch=group.generation)
     # Before its first generation a group has no protocol yet: then what it would select is read.
@@ -156,7 +155,7 @@ def _upgraded(group: Group, topics: Topics) -> ConsumerGroup:
     return upgraded
 
 
-def _assigned(group: Group, member_id: str, topics: Topics) -> Assignment:
+def _assigned(group: ClassicGroup, member_id: str, topics: Topics) -> Assignment:
     """What the leader assigned to a member. Topics that are gone are left out."""
     try:
         assignment = read_assignment(group.assignments.get(member_id, b""))
@@ -172,12 +171,14 @@ def _assigned(group: Group, member_id: str, topics: Topics) -> Assignment:
     return {topic: partitions for topic, partitions in named if topic is not None}
 
 
-def _consumer_member(group: Group, classic: ClassicGroupMember, protocol: str | None, assigned: Assignment) -> Member:
+def _consumer_member(
+    group: ClassicGroup, classic: ClassicGroupMember, protocol: str | None, assigned: Assignment
+) -> ConsumerGroupMember:
     try:
         subscription = read_subscription(classic.metadata(protocol))
     except DecodeError as error:
         raise _not_upgraded(group, " because the embedded consumer protocol is malformed.") from error
-    return Member(
+    return ConsumerGroupMember(
         member_id=classic.member_id,
         instance_id=classic.instance_id,
         rack_id=subscription.rack_id,
@@ -204,7 +205,7 @@ def _records_of(group: ConsumerGroup) -> list[LogRecord]:
     ]
 
 
-def _classic_member(member: Member) -> ClassicGroupMember:
+def _classic_member(member: ConsumerGroupMember) -> ClassicGroupMember:
     assert member.classic is not None, f"{member.member_id} uses the consumer protocol"
     return ClassicGroupMember(
         member_id=member.member_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ottla.coordinator.group.classic.group import Group, GroupState, Member
+from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from ottla.coordinator.group.consumer_protocol import CONSUMER, read_subscription
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
@@ -65,7 +65,7 @@ def _offset_key(key: OffsetKey) -> bytes:
     return b"\0\x01" + raw[2:]
 
 
-def group_record(group: Group, now_ms: int, assignments: dict[str, bytes] | None = None) -> LogRecord:
+def group_record(group: ClassicGroup, now_ms: int, assignments: dict[str, bytes] | None = None) -> LogRecord:
     """The group as it is, or with other assignments, as it will be once this is replayed."""
     members = [
         MemberMetadata(
@@ -124,13 +124,13 @@ def read_offset(value: bytes, record_offset: int) -> CommittedOffset:
     return CommittedOffset(v.offset, v.leader_epoch, v.metadata, v.commit_timestamp, v.expire_timestamp, record_offset)
 
 
-def read_group(group_id: str, value: bytes, now_ms: int) -> Group:
+def read_group(group_id: str, value: bytes, now_ms: int) -> ClassicGroup:
     """A group as its record tells it; every member gets a fresh session."""
     v = decode_record(group_metadata_value, value)
-    group = Group(group_id, generation=v.generation, protocol_type=v.protocol_type or None)
+    group = ClassicGroup(group_id, generation=v.generation, protocol_type=v.protocol_type or None)
     for m in v.members:
         rebalance_ms = m.rebalance_timeout if m.rebalance_timeout >= 0 else m.session_timeout
-        member = Member(
+        member = ClassicGroupMember(
             member_id=m.member_id,
             instance_id=m.group_instance_id,
             client_id=m.client_id,
@@ -144,12 +144,12 @@ def read_group(group_id: str, value: bytes, now_ms: int) -> Group:
         group.assignments[m.member_id] = m.assignment
         group.extend_session(member, now_ms)
     group.protocol_type, group.protocol, group.leader = v.protocol_type or None, v.protocol, v.leader
-    group.state = GroupState.STABLE if group.members else GroupState.EMPTY
+    group.state = ClassicGroupState.STABLE if group.members else ClassicGroupState.EMPTY
     group.state_since_ms = v.current_state_timestamp
     return group
 
 
-def subscribed_topics(group: Group) -> set[str] | None:
+def subscribed_topics(group: ClassicGroup) -> set[str] | None:
     """Topics that the members of a consumer group subscribe to; None where that cannot be read."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-from ottla.coordinator.group.classic.group import Group
+from ottla.coordinator.group.classic.effects import ExtendSession
+from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.membership import Membership
 from ottla.coordinator.group.classic.view import ClassicView
+from ottla.coordinator.group.consumer.effects import CONSUMER_EFFECTS
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
-from ottla.coordinator.group.consumer.member import JOIN_EPOCH
 from ottla.coordinator.group.consumer.records import KINDS as CONSUMER_KINDS
-from ottla.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
-from ottla.coordinator.group.effects import (
-    AwaitNextDeadline,
-    ClassicMemberJoined,
-    ExtendSession,
-    GroupLookedAtTopics,
-    HeardOfMember,
-)
+from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from ottla.coordinator.group.epochs import JOIN_EPOCH
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.migration import Migration, Upgrade
 from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore, TopicPartition
 from ottla.coordinator.group.records import (
@@ -37,15 +33,12 @@ from ottla.coordinator.group.share.effects import SHARE_EFFECTS
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.groups import ShareGroups
 from ottla.coordinator.group.share.records import KINDS as SHARE_KINDS
-from ottla.coordinator.group.share.requests import Heartbeat as ShareHeartbeat
-from ottla.coordinator.group.share.requests import HeartbeatOutcome as ShareHeartbeatOutcome
+from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatOutcome
 from ottla.coordinator.group.streams.effects import STREAMS_EFFECTS
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.groups import StreamsGroups
-from ottla.coordinator.group.streams.member import JOIN_EPOCH as STREAMS_JOIN_EPOCH
 from ottla.coordinator.group.streams.records import KINDS as STREAMS_KINDS
-from ottla.coordinator.group.streams.requests import Heartbeat as StreamsHeartbeat
-from ottla.coordinator.group.streams.requests import HeartbeatOutcome as StreamsHeartbeatOutcome
+from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.group.view import GroupView
@@ -61,18 +54,18 @@ class GroupShard:
     `GroupView`.
     """
 
-    def __init__(self, partition: int, config: GroupConfig, topics: Topics, new_id: Callable[[], str]) -> None:
+    def __init__(self, partition: int, config: GroupConfig, topics: Topics, member_ids: MemberIds) -> None:
         self.partition = partition
         self.config = config
         self._topics = topics
-        self._new_id = new_id
+        self._member_ids = member_ids
         self.clear()
 
     def clear(self) -> None:
         """Forget everything, as before the first record."""
-        self.membership = Membership(self.config, self._new_id)
+        self.membership = Membership(self.config, self._member_ids.classic)
         self._migration = Migration(self.config, self._topics)
-        self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._new_id, self._migration)
+        self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._member_ids.consumer, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.shares = ShareGroups(self.config.share_of, self._topics)
         # Whose records these are.
@@ -87,7 +80,7 @@ class GroupShard:
 
     def apply(self, effect: Effect) -> None:
         """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
-        if isinstance(effect, HeardOfMember | ClassicMemberJoined | GroupLookedAtTopics | AwaitNextDeadline):
+        if isinstance(effect, CONSUMER_EFFECTS):
             self.consumers.apply(effect)
         elif isinstance(effect, STREAMS_EFFECTS):
             self.streams.apply(effect)
@@ -97,7 +90,7 @@ class GroupShard:
             self.membership.apply(effect)
 
     @property
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, ClassicGroup]:
         """Classic ones that have, or had, members."""
         return self.membership.groups
 
@@ -124,7 +117,7 @@ class GroupShard:
 
     # an empty group gives way to one of another protocol, a share group never; classic and consumer groups with members change over
 
-    def heartbeat(self, beat: Heartbeat, now_ms: int, expansions: Expansions) -> Result[HeartbeatAnswer]:
+    def heartbeat(self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions) -> Result[ConsumerHeartbeatAnswer]:
         """ConsumerGroupHeartbeat, of a request that has been checked, after `ConsumerGroups.expansions`. Raises `KafkaError`."""
         group_id, upgrade = beat.group_id, Upgrade(None, [], [])
         if group_id in self.streams.groups or group_id in self.shares.groups:
@@ -148,7 +141,7 @@ class GroupShard:
         if group_id not in self.streams.groups and self.exists(group_id):
             is_classic = self._modern(group_id) is None
             classic = ClassicView(group_id, self.groups.get(group_id))
-            if not is_classic or not classic.is_empty or beat.request.member_epoch != STREAMS_JOIN_EPOCH:
+            if not is_classic or not classic.is_empty or beat.request.member_epoch != JOIN_EPOCH:
                 raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
             tombstones = classic.tombstones()
         result = self.streams.heartbeat(beat, now_ms)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from hashlib import blake2b
 from typing import Protocol
 
 
@@ -20,3 +21,22 @@ class Topics(Protocol):
     def topic_names(self) -> Collection[str]:
         """In the order in which the topics were made."""
         ...
+
+
+def metadata_hash(subscribed: Iterable[str], topics: Topics) -> int:
+    """One number for the topics that the members subscribe to, as they are now; 0 without any.
+
+    Kafka has another function for the same: a group that changes over between the two rebalances once.
+    """
+    digest, is_empty = blake2b(digest_size=8), True
+    for name in sorted(subscribed):
+        topic_id = topics.topic_id(name)
+        if topic_id is not None:
+            is_empty = False
+            digest.update(topic_id + topics.partition_count(name).to_bytes(4, "big"))
+    return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def subscribed_ids(names: Iterable[str], topics: Topics) -> frozenset[bytes]:
+    """Topics that do not exist are left out."""
+    return frozenset(topic_id for topic_id in map(topics.topic_id, names) if topic_id is not None)

@@ -28,9 +28,13 @@ class SessionPartition(NamedTuple):
 
 
 class ShareSession:
-    """``partitions`` are in the order in which they are read; the value says whether the next answer has to name one."""
+    """``partitions`` are in the order in which they are read; the value says whether the next answer has to name one.
 
-    __slots__ = ("connection_id", "epoch", "key", "partitions")
+    ``resolved`` are those whose topic was there at some time (CachedSharePartition.topic): once it is deleted, they get another
+    error than an id that no topic has ever had.
+    """
+
+    __slots__ = ("connection_id", "epoch", "key", "partitions", "resolved")
 
     def __init__(self, key: SessionKey, partitions: Collection[SessionPartition], connection_id: int) -> None:
         self.key = key
@@ -38,6 +42,7 @@ class ShareSession:
         self.epoch = next_epoch(INITIAL_EPOCH)
         # The first answer names every partition anyway.
         self.partitions = dict.fromkeys(partitions, False)
+        self.resolved: set[SessionPartition] = set()
 
     def is_told(self, partition: SessionPartition, *, has_records: bool, is_error: bool) -> bool:
         """Whether an answer after the first names a partition: with records or an error, a new one, and once after an error."""
@@ -104,6 +109,7 @@ class ShareSessions:
             session.partitions.setdefault(partition, True)
         for partition in forgotten:
             session.partitions.pop(partition, None)
+            session.resolved.discard(partition)
         self.partition_count += len(session.partitions) - before
         session.epoch = next_epoch(session.epoch)
         return session

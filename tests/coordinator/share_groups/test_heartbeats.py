@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
-from ottla.coordinator.group.share.requests import NO_OFFSET, Heartbeat, check_heartbeat
+from ottla.coordinator.group.share.requests import NO_OFFSET, ShareHeartbeat, check_heartbeat
 from ottla.protocol.errors import Code
 from tests.coordinator.consumer_world import topic_id
 from tests.coordinator.share_groups.world import GROUP, Sharer, World
@@ -102,7 +102,7 @@ def test_epochs(world: World) -> None:
     with refused(Code.UNKNOWN_MEMBER_ID, "Member b is not a member of group g."):
         world.beat(Sharer("b", epoch=3))
     with refused(Code.GROUP_ID_NOT_FOUND, "Share group h not found."):
-        world.shard.heartbeat(Heartbeat("h", "a", 3), world.now_ms)
+        world.shard.heartbeat(ShareHeartbeat("h", "a", 3), world.now_ms)
 
 
 def test_who_leaves_and_who_is_silent(world: World) -> None:
@@ -184,4 +184,4 @@ def test_a_deleted_topic_leaves_nothing(world: World) -> None:
 def test_what_no_group_takes(options: dict[str, object], says: str) -> None:
     fields = {"group_id": "g", "member_id": "m", "member_epoch": 0, "topic_names": ["t"], **options}
     with refused(Code.INVALID_REQUEST, says):
-        check_heartbeat(Heartbeat(**fields))  # type: ignore[arg-type]
+        check_heartbeat(ShareHeartbeat(**fields))  # type: ignore[arg-type]

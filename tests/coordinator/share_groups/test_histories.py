@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.share.requests import Heartbeat
+from ottla.coordinator.group.share.requests import ShareHeartbeat
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.share_groups.world import GROUP, Sharer, World, logged
@@ -43,7 +43,7 @@ def step(world: Careless, rng: random.Random, sharers: list[Sharer]) -> None:
         return
     leaves = kind < 0.25
     topics = rng.choice([["t"], ["t", "u"], ["u"]]) if sharer.epoch == 0 or rng.random() < 0.3 else None
-    beat = Heartbeat(GROUP, sharer.member_id, -1 if leaves else sharer.epoch, topic_names=topics)
+    beat = ShareHeartbeat(GROUP, sharer.member_id, -1 if leaves else sharer.epoch, topic_names=topics)
     before = whole(world)
     try:
         world.shard.heartbeat(beat, world.now_ms)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatOutcome
+from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatOutcome
 from ottla.coordinator.invariants import check_groups
 from ottla.protocol.errors import Code
 from tests.coordinator.consumer_world import BATCH_BYTES
@@ -20,10 +20,12 @@ class ShareWorld(TypesWorld):
     def _new(self) -> GroupShard:
         return super()._new()
 
-    def beat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatOutcome:
+    def beat(self, member_id: str, epoch: int, **fields: Any) -> ShareHeartbeatOutcome:
         if epoch == 0:
             fields = {"topic_names": ["t"], **fields}
-        outcome: HeartbeatOutcome = self.run(self.shard.share_heartbeat(Heartbeat(GROUP, member_id, epoch, **fields), self.now_ms))
+        outcome: ShareHeartbeatOutcome = self.run(
+            self.shard.share_heartbeat(ShareHeartbeat(GROUP, member_id, epoch, **fields), self.now_ms)
+        )
         check_groups(self.shard, ())
         return outcome
 

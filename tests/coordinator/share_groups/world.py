@@ -7,7 +7,13 @@ from typing import Any
 
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.groups import ShareGroups
-from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, HeartbeatOutcome, Initialization, ShareGroupConfig
+from ottla.coordinator.group.share.requests import (
+    Initialization,
+    ShareGroupConfig,
+    ShareHeartbeat,
+    ShareHeartbeatAnswer,
+    ShareHeartbeatOutcome,
+)
 from ottla.coordinator.result import LogRecord, Result
 from tests.coordinator.consumer_world import BATCH_BYTES, FakeTopics, topic_id
 
@@ -22,7 +28,7 @@ class Sharer:
     epoch: int = 0
     told: dict[bytes, frozenset[int]] | None = None
 
-    def take(self, answer: HeartbeatAnswer) -> None:
+    def take(self, answer: ShareHeartbeatAnswer) -> None:
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
             self.told = dict(answer.assignment)
@@ -67,18 +73,20 @@ class World:
             if self.has_coordinator:
                 self.run(self.shard.initialized(initialization.group_id, initialization.partitions()))
 
-    def beat(self, sharer: Sharer, **options: Any) -> HeartbeatAnswer:
+    def beat(self, sharer: Sharer, **options: Any) -> ShareHeartbeatAnswer:
         fields = {"member_epoch": sharer.epoch, "client_id": "client", "client_host": "/host", **options}
-        outcome: HeartbeatOutcome = self.run(self.shard.heartbeat(Heartbeat(GROUP, sharer.member_id, **fields), self.now_ms))
+        outcome: ShareHeartbeatOutcome = self.run(
+            self.shard.heartbeat(ShareHeartbeat(GROUP, sharer.member_id, **fields), self.now_ms)
+        )
         sharer.take(outcome.answer)
         self.take(outcome.initialization)
         return outcome.answer
 
-    def join(self, sharer: Sharer, *topics: str) -> HeartbeatAnswer:
+    def join(self, sharer: Sharer, *topics: str) -> ShareHeartbeatAnswer:
         sharer.epoch, sharer.told = 0, None
         return self.beat(sharer, topic_names=list(topics or ("t",)))
 
-    def leave(self, sharer: Sharer) -> HeartbeatAnswer:
+    def leave(self, sharer: Sharer) -> ShareHeartbeatAnswer:
         return self.beat(sharer, member_epoch=-1)
 
     def tick(self, ms: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.group.streams.group import StreamsGroupState
-from ottla.coordinator.group.streams.member import MemberState
+from ottla.coordinator.group.streams.member import StreamsMemberState
 from ottla.coordinator.group.streams.records import CURRENT, METADATA, TARGET_METADATA
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig, check_heartbeat
 from ottla.coordinator.group.streams.status import StatusCode
@@ -58,7 +58,7 @@ def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     world.join(a)
     world.join(b)
     assert b.active == set()
-    assert world.group.members["b"].state is MemberState.UNRELEASED_TASKS
+    assert world.group.members["b"].state is StreamsMemberState.UNRELEASED_TASKS
     world.beat(a)
     assert len(a.active) == 2
     assert a.epoch == 2, "it stays behind until it has given up the others"
@@ -221,7 +221,7 @@ def test_tasks_are_given_up_in_time_or_the_member_is_fenced() -> None:
     owns_all = [TaskIds(subtopology_id="0", partitions=[0, 1, 2, 3])]
     world.tick(20_000)
     world.beat(a, active_tasks=owns_all)
-    assert world.group.members["a"].state is MemberState.UNREVOKED_TASKS
+    assert world.group.members["a"].state is StreamsMemberState.UNREVOKED_TASKS
     world.tick(10_000)
     assert list(world.group.members) == ["b"]
     world.settle(b)

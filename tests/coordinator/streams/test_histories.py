@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.group.streams.group import StreamsGroup, StreamsGroupState
-from ottla.coordinator.group.streams.requests import Heartbeat, StreamsGroupConfig
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import Endpoint, Subtopology, TaskOffset, TopicInfo, Topology
@@ -98,7 +98,7 @@ class History:
     def beat(self, app: Application, **options: Any) -> None:
         request = self.world.request(app, **options)
         try:
-            outcome = self.run(lambda: self.world.shard.heartbeat(Heartbeat(request, "client", "/host"), self.world.now_ms))
+            outcome = self.run(lambda: self.world.shard.heartbeat(StreamsHeartbeat(request, "client", "/host"), self.world.now_ms))
         except KafkaError:
             app.epoch, app.owned = 0, NOTHING
             if app in self.joined:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.group.streams.group import Holders
-from ottla.coordinator.group.streams.member import Member, MemberState
+from ottla.coordinator.group.streams.member import StreamsGroupMember, StreamsMemberState
 from ottla.coordinator.group.streams.reconciliation import reconciled
 from ottla.coordinator.group.streams.tasks import AssignedTasks, Tasks
 from ottla.protocol.errors import Code, KafkaError
 
-STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
+STABLE, UNREVOKED, UNRELEASED, UNKNOWN = StreamsMemberState
 NOTHING, NOTHING_ASSIGNED = Tasks(), AssignedTasks()
 
 
@@ -24,11 +24,15 @@ def assigned(active: str = "", standby: str = "", warmup: str = "", epoch: int =
     return AssignedTasks({i: dict.fromkeys(p, epoch) for i, p in plain.active.items()}, plain.standby, plain.warmup)
 
 
-def member(state: MemberState, has: AssignedTasks, gives_up: AssignedTasks = NOTHING_ASSIGNED, epoch: int = 1) -> Member:
-    return Member("m", member_epoch=epoch, state=state, process_id="p", assigned=has, revoking=gives_up)
+def member(
+    state: StreamsMemberState, has: AssignedTasks, gives_up: AssignedTasks = NOTHING_ASSIGNED, epoch: int = 1
+) -> StreamsGroupMember:
+    return StreamsGroupMember("m", member_epoch=epoch, state=state, process_id="p", assigned=has, revoking=gives_up)
 
 
-def step(before: Member, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks] | None = None) -> tuple[object, ...]:
+def step(
+    before: StreamsGroupMember, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks] | None = None
+) -> tuple[object, ...]:
     """One step to the target of epoch 2, beside what other processes have: state, epoch, what it has, what it gives up."""
     holders = Holders()
     for held in (before.assigned, before.revoking):
@@ -172,7 +176,7 @@ TABLE = {
 
 @pytest.mark.parametrize(("before", "target", "owned", "others", "after"), TABLE.values(), ids=TABLE.keys())
 def test_a_step(
-    before: Member, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks], after: tuple[object, ...]
+    before: StreamsGroupMember, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks], after: tuple[object, ...]
 ) -> None:
     assert step(before, target, owned, others) == after
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.streams.member import Member, state_of
+from ottla.coordinator.group.streams.member import StreamsGroupMember, state_of
 from ottla.coordinator.group.streams.reconciliation import reconciled
 from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskId, Tasks
 from ottla.protocol.errors import Code, KafkaError
@@ -45,9 +45,9 @@ class Holders:
         return self._of("warmup", task)
 
 
-def answered(question: questions.Question) -> Member | None:
+def answered(question: questions.Question) -> StreamsGroupMember | None:
     asked = question["member"]
-    member = Member(
+    member = StreamsGroupMember(
         member_id="m",
         process_id="p0",
         member_epoch=asked["epoch"],

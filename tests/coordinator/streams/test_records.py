@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.coordinator.group.streams import records
-from ottla.coordinator.group.streams.member import Member, MemberState
+from ottla.coordinator.group.streams.member import StreamsGroupMember, StreamsMemberState
 from ottla.coordinator.group.streams.records import GroupMetadata
 from ottla.coordinator.group.streams.tasks import AssignedTasks, Tasks
 from ottla.coordinator.group.streams.topology import topology_from_heartbeat
@@ -12,11 +12,11 @@ from ottla.protocol.codec import encode_record
 from ottla.protocol.messages import streams_group_current_member_assignment_value as current_value
 from tests.coordinator.streams.world import STATEFUL
 
-MEMBER = Member(
+MEMBER = StreamsGroupMember(
     member_id="m",
     member_epoch=3,
     previous_epoch=2,
-    state=MemberState.UNREVOKED_TASKS,
+    state=StreamsMemberState.UNREVOKED_TASKS,
     instance_id="i",
     rack_id="r",
     client_id="c",
@@ -44,7 +44,7 @@ def value_of(record: LogRecord) -> bytes:
 def test_a_member() -> None:
     first, second = records.member_record("g", MEMBER), records.current_record("g", MEMBER)
     assert (kind_of(first), kind_of(second)) == (19, 22)
-    assert Member("m", **records.read_member(value_of(first)), **records.read_current(value_of(second))) == MEMBER
+    assert StreamsGroupMember("m", **records.read_member(value_of(first)), **records.read_current(value_of(second))) == MEMBER
     key = records.read_key(19, first.key or b"")
     assert (key.group_id, key.member_id) == ("g", "m")
 

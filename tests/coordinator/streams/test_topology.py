@@ -6,7 +6,13 @@ import pytest
 
 from ottla.coordinator.group.streams.configuration import InternalTopic, configure
 from ottla.coordinator.group.streams.status import StatusCode
-from ottla.coordinator.group.streams.topology import metadata_hash, topology_from_heartbeat, topology_of
+from ottla.coordinator.group.streams.topology import (
+    check_topic_names,
+    check_topology,
+    required_topics_hash,
+    topology_from_heartbeat,
+    topology_of,
+)
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import CopartitionGroup, KeyValue, Subtopology, TopicInfo, Topology
 from tests.coordinator.streams.world import FixedTopics
@@ -111,10 +117,15 @@ BAD = {
 }
 
 
+def checked(topology: Topology) -> None:
+    check_topic_names(topology)
+    check_topology(topology)
+
+
 @pytest.mark.parametrize("subtopologies", BAD.values(), ids=BAD.keys())
 def test_what_is_refused(subtopologies: list[Subtopology]) -> None:
     with pytest.raises(KafkaError) as refused:
-        topology_from_heartbeat(Topology(epoch=0, subtopologies=subtopologies))
+        checked(Topology(epoch=0, subtopologies=subtopologies))
     assert refused.value.code is Code.STREAMS_INVALID_TOPOLOGY
 
 
@@ -150,9 +161,9 @@ def test_what_is_required_and_read() -> None:
 
 def test_the_hash_tells_of_topics_that_matter() -> None:
     topology = topology_from_heartbeat(WORDS)
-    assert metadata_hash(topology, FixedTopics({"other": 4})) == 0
-    before = metadata_hash(topology, FixedTopics({"lines": 4}))
-    assert before == metadata_hash(topology, FixedTopics({"other": 4, "lines": 4}))
-    assert before != metadata_hash(topology, FixedTopics({"lines": 5}))
-    assert before != metadata_hash(topology, FixedTopics({"lines": 4, "app-repartition": 4}))
+    assert required_topics_hash(topology, FixedTopics({"other": 4})) == 0
+    before = required_topics_hash(topology, FixedTopics({"lines": 4}))
+    assert before == required_topics_hash(topology, FixedTopics({"other": 4, "lines": 4}))
+    assert before != required_topics_hash(topology, FixedTopics({"lines": 5}))
+    assert before != required_topics_hash(topology, FixedTopics({"lines": 4, "app-repartition": 4}))
     assert -(1 << 63) <= before < 1 << 63

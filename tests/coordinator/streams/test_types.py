@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from ottla.coordinator.group.classic.group import GroupState
+from ottla.coordinator.group.classic.group import ClassicGroupState
+from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.streams import configuration
-from ottla.coordinator.group.streams.requests import Heartbeat, StreamsGroupConfig
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.streams_group_heartbeat import (
@@ -34,7 +35,7 @@ class StreamsWorld(TypesWorld):
 
     def _new(self) -> GroupShard:
         config = msgspec.structs.replace(super()._new().config, streams_of=self.config.streams_of)
-        return GroupShard(0, config, FakeTopics({"t": 2, "in": 2}), self._id)
+        return GroupShard(0, config, FakeTopics({"t": 2, "in": 2}), MemberIds(self._id, self._id))
 
     def beat(self, member_id: str, epoch: int, **fields: Any) -> StreamsGroupHeartbeatResponse:
         if epoch == 0:
@@ -42,7 +43,7 @@ class StreamsWorld(TypesWorld):
             fields = {**joining, "active_tasks": [], "standby_tasks": [], "warmup_tasks": [], **fields}
         request = StreamsGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch, **fields)
         answer: StreamsGroupHeartbeatResponse
-        answer = self.run(self.shard.streams_heartbeat(Heartbeat(request, "client", "/host"), self.now_ms)).answer
+        answer = self.run(self.shard.streams_heartbeat(StreamsHeartbeat(request, "client", "/host"), self.now_ms)).answer
         return answer
 
     @property
@@ -92,7 +93,7 @@ def test_an_empty_streams_group_gives_way_to_a_classic_one(world: StreamsWorld) 
     assert list(world.shard.streams.groups) == [GROUP], "whoever is refused changes nothing"
     settle_classic(world)
     world.reload()
-    assert (world.state, world.fetched(), world.shard.streams.groups) == (GroupState.STABLE, 5, {})
+    assert (world.state, world.fetched(), world.shard.streams.groups) == (ClassicGroupState.STABLE, 5, {})
 
 
 def test_streams_and_consumer_groups_do_not_give_way_to_each_other(world: StreamsWorld) -> None:

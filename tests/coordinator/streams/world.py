@@ -12,7 +12,7 @@ from ottla.coordinator.group.streams.answers import task_ids
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.groups import StreamsGroups
 from ottla.coordinator.group.streams.records import task_set
-from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, StreamsGroupConfig, check_heartbeat
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat, StreamsHeartbeatOutcome, check_heartbeat
 from ottla.coordinator.group.streams.status import StatusCode
 from ottla.coordinator.group.streams.tasks import Tasks
 from ottla.coordinator.result import LogRecord, Result
@@ -132,15 +132,17 @@ class World:
         }
         return StreamsGroupHeartbeatRequest(**{**fields, **options})
 
-    def beat(self, app: Application, **options: Any) -> HeartbeatOutcome:
+    def beat(self, app: Application, **options: Any) -> StreamsHeartbeatOutcome:
         version = options.pop("version", 1)
         request = self.request(app, **options)
         check_heartbeat(request)
-        outcome: HeartbeatOutcome = self.run(self.shard.heartbeat(Heartbeat(request, "client", "/host", version), self.now_ms))
+        outcome: StreamsHeartbeatOutcome = self.run(
+            self.shard.heartbeat(StreamsHeartbeat(request, "client", "/host", version), self.now_ms)
+        )
         app.take(outcome.answer)
         return outcome
 
-    def join(self, app: Application, **options: Any) -> HeartbeatOutcome:
+    def join(self, app: Application, **options: Any) -> StreamsHeartbeatOutcome:
         app.epoch, app.owned = 0, NOTHING
         news: dict[str, Any] = {
             "topology": app.topology,
@@ -151,7 +153,7 @@ class World:
         }
         return self.beat(app, **{**news, **options})
 
-    def leave(self, app: Application, epoch: int = -1, **options: Any) -> HeartbeatOutcome:
+    def leave(self, app: Application, epoch: int = -1, **options: Any) -> StreamsHeartbeatOutcome:
         return self.beat(app, member_epoch=epoch, active_tasks=None, standby_tasks=None, warmup_tasks=None, **options)
 
     def settle(self, *apps: Application) -> None:

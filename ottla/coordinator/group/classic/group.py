@@ -12,7 +12,7 @@ from ottla.coordinator.result import Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 
-class GroupState(Enum):
+class ClassicGroupState(Enum):
     """Values are what Kafka's tools print."""
 
     EMPTY = "Empty"
@@ -22,9 +22,9 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-G = GroupState
+G = ClassicGroupState
 
-VALID_PREVIOUS: dict[GroupState, frozenset[GroupState]] = {
+VALID_PREVIOUS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
     G.EMPTY: frozenset({G.PREPARING_REBALANCE}),
     G.PREPARING_REBALANCE: frozenset({G.STABLE, G.COMPLETING_REBALANCE, G.EMPTY}),
     G.COMPLETING_REBALANCE: frozenset({G.PREPARING_REBALANCE}),
@@ -44,8 +44,8 @@ class IllegalGroupTransition(Exception):
 Protocols = list[tuple[str, bytes]]
 
 
-class Member(msgspec.Struct, frozen=True):
-    """What one member has said of itself. What happens to a member is kept by its `Group`."""
+class ClassicGroupMember(msgspec.Struct, frozen=True):
+    """What one member has said of itself. What happens to a member is kept by its `ClassicGroup`."""
 
     member_id: str
     instance_id: str | None
@@ -64,7 +64,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Group:
+class ClassicGroup:
     """One group. Members come in the order in which they joined, which assignors look at.
 
     ``deadlines_ms`` are the ends of the members' sessions; they count only for a member without a parked request.
@@ -73,12 +73,12 @@ class Group:
     """
 
     group_id: str
-    state: GroupState = GroupState.EMPTY
+    state: ClassicGroupState = ClassicGroupState.EMPTY
     generation: int = 0
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ClassicGroupMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     assignments: dict[str, bytes] = field(default_factory=dict)
     deadlines_ms: dict[str, int] = field(default_factory=dict)
@@ -92,12 +92,18 @@ class Group:
     rebalance_deadline_ms: int | None = None
     sync_deadline_ms: int | None = None
     is_initial_rebalance: bool = False
+    initial_delay_ms: int = 0
+    """How long newcomers have an initial rebalance wait once more."""
+    initial_wait_left_ms: int = 0
+    """How much longer than its deadline an initial rebalance may come to take by newcomers."""
+    has_newcomers: bool = False
+    """Whether members have joined since the deadline of the initial rebalance was set."""
     wake_ms: int | None = None
     """When the shard looks at the deadlines: never after the earliest of them."""
     due_ms: int | None = None
     """The earliest deadline that was set since the shard has fixed ``wake_ms``."""
 
-    def copied(self) -> Group:
+    def copied(self) -> ClassicGroup:
         """A draft: it may be changed and thrown away without a trace."""
         return replace(
             self,
@@ -112,7 +118,7 @@ class Group:
             supporters=self.supporters.copy(),
         )
 
-    def move(self, state: GroupState, now_ms: int) -> None:
+    def move(self, state: ClassicGroupState, now_ms: int) -> None:
         if self.state not in VALID_PREVIOUS[state]:
             raise IllegalGroupTransition(f"{self.group_id}: {self.state.value} -> {state.value}")
         self.state = state
@@ -133,7 +139,7 @@ class Group:
 
     # members
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         if not self.members:
             self.protocol_type = member.protocol_type
         if self.leader is None:
@@ -144,13 +150,13 @@ class Group:
             self.static_members[member.instance_id] = member.member_id
         self.pending.pop(member.member_id, None)
 
-    def update(self, member: Member) -> None:
+    def update(self, member: ClassicGroupMember) -> None:
         """A member joins again, perhaps with other protocols and time-outs."""
         self._count(self.members[member.member_id], -1)
         self._count(member, 1)
         self.members[member.member_id] = member
 
-    def replace(self, old_id: str, member: Member) -> None:
+    def replace(self, old_id: str, member: ClassicGroupMember) -> None:
         """A static member has got another id: it stands in its predecessor's place."""
         self._count(self.members[old_id], -1)
         self._count(member, 1)
@@ -183,7 +189,7 @@ class Group:
 
     # protocols
 
-    def _count(self, member: Member, by: int) -> None:
+    def _count(self, member: ClassicGroupMember, by: int) -> None:
         for name in {name for name, _ in member.protocols}:
             count = self.supporters.get(name, 0) + by
             if count:
@@ -219,7 +225,7 @@ class Group:
                 return True
         return False
 
-    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+    def check_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
         """Raises UNKNOWN_MEMBER_ID or, for a static member that was replaced, FENCED_INSTANCE_ID."""
         if instance_id is not None:
             current = self.static_members.get(instance_id)
@@ -238,7 +244,7 @@ class Group:
         if self.due_ms is None or deadline_ms < self.due_ms:
             self.due_ms = deadline_ms
 
-    def extend_session(self, member: Member, now_ms: int) -> None:
+    def extend_session(self, member: ClassicGroupMember, now_ms: int) -> None:
         """The member was heard of."""
         deadline_ms = now_ms + member.session_timeout_ms
         self.deadlines_ms[member.member_id] = deadline_ms
@@ -253,6 +259,21 @@ class Group:
         self.rebalance_deadline_ms = deadline_ms
         self.note_due(deadline_ms)
 
+    def begin_initial_wait(self, now_ms: int, delay_ms: int) -> None:
+        """``delay_ms`` for the first member, and up to the first one's rebalance time-out for newcomers."""
+        self.is_initial_rebalance, self.has_newcomers, self.initial_delay_ms = True, False, delay_ms
+        self.initial_wait_left_ms = max(self.rebalance_timeout_ms - delay_ms, 0) if delay_ms > 0 else 0
+        self.set_rebalance_deadline(now_ms + delay_ms)
+
+    def extend_initial_wait(self, now_ms: int) -> bool:
+        """Wait once more where somebody has come; whether that is so (tryCompleteInitialRebalanceElseSchedule of Kafka)."""
+        if not self.is_initial_rebalance or not self.has_newcomers or not self.initial_wait_left_ms:
+            return False
+        self.has_newcomers = False
+        self.set_rebalance_deadline(now_ms + min(self.initial_delay_ms, self.initial_wait_left_ms))
+        self.initial_wait_left_ms = max(self.initial_wait_left_ms - self.initial_delay_ms, 0)
+        return True
+
     def set_sync_deadline(self, deadline_ms: int) -> None:
         self.sync_deadline_ms = deadline_ms
         self.note_due(deadline_ms)
@@ -262,7 +283,7 @@ class Group:
 
     @property
     def join_deadline_ms(self) -> int:
-        """Until when the others are waited for at most, in `GroupState.PREPARING_REBALANCE`."""
+        """Until when the others are waited for at most, in `ClassicGroupState.PREPARING_REBALANCE`."""
         assert self.rebalance_deadline_ms is not None
         waits = self.is_initial_rebalance and bool(self.pending)
         return self.rebalance_deadline_ms + (HANDED_OUT_WAIT_MS if waits else 0)

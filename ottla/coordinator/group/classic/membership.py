@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ottla.coordinator.group.classic.group import Group, GroupState, Member
+from ottla.coordinator.group.classic.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
+from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from ottla.coordinator.group.classic.rebalance import (
     after_removal,
     drop,
@@ -20,13 +21,13 @@ from ottla.coordinator.group.classic.rebalance import (
     supersede_join,
 )
 from ottla.coordinator.group.deadlines import Deadlines
-from ottla.coordinator.group.effects import BeginGeneration, ExtendSession, ReplaceGroup, SetGroupTimer
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long a new member is kept whose first rebalance does not end. It cannot beat meanwhile, so its session does not count."""
 MAX_MEMBER_PROTOCOLS = 1_000
 """Assignors that a member may offer: clients know a handful."""
 MAX_MEMBER_PREFIX_CHARS = 1_000
@@ -40,11 +41,11 @@ class Membership:
 
     def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
         self.config = config
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, ClassicGroup] = {}
         self._deadlines = Deadlines(self.groups)
         self._new_id = new_id
 
-    def _put(self, group: Group) -> None:
+    def _put(self, group: ClassicGroup) -> None:
         """The group, or a draft of it, is in force; one in which nobody is and that the log does not know is forgotten."""
         if group.is_forgettable:
             self.groups.pop(group.group_id, None)
@@ -70,7 +71,7 @@ class Membership:
         if group is None:
             if request.member_id:
                 raise KafkaError(Code.UNKNOWN_MEMBER_ID)
-            group = Group(request.group_id, state_since_ms=now_ms)
+            group = ClassicGroup(request.group_id, state_since_ms=now_ms)
         if not group.accepts(request.protocol_type, {name for name, _ in request.protocols}):
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
         out: Out = Result(None)
@@ -93,12 +94,12 @@ class Membership:
             self._put(group)
         return out
 
-    def _check_size(self, group: Group, request: JoinRequest) -> None:
+    def _check_size(self, group: ClassicGroup, request: JoinRequest) -> None:
         replaces = request.instance_id is not None and request.instance_id in group.static_members
         if not replaces and len(group.members) + len(group.pending) >= self.config.max_size:
             raise KafkaError(Code.GROUP_MAX_SIZE_REACHED)
 
-    def _join_new(self, group: Group, request: JoinRequest, now_ms: int, out: Out) -> None:
+    def _join_new(self, group: ClassicGroup, request: JoinRequest, now_ms: int, out: Out) -> None:
         member_id = self._member_id(request.client_id if request.instance_id is None else request.instance_id)
         if request.instance_id is None and request.needs_known_id:
             group.hand_out(member_id, now_ms + request.session_timeout_ms)
@@ -109,23 +110,23 @@ class Membership:
     def _member_id(self, name: str | None) -> str:
         return f"{(name or '')[:MAX_MEMBER_PREFIX_CHARS]}-{self._new_id()}"
 
-    def _join_known(self, group: Group, request: JoinRequest, now_ms: int, out: Out) -> None:
+    def _join_known(self, group: ClassicGroup, request: JoinRequest, now_ms: int, out: Out) -> None:
         member_id = request.member_id
         if member_id in group.pending:
             self._add(group, member_id, request, now_ms, out)
             return
         member = group.check_member(member_id, request.instance_id)
         changes_nothing = member.protocols == request.protocols
-        if group.state is GroupState.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             self._rejoin(group, member, request, now_ms, out)
-        elif group.state is GroupState.COMPLETING_REBALANCE:
+        elif group.state is ClassicGroupState.COMPLETING_REBALANCE:
             if changes_nothing:
                 # It asks again because its answer was lost: the generation stands.
                 out.effects.append(AnswerMember(request.waiter, join_answer(group, member_id)))
                 group.extend_session(member, now_ms)
             else:
                 self._rejoin(group, member, request, now_ms, out)
-        elif group.state is GroupState.STABLE:
+        elif group.state is ClassicGroupState.STABLE:
             if member_id == group.leader or not changes_nothing:
                 self._rejoin(group, member, request, now_ms, out)
             else:
@@ -135,8 +136,8 @@ class Membership:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
 
     @staticmethod
-    def _member(member_id: str, request: JoinRequest) -> Member:
-        return Member(
+    def _member(member_id: str, request: JoinRequest) -> ClassicGroupMember:
+        return ClassicGroupMember(
             member_id=member_id,
             instance_id=request.instance_id,
             client_id=request.client_id,
@@ -147,14 +148,16 @@ class Membership:
             protocols=request.protocols,
         )
 
-    def _add(self, group: Group, member_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
+    def _add(self, group: ClassicGroup, member_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
         group.add(self._member(member_id, request))
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
+            group.has_newcomers = True
         group.join_waiters[member_id] = request.waiter
         group.deadlines_ms[member_id] = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
         rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
 
     @staticmethod
-    def _renewed(member: Member, request: JoinRequest, member_id: str) -> Member:
+    def _renewed(member: ClassicGroupMember, request: JoinRequest, member_id: str) -> ClassicGroupMember:
         return msgspec.structs.replace(
             member,
             member_id=member_id,
@@ -163,13 +166,13 @@ class Membership:
             session_timeout_ms=request.session_timeout_ms,
         )
 
-    def _rejoin(self, group: Group, member: Member, request: JoinRequest, now_ms: int, out: Out) -> None:
+    def _rejoin(self, group: ClassicGroup, member: ClassicGroupMember, request: JoinRequest, now_ms: int, out: Out) -> None:
         supersede_join(group, member.member_id, out)
         group.update(self._renewed(member, request, member.member_id))
         group.join_waiters[member.member_id] = request.waiter
         rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
 
-    def _replace_static(self, group: Group, old_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
+    def _replace_static(self, group: ClassicGroup, old_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
         """A static member has restarted: it takes over its predecessor's place, who is fenced from now on."""
         new_id = self._member_id(request.instance_id)
         fenced = Code.FENCED_INSTANCE_ID
@@ -184,7 +187,7 @@ class Membership:
         member = self._renewed(group.members[old_id], request, new_id)
         group.replace(old_id, member)
         group.extend_session(member, now_ms)
-        if group.state is GroupState.STABLE and group.select_protocol() == before:
+        if group.state is ClassicGroupState.STABLE and group.select_protocol() == before:
             out.records.append(group_record(group, now_ms))
             skips = was_leader and request.supports_skip_assignment
             reply = join_answer(group, new_id, with_members=skips)
@@ -207,13 +210,13 @@ class Membership:
         if request.protocol is not None and request.protocol != group.protocol:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
         out: Out = Result(None)
-        if group.state is GroupState.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
-        if group.state is GroupState.STABLE:
+        if group.state is ClassicGroupState.STABLE:
             group.extend_session(member, now_ms)
             out.effects.append(AnswerMember(waiter, self._synced(group, group.assignments.get(member_id, b""))))
             self._put(group)
-        elif group.state is not GroupState.COMPLETING_REBALANCE:
+        elif group.state is not ClassicGroupState.COMPLETING_REBALANCE:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         elif member_id == group.leader:
             self._assign(group, request.assignments, waiter, now_ms, out)
@@ -226,7 +229,7 @@ class Membership:
             group.sync_waiters[member_id] = waiter
         return out
 
-    def _assign(self, group: Group, assignments: dict[str, bytes], waiter: Waiter, now_ms: int, out: Out) -> None:
+    def _assign(self, group: ClassicGroup, assignments: dict[str, bytes], waiter: Waiter, now_ms: int, out: Out) -> None:
         """The leader has decided. Where the log does not take it the others wait on, and the leader may ask again."""
         waiting = {**group.sync_waiters, group.leader or "": waiter}
         out.records.append(group_record(group, now_ms, assignments))
@@ -236,10 +239,12 @@ class Membership:
         ]
 
     @staticmethod
-    def _synced(group: Group, assignment: bytes) -> SyncAnswer:
+    def _synced(group: ClassicGroup, assignment: bytes) -> SyncAnswer:
         return SyncAnswer(code=Code.NONE, protocol_type=group.protocol_type, protocol=group.protocol, assignment=assignment)
 
-    def _active(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> tuple[Group, Member]:
+    def _active(
+        self, group_id: str, generation: int, member_id: str, instance_id: str | None
+    ) -> tuple[ClassicGroup, ClassicGroupMember]:
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -255,11 +260,11 @@ class Membership:
         if group is not None and member_id in group.pending:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         group, member = self._active(group_id, generation, member_id, instance_id)
-        if group.state is GroupState.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         group.extend_session(member, now_ms)
         self._put(group)
-        if group.state is GroupState.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
     def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
@@ -274,7 +279,7 @@ class Membership:
             out.effects.append(ReplaceGroup(draft))
         return Result(codes, records=out.records, effects=out.effects)
 
-    def _leave(self, group: Group, member_id: str, instance_id: str | None, out: Out) -> Code:
+    def _leave(self, group: ClassicGroup, member_id: str, instance_id: str | None, out: Out) -> Code:
         if group.pending.pop(member_id, None) is not None:
             return Code.NONE
         try:
@@ -346,7 +351,7 @@ class Membership:
 
     # replay
 
-    def replay_group(self, group_id: str, loaded: Group | None) -> None:
+    def replay_group(self, group_id: str, loaded: ClassicGroup | None) -> None:
         """Take over a group's record: on the live coordinator its assignments, after a restart all of it."""
         if loaded is None:
             self.groups.pop(group_id, None)
@@ -356,7 +361,7 @@ class Membership:
             self._put(loaded)
             return
         current.assignments = loaded.assignments
-        if current.state is GroupState.COMPLETING_REBALANCE:
-            current.move(GroupState.STABLE, loaded.state_since_ms)
+        if current.state is ClassicGroupState.COMPLETING_REBALANCE:
+            current.move(ClassicGroupState.STABLE, loaded.state_since_ms)
             current.pending_sync.clear()
             current.sync_deadline_ms = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.group.classic.group import Group, GroupState
+from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.requests import JoinAnswer, SyncAnswer
 from ottla.coordinator.result import AnswerMember, Result
@@ -17,14 +17,14 @@ from ottla.protocol.errors import Code
 Out = Result[None]
 
 
-def supersede_join(group: Group, member_id: str, out: Out) -> None:
+def supersede_join(group: ClassicGroup, member_id: str, out: Out) -> None:
     """A parked JoinGroup of a member that has joined again, or is gone, is answered with UNKNOWN_MEMBER_ID."""
     waiter = group.join_waiters.pop(member_id, None)
     if waiter is not None:
         out.effects.append(AnswerMember(waiter, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID, member_id=member_id)))
 
 
-def join_answer(group: Group, member_id: str, *, with_members: bool = True) -> JoinAnswer:
+def join_answer(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinAnswer:
     """What a member of the generation is told; only the leader gets the members."""
     listed = group.members.values() if with_members and member_id == group.leader else ()
     return JoinAnswer(
@@ -38,17 +38,16 @@ def join_answer(group: Group, member_id: str, *, with_members: bool = True) -> J
     )
 
 
-def rebalance_or_complete(group: Group, now_ms: int, initial_delay_ms: int, out: Out) -> None:
+def rebalance_or_complete(group: ClassicGroup, now_ms: int, initial_delay_ms: int, out: Out) -> None:
     """A member has joined. ``initial_delay_ms``: how long an empty group waits for more (group.initial.rebalance.delay.ms)."""
-    if group.state is not GroupState.PREPARING_REBALANCE:
-        is_initial = group.state is GroupState.EMPTY
-        prepare_rebalance(group, now_ms, initial_delay_ms if is_initial else group.rebalance_timeout_ms, out)
+    if group.state is not ClassicGroupState.PREPARING_REBALANCE:
+        prepare_rebalance(group, now_ms, out, initial_delay_ms)
     maybe_complete_join(group, now_ms, out)
 
 
-def prepare_rebalance(group: Group, now_ms: int, delay_ms: int, out: Out) -> None:
-    """Wait for every member to join again, at most for so long; who waits for an assignment is told."""
-    if group.state is GroupState.COMPLETING_REBALANCE:
+def prepare_rebalance(group: ClassicGroup, now_ms: int, out: Out, initial_delay_ms: int = 0) -> None:
+    """Wait for every member to join again, at most for their rebalance time-out; who waits for an assignment is told."""
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         group.assignments.clear()
         for member_id, waiter in group.sync_waiters.items():
             out.effects.append(AnswerMember(waiter, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
@@ -56,21 +55,25 @@ def prepare_rebalance(group: Group, now_ms: int, delay_ms: int, out: Out) -> Non
         group.sync_waiters.clear()
     group.pending_sync.clear()
     group.sync_deadline_ms = None
-    group.is_initial_rebalance = group.state is GroupState.EMPTY
-    group.set_rebalance_deadline(now_ms + delay_ms)
-    group.move(GroupState.PREPARING_REBALANCE, now_ms)
+    if group.state is ClassicGroupState.EMPTY:
+        group.begin_initial_wait(now_ms, initial_delay_ms)
+    else:
+        group.is_initial_rebalance = False
+        group.set_rebalance_deadline(now_ms + group.rebalance_timeout_ms)
+    group.move(ClassicGroupState.PREPARING_REBALANCE, now_ms)
 
 
-def maybe_complete_join(group: Group, now_ms: int, out: Out) -> None:
+def maybe_complete_join(group: ClassicGroup, now_ms: int, out: Out) -> None:
     """Complete the generation if nobody is waited for any more."""
-    if group.state is not GroupState.PREPARING_REBALANCE or not group.has_all_joined:
+    if group.state is not ClassicGroupState.PREPARING_REBALANCE or not group.has_all_joined:
         return
     if group.is_initial_rebalance and group.rebalance_deadline_ms is not None and now_ms < group.rebalance_deadline_ms:
         return
-    complete_join(group, now_ms, out)
+    if not group.extend_initial_wait(now_ms):
+        complete_join(group, now_ms, out)
 
 
-def complete_join(group: Group, now_ms: int, out: Out) -> None:
+def complete_join(group: ClassicGroup, now_ms: int, out: Out) -> None:
     """The next generation, of those that have joined; a group that nobody is left in becomes Empty, which is logged."""
     joined = group.join_waiters
     group.remove([m.member_id for m in group.members.values() if m.member_id not in joined and m.instance_id is None])
@@ -83,11 +86,11 @@ def complete_join(group: Group, now_ms: int, out: Out) -> None:
     group.generation += 1
     if not group.members:
         group.protocol = group.leader = None
-        group.move(GroupState.EMPTY, now_ms)
+        group.move(ClassicGroupState.EMPTY, now_ms)
         out.records.append(group_record(group, now_ms))
         return
     group.protocol = group.select_protocol()
-    group.move(GroupState.COMPLETING_REBALANCE, now_ms)
+    group.move(ClassicGroupState.COMPLETING_REBALANCE, now_ms)
     group.pending_sync = set(group.members)
     group.set_sync_deadline(now_ms + group.rebalance_timeout_ms)
     for member in group.members.values():
@@ -98,7 +101,7 @@ def complete_join(group: Group, now_ms: int, out: Out) -> None:
     joined.clear()
 
 
-def drop(group: Group, member_ids: Iterable[str], out: Out) -> None:
+def drop(group: ClassicGroup, member_ids: Iterable[str], out: Out) -> None:
     """Remove members; their parked requests are answered."""
     for member_id in member_ids:
         supersede_join(group, member_id, out)
@@ -108,14 +111,14 @@ def drop(group: Group, member_ids: Iterable[str], out: Out) -> None:
     group.remove(member_ids)
 
 
-def after_removal(group: Group, now_ms: int, out: Out) -> None:
+def after_removal(group: ClassicGroup, now_ms: int, out: Out) -> None:
     """Members have gone: the others rebalance, or do not wait for them any more."""
-    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        prepare_rebalance(group, now_ms, group.rebalance_timeout_ms, out)
+    if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
+        prepare_rebalance(group, now_ms, out)
     maybe_complete_join(group, now_ms, out)
 
 
-def expire(group: Group, now_ms: int, out: Out) -> None:
+def expire(group: ClassicGroup, now_ms: int, out: Out) -> None:
     """Everything that a deadline has brought about."""
     late = [m for m, deadline in group.pending.items() if deadline <= now_ms]
     for member_id in late:
@@ -123,14 +126,14 @@ def expire(group: Group, now_ms: int, out: Out) -> None:
     idle = dict.fromkeys(group.expired_members(now_ms))
     if group.sync_deadline_ms is not None and group.sync_deadline_ms <= now_ms:
         group.sync_deadline_ms = None
-        if group.state is GroupState.COMPLETING_REBALANCE:
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             idle |= dict.fromkeys(m for m in group.members if m in group.pending_sync)
     drop(group, idle, out)
     if late or idle:
         after_removal(group, now_ms, out)
-    if (
-        group.state is GroupState.PREPARING_REBALANCE
-        and group.rebalance_deadline_ms is not None
-        and group.join_deadline_ms <= now_ms
-    ):
+    if group.state is not ClassicGroupState.PREPARING_REBALANCE or group.rebalance_deadline_ms is None:
+        return
+    if group.rebalance_deadline_ms <= now_ms and group.extend_initial_wait(now_ms):
+        return
+    if group.join_deadline_ms <= now_ms:
         complete_join(group, now_ms, out)

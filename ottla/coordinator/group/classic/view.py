@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ottla.coordinator.group.classic.group import Group, GroupState
+from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from ottla.coordinator.group.consumer_protocol import CONSUMER
 from ottla.coordinator.group.records import group_tombstone, subscribed_topics
 from ottla.coordinator.result import LogRecord
@@ -16,7 +16,7 @@ class ClassicView(NamedTuple):
     """``group`` is None for one that has offsets only, which Kafka calls simple: it is Empty, and stays until these are gone."""
 
     group_id: str
-    group: Group | None
+    group: ClassicGroup | None
 
     @property
     def type_name(self) -> str:
@@ -24,7 +24,7 @@ class ClassicView(NamedTuple):
 
     @property
     def state_name(self) -> str:
-        return GroupState.EMPTY.value if self.group is None else self.group.state.value
+        return ClassicGroupState.EMPTY.value if self.group is None else self.group.state.value
 
     @property
     def protocol_type_name(self) -> str:
@@ -32,11 +32,11 @@ class ClassicView(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        return self.group is None or self.group.state is GroupState.EMPTY
+        return self.group is None or self.group.state is ClassicGroupState.EMPTY
 
     @property
     def is_forgettable(self) -> bool:
-        return self.group is None or (self.group.state is GroupState.EMPTY and not self.group.pending)
+        return self.group is None or (self.group.state is ClassicGroupState.EMPTY and not self.group.pending)
 
     @property
     def idle_since_ms(self) -> int | None:
@@ -55,15 +55,15 @@ class ClassicView(NamedTuple):
             if epoch >= 0:
                 raise KafkaError(Code.UNKNOWN_MEMBER_ID)
             return
-        if epoch < 0 and group.state is GroupState.EMPTY:
+        if epoch < 0 and group.state is ClassicGroupState.EMPTY:
             return
         if epoch >= 0 or member_id or instance_id is not None:
             group.check_member(member_id, instance_id)
             if epoch != group.generation:
                 raise KafkaError(Code.ILLEGAL_GENERATION)
-        elif not transactional and group.state is not GroupState.EMPTY:
+        elif not transactional and group.state is not ClassicGroupState.EMPTY:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
-        if not transactional and group.state is GroupState.COMPLETING_REBALANCE:
+        if not transactional and group.state is ClassicGroupState.COMPLETING_REBALANCE:
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:

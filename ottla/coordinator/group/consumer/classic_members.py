@@ -14,15 +14,15 @@ import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.consumer.downgrading import Downgrading
+from ottla.coordinator.group.consumer.effects import ClassicMemberJoined
 from ottla.coordinator.group.consumer.group import CONSUMER, ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import check_size, successor
-from ottla.coordinator.group.consumer.member import ClassicMember, Member, MemberState
+from ottla.coordinator.group.consumer.member import ClassicMember, ConsumerGroupMember, ConsumerMemberState
 from ottla.coordinator.group.consumer.reconciliation import Target
 from ottla.coordinator.group.consumer.records import member_record
 from ottla.coordinator.group.consumer.regrouping import Cycle, next_epoch, regrouped, stepped
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.consumer_protocol import Subscription, read_subscription, written_assignment
-from ottla.coordinator.group.effects import ClassicMemberJoined
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.topics import Topics
@@ -71,17 +71,17 @@ def join(
     return out
 
 
-def _member(group: ConsumerGroup, request: JoinRequest, member_id: str, out: Out) -> Member:
+def _member(group: ConsumerGroup, request: JoinRequest, member_id: str, out: Out) -> ConsumerGroupMember:
     """Who it is, as the group knows it. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if request.instance_id is None:
-        return group.members.get(member_id) or Member(member_id)
+        return group.members.get(member_id) or ConsumerGroupMember(member_id)
     if request.member_id:
         return _active(group, member_id, request.instance_id)
     static = group.static_member(request.instance_id)
-    return Member(member_id) if static is None else successor(group, static, member_id, out.records)
+    return ConsumerGroupMember(member_id) if static is None else successor(group, static, member_id, out.records)
 
 
-def _active(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+def _active(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
     """Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if instance_id is None:
         return group.member(member_id)
@@ -103,7 +103,7 @@ def _subscription(request: JoinRequest) -> Subscription:
         raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, message) from error
 
 
-def _renewed(member: Member, request: JoinRequest, subscription: Subscription) -> Member:
+def _renewed(member: ConsumerGroupMember, request: JoinRequest, subscription: Subscription) -> ConsumerGroupMember:
     return msgspec.structs.replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
@@ -123,7 +123,7 @@ def _by_id(partitions: Mapping[str, frozenset[int]], topics: Topics) -> dict[byt
     return {topic_id: indexes for topic_id, indexes in named if topic_id is not None}
 
 
-def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> Member:
+def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGroupMember:
     """The last member of the consumer protocol comes back as a classic one.
 
     Where the target assignment is not the group's any more, the classic group computes one, and the member joins that once more.
@@ -152,7 +152,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, topics: Topics, now_ms: int
     if request.protocol_type not in (None, CONSUMER) or request.protocol not in (None, protocol):
         message = f"{request.protocol_type} {request.protocol} of member {member.member_id} is not {CONSUMER} {protocol}."
         raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL, message)
-    if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if group.assignment_epoch > member.member_epoch and member.state is not ConsumerMemberState.UNREVOKED_PARTITIONS:
         group.await_join(member, now_ms)
         raise _is_to_join(group, member)
     group.syncs_ms.pop(member.member_id, None)
@@ -169,13 +169,15 @@ def heartbeat(group: ConsumerGroup, generation: int, member_id: str, instance_id
     """Raises `KafkaError`, REBALANCE_IN_PROGRESS among others, for a member that has a step to go, and can go it."""
     member, classic = _of_generation(group, member_id, instance_id, generation)
     group.extend_session(member_id, now_ms + classic.session_timeout_ms)
-    may_step = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
-    if member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS or may_step:
+    may_step = member.state is ConsumerMemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
+    if member.member_epoch < group.assignment_epoch or member.state is ConsumerMemberState.UNREVOKED_PARTITIONS or may_step:
         group.await_join(member, now_ms)
         raise _is_to_join(group, member)
 
 
-def _of_generation(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> tuple[Member, ClassicMember]:
+def _of_generation(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+) -> tuple[ConsumerGroupMember, ClassicMember]:
     member = _active(group, member_id, instance_id)
     if member.classic is None:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
@@ -187,7 +189,7 @@ def _of_generation(group: ConsumerGroup, member_id: str, instance_id: str | None
     return member, member.classic
 
 
-def _is_to_join(group: ConsumerGroup, member: Member) -> KafkaError:
+def _is_to_join(group: ConsumerGroup, member: ConsumerGroupMember) -> KafkaError:
     message = f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should rejoin to catch up."
     return KafkaError(Code.REBALANCE_IN_PROGRESS, message)
 

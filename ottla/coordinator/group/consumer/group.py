@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, Member, MemberState, Partitions
+from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, ConsumerGroupMember, ConsumerMemberState, HeldPartitions
 from ottla.coordinator.group.consumer.records import group_tombstones, member_tombstones, regex_tombstone
+from ottla.coordinator.group.epochs import FIRST_EPOCH
 from ottla.coordinator.group.view import CommitCheck
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 CONSUMER = "consumer"
 """The type of these groups, and that of their protocol."""
-FIRST_EPOCH = 1
-"""Of a group before its first member (Apache Kafka 4.4)."""
 
 
 class ConsumerGroupState(Enum):
@@ -45,7 +44,7 @@ class ConsumerGroup:
     metadata_hash: int = 0
     assignment_epoch: int = FIRST_EPOCH
     assigned_ms: int = 0
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ConsumerGroupMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Assignment] = field(default_factory=dict)
     holders: dict[bytes, dict[int, str]] = field(default_factory=dict)
@@ -89,18 +88,18 @@ class ConsumerGroup:
 
     # look-ups
 
-    def member(self, member_id: str) -> Member:
+    def member(self, member_id: str) -> ConsumerGroupMember:
         """Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    def target_of(self, member: Member) -> Assignment:
+    def target_of(self, member: ConsumerGroupMember) -> Assignment:
         """A static member that comes back has the target of the one that it replaces."""
         member_id = member.member_id
         if member.instance_id is not None:
@@ -119,7 +118,7 @@ class ConsumerGroup:
     def is_taken(self, topic_id: bytes, partition: int) -> bool:
         return partition in self.holders.get(topic_id, ())
 
-    def waits_for_partitions(self, member: Member) -> bool:
+    def waits_for_partitions(self, member: ConsumerGroupMember) -> bool:
         """Whether something of the member's target is still with others (ConsumerGroup.waitingOnUnreleasedPartition)."""
         return any(
             partition not in member.assigned.get(topic, ()) and self.is_taken(topic, partition)
@@ -127,12 +126,14 @@ class ConsumerGroup:
             for partition in partitions
         )
 
-    def topics_with(self, old: Member, new: Member, regexes: Mapping[str, frozenset[str]]) -> Iterable[str]:
+    def topics_with(
+        self, old: ConsumerGroupMember, new: ConsumerGroupMember, regexes: Mapping[str, frozenset[str]]
+    ) -> Iterable[str]:
         """Topics that the members subscribe to once ``new`` stands in the place of ``old``, who subscribes to none if it is new."""
         gone = {topic for topic in old.topic_names - new.topic_names if self.subscribers[topic] <= 1}
         return (self.subscribers.keys() - gone).union(new.topic_names, *regexes.values())
 
-    def preferred_assignor(self, old: Member | None = None, new: Member | None = None) -> str | None:
+    def preferred_assignor(self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None) -> str | None:
         """What most members want, with ``new`` in the place of ``old``; None where nobody wants any.
 
         Of two that as many want the one that ``new`` is the first to want is taken, else uniform before range: as Kafka's hash maps
@@ -231,7 +232,7 @@ class ConsumerGroup:
 
     # replay
 
-    def put(self, member: Member) -> None:
+    def put(self, member: ConsumerGroupMember) -> None:
         """A member is new, or has changed."""
         old = self.members.get(member.member_id)
         self._count(old, member)
@@ -259,7 +260,7 @@ class ConsumerGroup:
         for deadlines in (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms):
             deadlines.pop(member_id, None)
 
-    def _count(self, old: Member | None, new: Member | None) -> None:
+    def _count(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
         for member, by in ((new, 1), (old, -1)):
             if member is None:
                 continue
@@ -273,11 +274,11 @@ class ConsumerGroup:
                 self.classic_count += by
                 _add(self.classic_protocols, {name for name, _ in member.classic.protocols}, by)
 
-    def _hold(self, member_id: str, partitions: Partitions) -> None:
+    def _hold(self, member_id: str, partitions: HeldPartitions) -> None:
         for topic, epochs in partitions.items():
             self.holders.setdefault(topic, {}).update(dict.fromkeys(epochs, member_id))
 
-    def _release(self, member: Member) -> None:
+    def _release(self, member: ConsumerGroupMember) -> None:
         for partitions in (member.assigned, member.revoking):
             for topic, epochs in partitions.items():
                 held = self.holders.get(topic, {})
@@ -297,13 +298,13 @@ class ConsumerGroup:
         self.sessions_ms[member_id] = deadline_ms
         self.note_due(deadline_ms)
 
-    def time_revocation(self, member: Member, now_ms: int) -> None:
+    def time_revocation(self, member: ConsumerGroupMember, now_ms: int) -> None:
         """A member that has to give up partitions has its rebalance time-out for that, counted from when that is known.
 
         One of the classic protocol has it to join again.
         """
         if (
-            member.state is MemberState.UNREVOKED_PARTITIONS
+            member.state is ConsumerMemberState.UNREVOKED_PARTITIONS
             and member.member_epoch >= 0
             and member.classic is None
             and member.rebalance_timeout_ms != UNKNOWN_TIMEOUT_MS
@@ -314,7 +315,7 @@ class ConsumerGroup:
         else:
             self.revocations_ms.pop(member.member_id, None)
 
-    def await_join(self, member: Member, now_ms: int) -> None:
+    def await_join(self, member: ConsumerGroupMember, now_ms: int) -> None:
         """A member of the classic protocol was told to join again: its rebalance time-out runs from the first time on."""
         deadline_ms = self.joins_ms.setdefault(member.member_id, now_ms + member.rebalance_timeout_ms)
         self.note_due(deadline_ms)
@@ -343,7 +344,7 @@ def _add(counts: Counter[str], names: Iterable[str], by: int) -> None:
             del counts[name]
 
 
-def held_partitions(members: Mapping[str, Member]) -> dict[tuple[bytes, int], list[str]]:
+def held_partitions(members: Mapping[str, ConsumerGroupMember]) -> dict[tuple[bytes, int], list[str]]:
     """Who holds which partition, by the members' own word; for checks."""
     held: dict[tuple[bytes, int], list[str]] = {}
     for member in members.values():

@@ -10,20 +10,23 @@ import msgspec
 
 from ottla.coordinator.group.consumer import classic_members, records
 from ottla.coordinator.group.consumer.downgrading import Downgrading, NeverDowngraded
+from ottla.coordinator.group.consumer.effects import (
+    AwaitNextConsumerDeadline,
+    ClassicMemberJoined,
+    ConsumerGroupLookedAtTopics,
+    HeardOfConsumerMember,
+)
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
-from ottla.coordinator.group.consumer.member import JOIN_EPOCH, UNKNOWN_TIMEOUT_MS, Member
-from ottla.coordinator.group.consumer.requests import ConfigOfGroup, Heartbeat, HeartbeatAnswer
+from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, ConsumerGroupMember
+from ottla.coordinator.group.consumer.requests import ConfigOfGroup, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
-from ottla.coordinator.group.effects import AwaitNextDeadline, ClassicMemberJoined, GroupLookedAtTopics, HeardOfMember
+from ottla.coordinator.group.epochs import JOIN_EPOCH, NO_TARGET_EPOCH
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import AnswerMember, Effect, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
-
-NO_TARGET_EPOCH = -1
-"""After the tombstone of a target assignment."""
 
 
 class ConsumerGroups:
@@ -44,7 +47,7 @@ class ConsumerGroups:
 
     # commands
 
-    def expansions(self, beat: Heartbeat) -> Steps[Expansions]:
+    def expansions(self, beat: ConsumerHeartbeat) -> Steps[Expansions]:
         """The regular expressions that `heartbeat` needs and nobody knows yet: steps before it, and none between the two."""
         group = self.groups.get(beat.group_id)
         resolves_all = group is not None and group.is_stale and not group.is_resolving
@@ -56,7 +59,7 @@ class ConsumerGroups:
             if group is not None and resolves_all:
                 group.is_resolving = False
 
-    def _unknown(self, beat: Heartbeat, *, resolves_all: bool) -> Collection[str]:
+    def _unknown(self, beat: ConsumerHeartbeat, *, resolves_all: bool) -> Collection[str]:
         group, own = self.groups.get(beat.group_id), beat.topic_regex
         if beat.member_epoch != JOIN_EPOCH and (is_leaving(beat) or group is None or beat.member_id not in group.members):
             return ()
@@ -69,8 +72,8 @@ class ConsumerGroups:
         return wanted
 
     def heartbeat(
-        self, beat: Heartbeat, now_ms: int, expansions: Expansions, upgraded: ConsumerGroup | None = None
-    ) -> Result[HeartbeatAnswer]:
+        self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions, upgraded: ConsumerGroup | None = None
+    ) -> Result[ConsumerHeartbeatAnswer]:
         """Of a request that has been checked. ``upgraded`` is what a classic group is about to become. Raises `KafkaError`."""
         group = self.groups.get(beat.group_id) or upgraded
         if is_leaving(beat):
@@ -90,7 +93,9 @@ class ConsumerGroups:
         downgrade = self._downgrading.without(group, member_ids, now_ms)
         if downgrade is not None:
             return downgrade
-        return Result(None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextDeadline(group.group_id, now_ms)])
+        return Result(
+            None, records=fenced(group, member_ids, self._topics), effects=[AwaitNextConsumerDeadline(group.group_id, now_ms)]
+        )
 
     def remove(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
         """Members leave by LeaveGroup, or an admin removes them. Named by ids or by instances, each has a code of its own."""
@@ -163,7 +168,7 @@ class ConsumerGroups:
     def apply(self, effect: Effect) -> None:
         """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
         match effect:
-            case HeardOfMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
+            case HeardOfConsumerMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
                 heard_of = group.members.get(member_id)
                 # A static one of a classic group that has just changed over may have a successor by now.
@@ -175,15 +180,15 @@ class ConsumerGroups:
                 self._extend_session(group, group.members[member_id], now_ms)
                 group.await_sync(member_id, now_ms + timeout_ms)
                 self._deadlines.arm(group)
-            case GroupLookedAtTopics(group_id=group_id):
+            case ConsumerGroupLookedAtTopics(group_id=group_id):
                 self.groups[group_id].is_stale = False
-            case AwaitNextDeadline(group_id=group_id, now_ms=now_ms):
+            case AwaitNextConsumerDeadline(group_id=group_id, now_ms=now_ms):
                 group = self.groups[group_id]
                 self._deadlines.fix_after(group, now_ms, group.next_deadline_ms())
             case _:
                 raise TypeError(f"not an effect on consumer groups: {effect!r}")
 
-    def _extend_session(self, group: ConsumerGroup, member: Member, now_ms: int) -> None:
+    def _extend_session(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
         """A member of the classic protocol says itself how long its session is."""
         classic = member.classic
         timeout_ms = self._config_of(group.group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
@@ -220,7 +225,7 @@ class ConsumerGroups:
             group.regexes[key.regular_expression] = records.read_regex(value)
         else:
             fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            known = group.members.get(key.member_id) or Member(key.member_id)
+            known = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:

@@ -16,15 +16,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from ottla.coordinator.group.consumer.effects import HeardOfConsumerMember
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    Member,
-    Partitions,
-    is_subset,
-)
+from ottla.coordinator.group.consumer.member import ConsumerGroupMember, HeldPartitions, is_subset
 from ottla.coordinator.group.consumer.records import (
     current_record,
     epoch_record,
@@ -35,19 +29,18 @@ from ottla.coordinator.group.consumer.records import (
     target_record,
 )
 from ottla.coordinator.group.consumer.regrouping import Cycle, regrouped
-from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Heartbeat, HeartbeatAnswer
-from ottla.coordinator.group.consumer.target import metadata_hash
-from ottla.coordinator.group.effects import HeardOfMember
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.subscriptions import Expansions
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import Topics, metadata_hash
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
-Out = Result[HeartbeatAnswer]
+Out = Result[ConsumerHeartbeatAnswer]
 
 
-def check_heartbeat(beat: Heartbeat, version: int, assignors: Iterable[str]) -> None:
+def check_heartbeat(beat: ConsumerHeartbeat, version: int, assignors: Iterable[str]) -> None:
     """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for what no group would take."""
 
     def refuse(message: str) -> KafkaError:
@@ -78,7 +71,7 @@ def check_heartbeat(beat: Heartbeat, version: int, assignors: Iterable[str]) -> 
 
 def heartbeat(
     group: ConsumerGroup,
-    beat: Heartbeat,
+    beat: ConsumerHeartbeat,
     config: ConsumerGroupConfig,
     topics: Topics,
     now_ms: int,
@@ -86,14 +79,14 @@ def heartbeat(
 ) -> Out:
     """A member goes on, or joins at epoch 0. ``expansions`` are of expressions that are not known yet. Raises `KafkaError`."""
     check_size(group, beat.member_id, beat.instance_id, config)
-    out: Out = Result(HeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms))
+    out: Out = Result(ConsumerHeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms))
     before = _member(group, beat, out)
     member = _with_news(before, beat)
     check_group_topics(group.subscribers, before.topic_names, member.topic_names)
     if member is not before:
         out.records.append(member_record(group.group_id, member))
     member = regrouped(Cycle(group, before, member, beat.owned, config, topics, now_ms), expansions, out)
-    out.effects.append(HeardOfMember(group.group_id, member.member_id, now_ms))
+    out.effects.append(HeardOfConsumerMember(group.group_id, member.member_id, now_ms))
     answer = out.response
     answer.member_epoch = member.member_epoch
     if beat.member_epoch == JOIN_EPOCH or beat.is_full or (member is not before and member.assigned != before.assigned):
@@ -112,7 +105,7 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, co
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
 
 
-def _member(group: ConsumerGroup, beat: Heartbeat, out: Out) -> Member:
+def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> ConsumerGroupMember:
     """Who it is, as the group knows it. A static member that comes back has its predecessor's records written anew.
 
     A predecessor that uses the classic protocol has not to leave before: it never says that it comes back.
@@ -121,7 +114,7 @@ def _member(group: ConsumerGroup, beat: Heartbeat, out: Out) -> Member:
     if beat.instance_id is None:
         known = group.members.get(beat.member_id) if is_joining else group.member(beat.member_id)
         if known is None:
-            return Member(beat.member_id)
+            return ConsumerGroupMember(beat.member_id)
         _check_epoch(known, beat)
         return known
     static = group.static_member(beat.instance_id)
@@ -130,7 +123,7 @@ def _member(group: ConsumerGroup, beat: Heartbeat, out: Out) -> Member:
         _check_epoch(known, beat)
         return known
     if static is None:
-        return group.members.get(beat.member_id) or Member(beat.member_id)
+        return group.members.get(beat.member_id) or ConsumerGroupMember(beat.member_id)
     if static.classic is None and static.member_epoch != STATIC_LEAVE_EPOCH:
         message = (
             f"Static member {beat.member_id} with instance id {beat.instance_id} cannot join the group because the instance id"
@@ -140,7 +133,7 @@ def _member(group: ConsumerGroup, beat: Heartbeat, out: Out) -> Member:
     return successor(group, static, beat.member_id, out.records)
 
 
-def successor(group: ConsumerGroup, static: Member, member_id: str, records: list[LogRecord]) -> Member:
+def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str, records: list[LogRecord]) -> ConsumerGroupMember:
     """A static member is there again under another id: it has all that the one before had."""
     member = msgspec.structs.replace(static, member_id=member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
@@ -152,7 +145,7 @@ def successor(group: ConsumerGroup, static: Member, member_id: str, records: lis
     return member
 
 
-def known_static(static: Member | None, beat: Heartbeat) -> Member:
+def known_static(static: ConsumerGroupMember | None, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
     """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another has taken its place."""
     if static is None:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {beat.instance_id} is unknown.")
@@ -162,7 +155,7 @@ def known_static(static: Member | None, beat: Heartbeat) -> Member:
     return static
 
 
-def _check_epoch(member: Member, beat: Heartbeat) -> None:
+def _check_epoch(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
     """A member may come with the epoch of before when its last answer got lost: then it owns no more than it was assigned.
 
     Raises FENCED_MEMBER_EPOCH.
@@ -179,7 +172,7 @@ def _check_epoch(member: Member, beat: Heartbeat) -> None:
     raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
 
 
-def _with_news(member: Member, beat: Heartbeat) -> Member:
+def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
     """The member with what it says anew; the same one where that is nothing."""
     says = {
         "instance_id": beat.instance_id,
@@ -200,18 +193,18 @@ def _with_news(member: Member, beat: Heartbeat) -> Member:
 # leaving
 
 
-def leave(group: ConsumerGroup, beat: Heartbeat, fence: Callable[[list[str]], Result[None]]) -> Out:
+def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[str]], Result[None]]) -> Out:
     """A member goes for good at epoch -1; a static one at -2 until it comes back, or its session ends.
 
     ``fence`` decides what becomes of the group without it.
     """
-    answer = HeartbeatAnswer(beat.member_id, beat.member_epoch)
+    answer = ConsumerHeartbeatAnswer(beat.member_id, beat.member_epoch)
     if beat.instance_id is None:
         member = group.member(beat.member_id)
     else:
         member = known_static(group.static_member(beat.instance_id), beat)
         if beat.member_epoch == STATIC_LEAVE_EPOCH:
-            assigned: Partitions = {topic: dict.fromkeys(epochs, 0) for topic, epochs in member.assigned.items()}
+            assigned: HeldPartitions = {topic: dict.fromkeys(epochs, 0) for topic, epochs in member.assigned.items()}
             away = msgspec.structs.replace(member, member_epoch=STATIC_LEAVE_EPOCH, assigned=assigned, revoking={})
             return Result(answer, records=[current_record(group.group_id, away)])
     left = fence([member.member_id])
@@ -234,5 +227,5 @@ def fenced(group: ConsumerGroup, member_ids: list[str], topics: Topics) -> list[
     return records
 
 
-def is_leaving(beat: Heartbeat) -> bool:
+def is_leaving(beat: ConsumerHeartbeat) -> bool:
     return beat.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)

@@ -7,16 +7,11 @@ from enum import IntEnum
 
 import msgspec
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-STATIC_LEAVE_EPOCH = -2
-"""A static member goes away for a while and keeps its partitions until its session ends."""
-
 UNKNOWN_TIMEOUT_MS = -1
 """Of a member whose metadata record was not read yet. Who joins says what it is."""
 
 
-class MemberState(IntEnum):
+class ConsumerMemberState(IntEnum):
     """Numbers are those of the records."""
 
     STABLE = 0
@@ -27,7 +22,7 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-Partitions = Mapping[bytes, Mapping[int, int]]
+HeldPartitions = Mapping[bytes, Mapping[int, int]]
 """By topic id and partition: the epoch at which the member got it, by which its commits are judged (KIP-1251)."""
 
 
@@ -38,8 +33,8 @@ class ClassicMember(msgspec.Struct, frozen=True):
     protocols: tuple[tuple[str, bytes], ...]
 
 
-class Member(msgspec.Struct, frozen=True):
-    """Everything that the log tells of one member. A change is another `Member`.
+class ConsumerGroupMember(msgspec.Struct, frozen=True):
+    """Everything that the log tells of one member. A change is another `ConsumerGroupMember`.
 
     ``member_epoch`` is the target assignment's epoch that the member has got to; -2 for a static member that is away.
     ``assigned`` is what the member may consume, ``revoking`` what it has been told to give up. ``classic`` is None for a member
@@ -57,9 +52,9 @@ class Member(msgspec.Struct, frozen=True):
     assignor: str | None = None
     member_epoch: int = 0
     previous_epoch: int = -1
-    state: MemberState = MemberState.STABLE
-    assigned: Partitions = {}
-    revoking: Partitions = {}
+    state: ConsumerMemberState = ConsumerMemberState.STABLE
+    assigned: HeldPartitions = {}
+    revoking: HeldPartitions = {}
     classic: ClassicMember | None = None
 
     def topics(self, regexes: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -68,7 +63,7 @@ class Member(msgspec.Struct, frozen=True):
         return self.topic_names | named if named else self.topic_names
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        return self.state is MemberState.STABLE and self.member_epoch == target_epoch
+        return self.state is ConsumerMemberState.STABLE and self.member_epoch == target_epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
         """The epoch at which the member got a partition that it holds, also one that it is to give up."""
@@ -76,7 +71,7 @@ class Member(msgspec.Struct, frozen=True):
         return self.revoking.get(topic_id, {}).get(partition) if epoch is None else epoch
 
 
-def is_subset(owned: Mapping[bytes, frozenset[int]] | None, assigned: Partitions) -> bool:
+def is_subset(owned: Mapping[bytes, frozenset[int]] | None, assigned: HeldPartitions) -> bool:
     """Whether a member says what it owns, and owns no more than it was assigned."""
     return owned is not None and all(
         topic in assigned and partitions <= assigned[topic].keys() for topic, partitions in owned.items()

@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.member import Member, MemberState, Partitions
+from ottla.coordinator.group.consumer.member import ConsumerGroupMember, ConsumerMemberState, HeldPartitions
 from ottla.protocol.errors import Code, KafkaError
 
 Owned = Mapping[bytes, frozenset[int]]
@@ -40,24 +40,24 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def reconciled(
-    member: Member,
+    member: ConsumerGroupMember,
     target: Target,
     subscribed: Collection[bytes],
     is_taken: IsTaken,
     owned: Owned | None,
     *,
     has_new_subscription: bool,
-) -> Member:
+) -> ConsumerGroupMember:
     """The member after a heartbeat in which it has named the partitions ``owned``; None where it named none.
 
     ``subscribed`` are the ids of the topics that it subscribes to. Raises FENCED_MEMBER_EPOCH.
     """
     state = member.state
-    if state is MemberState.STABLE and member.member_epoch == target.epoch:
+    if state is ConsumerMemberState.STABLE and member.member_epoch == target.epoch:
         return _without_unsubscribed(member, subscribed, owned) if has_new_subscription else member
-    if state is MemberState.UNREVOKED_PARTITIONS and _owns_any(member.revoking, owned):
+    if state is ConsumerMemberState.UNREVOKED_PARTITIONS and _owns_any(member.revoking, owned):
         return _without_unsubscribed(member, subscribed, owned) if has_new_subscription else member
-    if state is MemberState.UNKNOWN:
+    if state is ConsumerMemberState.UNKNOWN:
         if owned is None or owned:
             message = "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
             raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
@@ -65,14 +65,16 @@ def reconciled(
     return _next(member, target, subscribed, is_taken, owned)
 
 
-def _owns_any(revoking: Partitions, owned: Owned | None) -> bool:
+def _owns_any(revoking: HeldPartitions, owned: Owned | None) -> bool:
     """Whether a member still owns any of these; one that does not say so may."""
     if owned is None:
         return True
     return any(not owned.get(topic, frozenset()).isdisjoint(partitions) for topic, partitions in revoking.items())
 
 
-def _next(member: Member, target: Target, subscribed: Collection[bytes], is_taken: IsTaken, owned: Owned | None) -> Member:
+def _next(
+    member: ConsumerGroupMember, target: Target, subscribed: Collection[bytes], is_taken: IsTaken, owned: Owned | None
+) -> ConsumerGroupMember:
     kept: dict[bytes, dict[int, int]] = {}
     revoking: dict[bytes, dict[int, int]] = {}
     has_unreleased = False
@@ -84,7 +86,7 @@ def _next(member: Member, target: Target, subscribed: Collection[bytes], is_take
         if len(staying) < len(partitions):
             revoking[topic] = {p: epoch for p, epoch in partitions.items() if p not in wanted}
     if revoking and _owns_any(revoking, owned):
-        return _changed(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoking)
+        return _changed(member, ConsumerMemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoking)
     assigned: dict[bytes, dict[int, int]] = {}
     for topic, wanted in target.assignment.items():
         if topic not in subscribed:
@@ -97,11 +99,11 @@ def _next(member: Member, target: Target, subscribed: Collection[bytes], is_take
                 has_unreleased = True
             else:
                 assigned.setdefault(topic, dict(kept.get(topic, {})))[partition] = target.epoch
-    state = MemberState.UNRELEASED_PARTITIONS if has_unreleased else MemberState.STABLE
+    state = ConsumerMemberState.UNRELEASED_PARTITIONS if has_unreleased else ConsumerMemberState.STABLE
     return _changed(member, state, target.epoch, {**kept, **assigned}, {})
 
 
-def _without_unsubscribed(member: Member, subscribed: Collection[bytes], owned: Owned | None) -> Member:
+def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[bytes], owned: Owned | None) -> ConsumerGroupMember:
     """The member gives up topics that it subscribes to no longer before a target assignment says so."""
     gone = {topic: partitions for topic, partitions in member.assigned.items() if topic not in subscribed}
     if not gone:
@@ -111,11 +113,13 @@ def _without_unsubscribed(member: Member, subscribed: Collection[bytes], owned: 
     for topic, partitions in gone.items():
         revoking.setdefault(topic, {}).update(partitions)
     if _owns_any(revoking, owned):
-        return _changed(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoking)
+        return _changed(member, ConsumerMemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoking)
     return _changed(member, member.state, member.member_epoch, kept, member.revoking)
 
 
-def _changed(member: Member, state: MemberState, epoch: int, assigned: Partitions, revoking: Partitions) -> Member:
+def _changed(
+    member: ConsumerGroupMember, state: ConsumerMemberState, epoch: int, assigned: HeldPartitions, revoking: HeldPartitions
+) -> ConsumerGroupMember:
     """A member whose answer gets lost comes again with the epoch of before; that is ``previous_epoch``."""
     return msgspec.structs.replace(
         member,

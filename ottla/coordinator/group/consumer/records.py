@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.member import ClassicMember, Member, MemberState, Partitions
+from ottla.coordinator.group.consumer.member import ClassicMember, ConsumerGroupMember, ConsumerMemberState, HeldPartitions
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.messages import (
@@ -137,7 +137,7 @@ def _current_key(group_id: str, member_id: str) -> bytes:
     return _key(CURRENT, ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id))
 
 
-def member_record(group_id: str, member: Member) -> LogRecord:
+def member_record(group_id: str, member: ConsumerGroupMember) -> LogRecord:
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -163,7 +163,7 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> LogR
     return LogRecord(_target_key(group_id, member_id), encode_record(consumer_group_target_assignment_member_value, value, 0))
 
 
-def current_record(group_id: str, member: Member) -> LogRecord:
+def current_record(group_id: str, member: ConsumerGroupMember) -> LogRecord:
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_epoch,
@@ -176,7 +176,7 @@ def current_record(group_id: str, member: Member) -> LogRecord:
     )
 
 
-def _with_epochs(partitions: Partitions) -> list[TopicPartitions]:
+def _with_epochs(partitions: HeldPartitions) -> list[TopicPartitions]:
     return [
         TopicPartitions(topic_id=topic, partitions=list(epochs), assignment_epochs=list(epochs.values()))
         for topic, epochs in partitions.items()
@@ -216,7 +216,7 @@ def read_regex(value: bytes) -> frozenset[str]:
 
 
 def read_member(value: bytes) -> dict[str, Any]:
-    """Those fields of a `Member` that its metadata record holds."""
+    """Those fields of a `ConsumerGroupMember` that its metadata record holds."""
     read = decode_record(consumer_group_member_metadata_value, value)
     classic = read.classic_member_metadata
     return {
@@ -238,19 +238,23 @@ def _read_classic(metadata: ClassicMemberMetadata) -> ClassicMember:
 
 
 def read_current(value: bytes) -> dict[str, Any]:
-    """Those fields of a `Member` that its assignment's record holds."""
+    """Those fields of a `ConsumerGroupMember` that its assignment's record holds."""
     read = decode_record(consumer_group_current_member_assignment_value, value)
-    known = read.state in (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
+    known = read.state in (
+        ConsumerMemberState.STABLE,
+        ConsumerMemberState.UNREVOKED_PARTITIONS,
+        ConsumerMemberState.UNRELEASED_PARTITIONS,
+    )
     return {
         "member_epoch": read.member_epoch,
         "previous_epoch": read.previous_member_epoch,
-        "state": MemberState(read.state) if known else MemberState.UNKNOWN,
+        "state": ConsumerMemberState(read.state) if known else ConsumerMemberState.UNKNOWN,
         "assigned": _read_partitions(read.assigned_partitions, read.member_epoch),
         "revoking": _read_partitions(read.partitions_pending_revocation, read.member_epoch),
     }
 
 
-def _read_partitions(topics: list[TopicPartitions], member_epoch: int) -> Partitions:
+def _read_partitions(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
     """Brokers before Apache Kafka 4.3 note no epochs: then the member's own counts."""
     read: dict[bytes, dict[int, int]] = {}
     for t in topics:

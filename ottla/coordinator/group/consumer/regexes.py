@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ottla.coordinator.expressions import InvalidExpression
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.member import Member
+from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.consumer.records import regex_record, regex_tombstone
 from ottla.coordinator.group.subscriptions import Expansions
 from ottla.coordinator.result import LogRecord
@@ -30,7 +30,9 @@ class Resolution(NamedTuple):
     is_current: bool
 
 
-def resolve(group: ConsumerGroup, before: Member, member: Member, expansions: Expansions, now_ms: int) -> Resolution:
+def resolve(
+    group: ConsumerGroup, before: ConsumerGroupMember, member: ConsumerGroupMember, expansions: Expansions, now_ms: int
+) -> Resolution:
     """The topics of all expressions with ``member`` in the place of ``before``, and the records of what is new of that.
 
     An expression that cannot be compiled keeps the topics of before: a log may have it from a broker that could. Raises

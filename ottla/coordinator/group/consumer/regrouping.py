@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.consumer.effects import ConsumerGroupLookedAtTopics
 from ottla.coordinator.group.consumer.group import ConsumerGroup
-from ottla.coordinator.group.consumer.member import Member
+from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.consumer.reconciliation import Owned, Target, reconciled
 from ottla.coordinator.group.consumer.records import current_record, epoch_record, target_epoch_record, target_record
 from ottla.coordinator.group.consumer.regexes import Resolved, resolve
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
-from ottla.coordinator.group.consumer.target import assign, metadata_hash, subscribed_ids
-from ottla.coordinator.group.effects import GroupLookedAtTopics
+from ottla.coordinator.group.consumer.target import assign
 from ottla.coordinator.group.subscriptions import Expansions
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import Topics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import Result
 
 Out = Result[Any]
@@ -31,8 +31,8 @@ class Cycle(NamedTuple):
     """``member`` stands in the place of ``before``, and has named what it owns, or None."""
 
     group: ConsumerGroup
-    before: Member
-    member: Member
+    before: ConsumerGroupMember
+    member: ConsumerGroupMember
     owned: Owned | None
     config: ConsumerGroupConfig
     topics: Topics
@@ -48,7 +48,7 @@ class Epoch(NamedTuple):
     has_new_subscription: bool
 
 
-def regrouped(cycle: Cycle, expansions: Expansions, out: Out) -> Member:
+def regrouped(cycle: Cycle, expansions: Expansions, out: Out) -> ConsumerGroupMember:
     """The member as it is afterwards. ``out`` has the records that ``cycle.member`` has come to be by."""
     group, member = cycle.group, cycle.member
     if out.records or group.is_stale or group.group_epoch > group.assignment_epoch:
@@ -76,11 +76,11 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
             epoch += 1
             out.records.append(epoch_record(group.group_id, epoch, current_hash))
         if is_current:
-            out.effects.append(GroupLookedAtTopics(group.group_id))
+            out.effects.append(ConsumerGroupLookedAtTopics(group.group_id))
     return Epoch(epoch=epoch, regexes=regexes, assignor=preferred, has_new_subscription=has_new_subscription)
 
 
-def settled(cycle: Cycle, group_now: Epoch, out: Out) -> Member:
+def settled(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
     """The member after a target of the group's epoch was computed, or of the last one, where it is too early for the next."""
     group, member = cycle.group, cycle.member
     target = Target(group.assignment_epoch, group.target_of(member))
@@ -108,7 +108,7 @@ def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
     return assigned.get(member.member_id, {})
 
 
-def stepped(cycle: Cycle, target: Target, regexes: Resolved, has_new_subscription: bool, out: Out) -> Member:
+def stepped(cycle: Cycle, target: Target, regexes: Resolved, has_new_subscription: bool, out: Out) -> ConsumerGroupMember:
     """The member goes the next step to its target."""
     group, member = cycle.group, cycle.member
     subscribed = subscribed_ids(member.topics(regexes), cycle.topics)

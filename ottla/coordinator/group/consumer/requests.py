@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignor
-from ottla.coordinator.group.consumer.member import Partitions
+from ottla.coordinator.group.consumer.member import HeldPartitions
 
 
 class ConsumerGroupConfig(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ def same_for_all(config: ConsumerGroupConfig) -> ConfigOfGroup:
     return lambda group_id: config
 
 
-class Heartbeat(msgspec.Struct):
+class ConsumerHeartbeat(msgspec.Struct):
     """A ConsumerGroupHeartbeat as the coordinator sees it. What is None has not changed since the member said it last."""
 
     group_id: str
@@ -55,10 +55,10 @@ class Heartbeat(msgspec.Struct):
         return self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
 
 
-class HeartbeatAnswer(msgspec.Struct):
+class ConsumerHeartbeatAnswer(msgspec.Struct):
     """``assignment`` is None where the member has been told already."""
 
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int = 0
-    assignment: Partitions | None = None
+    assignment: HeldPartitions | None = None

@@ -9,15 +9,14 @@ from enum import Enum
 from typing import NoReturn
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.share.member import Member
+from ottla.coordinator.group.epochs import FIRST_EPOCH
+from ottla.coordinator.group.share.member import ShareGroupMember
 from ottla.coordinator.group.share.records import StatePartitions, group_tombstones
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 SHARE = "share"
 """The type of these groups, and that of their protocol."""
-FIRST_EPOCH = 1
-"""Of a group before its first member (Apache Kafka 4.4)."""
 
 
 class ShareGroupState(Enum):
@@ -40,7 +39,7 @@ class ShareGroup:
     metadata_hash: int = 0
     assignment_epoch: int = FIRST_EPOCH
     assigned_ms: int = 0
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ShareGroupMember] = field(default_factory=dict)
     targets: dict[str, Assignment] = field(default_factory=dict)
     states: StatePartitions | None = None
     """None until the first is to be initialized."""
@@ -65,14 +64,14 @@ class ShareGroup:
     def state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
-    def member(self, member_id: str) -> Member:
+    def member(self, member_id: str) -> ShareGroupMember:
         """Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
-    def topics_with(self, old: Member | None, new: Member | None) -> frozenset[str]:
+    def topics_with(self, old: ShareGroupMember | None, new: ShareGroupMember | None) -> frozenset[str]:
         """Topics that the members subscribe to once ``new`` stands in the place of ``old``."""
         before = frozenset() if old is None else old.topic_names
         after = frozenset() if new is None else new.topic_names
@@ -152,7 +151,7 @@ class ShareGroup:
         """A record has come."""
         self._has_unassigned, self.has_all_states = None, False
 
-    def put(self, member: Member) -> None:
+    def put(self, member: ShareGroupMember) -> None:
         """A member is new, or has changed."""
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
@@ -164,7 +163,7 @@ class ShareGroup:
         self._count(self.members.pop(member_id, None), -1)
         self.sessions_ms.pop(member_id, None)
 
-    def _count(self, member: Member | None, by: int) -> None:
+    def _count(self, member: ShareGroupMember | None, by: int) -> None:
         names: Iterable[str] = () if member is None else member.topic_names
         for name in names:
             self.subscribers[name] += by

@@ -9,19 +9,17 @@ from typing import Any
 import msgspec
 
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, NO_TARGET_EPOCH
 from ottla.coordinator.group.share import initialization, offsets, records
 from ottla.coordinator.group.share.effects import AwaitNextShareDeadline, HeardOfShareMember, ShareGroupLookedAtTopics
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.heartbeat import fenced, heartbeat, leave
-from ottla.coordinator.group.share.initialization import Partitions
-from ottla.coordinator.group.share.member import JOIN_EPOCH, LEAVE_EPOCH, Member
-from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatOutcome, ShareGroupConfig
+from ottla.coordinator.group.share.initialization import PartitionsByTopic
+from ottla.coordinator.group.share.member import ShareGroupMember
+from ottla.coordinator.group.share.requests import ShareGroupConfig, ShareHeartbeat, ShareHeartbeatOutcome
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
-
-NO_TARGET_EPOCH = -1
-"""After the tombstone of a target assignment."""
 
 
 class ShareGroups:
@@ -42,7 +40,7 @@ class ShareGroups:
 
     # commands
 
-    def heartbeat(self, beat: Heartbeat, now_ms: int) -> Result[HeartbeatOutcome]:
+    def heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
         """Of a request that has been checked (`requests.check_heartbeat`). Raises `KafkaError`."""
         if beat.member_epoch == LEAVE_EPOCH:
             return leave(self.group(beat.group_id), beat, self._topics)
@@ -56,12 +54,12 @@ class ShareGroups:
         group = self.groups.get(group_id)
         return group is not None and initialization.is_initializing(group, topic_id, partition)
 
-    def initialized(self, group_id: str, partitions: Partitions) -> Result[None]:
+    def initialized(self, group_id: str, partitions: PartitionsByTopic) -> Result[None]:
         """The share coordinator has begun states that it was asked for; nothing where the group is gone meanwhile."""
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.initialized(group, partitions, self._topics))
 
-    def not_initialized(self, group_id: str, partitions: Partitions) -> Result[None]:
+    def not_initialized(self, group_id: str, partitions: PartitionsByTopic) -> Result[None]:
         """The share coordinator has refused to begin states."""
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.not_initialized(group, partitions))
@@ -74,7 +72,7 @@ class ShareGroups:
         """Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
         return offsets.delete(self.group(group_id), names, self._topics)
 
-    def delete_all_offsets(self, group_id: str) -> Result[Partitions]:
+    def delete_all_offsets(self, group_id: str) -> Result[PartitionsByTopic]:
         """Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
         return offsets.delete_all(self.group(group_id), self._topics)
 
@@ -160,7 +158,7 @@ class ShareGroups:
             group.states, group.states_noted_ms = records.read_states(value), now_ms
         else:
             fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            member = msgspec.structs.replace(group.members.get(key.member_id) or Member(key.member_id), **fields)
+            member = msgspec.structs.replace(group.members.get(key.member_id) or ShareGroupMember(key.member_id), **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
                 # A new member; after a start every member has a fresh session.

@@ -18,12 +18,12 @@ import msgspec
 from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 from ottla.coordinator.group.assignors.simple import assign_simply
-from ottla.coordinator.group.consumer.target import metadata_hash, subscribed_ids
+from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.named_topics import check_group_topics
 from ottla.coordinator.group.share.effects import HeardOfShareMember, ShareGroupLookedAtTopics
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.initialization import missing_states
-from ottla.coordinator.group.share.member import JOIN_EPOCH, Member
+from ottla.coordinator.group.share.member import ShareGroupMember
 from ottla.coordinator.group.share.records import (
     current_record,
     epoch_record,
@@ -32,20 +32,20 @@ from ottla.coordinator.group.share.records import (
     target_epoch_record,
     target_record,
 )
-from ottla.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, HeartbeatOutcome, ShareGroupConfig
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.share.requests import ShareGroupConfig, ShareHeartbeat, ShareHeartbeatAnswer, ShareHeartbeatOutcome
+from ottla.coordinator.group.topics import Topics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
-Out = Result[HeartbeatOutcome]
+Out = Result[ShareHeartbeatOutcome]
 
 
-def heartbeat(group: ShareGroup, beat: Heartbeat, config: ShareGroupConfig, topics: Topics, now_ms: int) -> Out:
+def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig, topics: Topics, now_ms: int) -> Out:
     """A member goes on, or joins at epoch 0. Raises `KafkaError`."""
     before = _member(group, beat, config)
     member = _with_news(before, beat)
     check_group_topics(group.subscribers, before.topic_names, member.topic_names)
-    out: Out = Result(HeartbeatOutcome(HeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms)))
+    out: Out = Result(ShareHeartbeatOutcome(ShareHeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms)))
     if member != before:
         out.records.append(member_record(group.group_id, member))
     changes = member.topic_names != before.topic_names
@@ -77,14 +77,14 @@ def heartbeat(group: ShareGroup, beat: Heartbeat, config: ShareGroupConfig, topi
     return out
 
 
-def _member(group: ShareGroup, beat: Heartbeat, config: ShareGroupConfig) -> Member:
+def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -> ShareGroupMember:
     """Who it is, as the group knows it. Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH."""
     known = group.members.get(beat.member_id)
     if known is None and len(group.members) >= config.max_size:
         message = f"The share group has reached its maximum capacity of {config.max_size} members."
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
     if beat.member_epoch == JOIN_EPOCH:
-        return known or Member(beat.member_id)
+        return known or ShareGroupMember(beat.member_id)
     known = group.member(beat.member_id)
     received, epoch = beat.member_epoch, known.member_epoch
     # A member comes with the epoch of before when its last answer got lost.
@@ -100,7 +100,7 @@ def _member(group: ShareGroup, beat: Heartbeat, config: ShareGroupConfig) -> Mem
     raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
 
 
-def _with_news(member: Member, beat: Heartbeat) -> Member:
+def _with_news(member: ShareGroupMember, beat: ShareHeartbeat) -> ShareGroupMember:
     return msgspec.structs.replace(
         member,
         rack_id=member.rack_id if beat.rack_id is None else beat.rack_id,
@@ -110,7 +110,7 @@ def _with_news(member: Member, beat: Heartbeat) -> Member:
     )
 
 
-def _assign(group: ShareGroup, member: Member, epoch: int, topics: Topics, now_ms: int, out: Out) -> Assignment:
+def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: Topics, now_ms: int, out: Out) -> Assignment:
     """A target for everybody; records of those that have another than before. Gives the member's own."""
     members = {**group.members, member.member_id: member}
     counts: dict[bytes, int] = {}
@@ -131,7 +131,9 @@ def _assign(group: ShareGroup, member: Member, epoch: int, topics: Topics, now_m
     return assigned.get(member.member_id, {})
 
 
-def _at_target(member: Member, target_epoch: int, target: Assignment, topics: Topics, *, has_changes: bool) -> Member:
+def _at_target(
+    member: ShareGroupMember, target_epoch: int, target: Assignment, topics: Topics, *, has_changes: bool
+) -> ShareGroupMember:
     """The member with what it is to have (ShareGroupAssignmentBuilder)."""
     if member.member_epoch == target_epoch and not has_changes:
         return member
@@ -145,11 +147,11 @@ def _at_target(member: Member, target_epoch: int, target: Assignment, topics: To
 # leaving
 
 
-def leave(group: ShareGroup, beat: Heartbeat, topics: Topics) -> Out:
+def leave(group: ShareGroup, beat: ShareHeartbeat, topics: Topics) -> Out:
     """A member goes for good. Raises UNKNOWN_MEMBER_ID."""
     member = group.member(beat.member_id)
-    answer = HeartbeatAnswer(beat.member_id, beat.member_epoch)
-    return Result(HeartbeatOutcome(answer), records=fenced(group, [member.member_id], topics))
+    answer = ShareHeartbeatAnswer(beat.member_id, beat.member_epoch)
+    return Result(ShareHeartbeatOutcome(answer), records=fenced(group, [member.member_id], topics))
 
 
 def fenced(group: ShareGroup, member_ids: list[str], topics: Topics) -> list[LogRecord]:

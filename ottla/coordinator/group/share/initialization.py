@@ -25,7 +25,7 @@ from ottla.coordinator.group.share.requests import NO_OFFSET, Initialization
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import LogRecord
 
-Partitions = Mapping[bytes, frozenset[int]]
+PartitionsByTopic = Mapping[bytes, frozenset[int]]
 """By topic id."""
 
 
@@ -87,7 +87,7 @@ def is_initializing(group: ShareGroup, topic_id: bytes, partition: int) -> bool:
     return topic is not None and partition in topic.partitions
 
 
-def initialized(group: ShareGroup, partitions: Partitions, topics: Topics) -> list[LogRecord]:
+def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: Topics) -> list[LogRecord]:
     """The share coordinator has begun with them, those of them that were not deleted meanwhile."""
     states = group.states or StatePartitions()
     awaited = {t: frozenset(n for n in numbers if is_initializing(group, t, n)) for t, numbers in partitions.items()}
@@ -100,7 +100,7 @@ def initialized(group: ShareGroup, partitions: Partitions, topics: Topics) -> li
     return [states_record(group.group_id, changed)]
 
 
-def not_initialized(group: ShareGroup, partitions: Partitions) -> list[LogRecord]:
+def not_initialized(group: ShareGroup, partitions: PartitionsByTopic) -> list[LogRecord]:
     """The share coordinator has refused: it is asked again by the next heartbeat."""
     if group.states is None or not group.states.initializing:
         return []

@@ -6,12 +6,9 @@ import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
 
-
-class Member(msgspec.Struct, frozen=True):
-    """Everything that the log tells of one member. A change is another `Member`.
+class ShareGroupMember(msgspec.Struct, frozen=True):
+    """Everything that the log tells of one member. A change is another `ShareGroupMember`.
 
     ``member_epoch`` is the epoch of the target assignment that the member has. Partitions are shared, so none has to be given up
     by one member before another gets it: a member has its target as soon as it is told, and no state in between.

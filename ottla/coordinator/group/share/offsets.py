@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from ottla.coordinator.group.share.group import ShareGroup
-from ottla.coordinator.group.share.initialization import Partitions, initializing
+from ottla.coordinator.group.share.initialization import PartitionsByTopic, initializing
 from ottla.coordinator.group.share.records import StatePartitions, TopicPartitions, combined, states_record
 from ottla.coordinator.group.share.requests import Initialization
 from ottla.coordinator.group.topics import Topics
@@ -33,7 +33,7 @@ class Deletion(NamedTuple):
     """``partitions`` are those of which the share coordinator is to delete what it has; ``refusals`` are topics by name that it
     has nothing of."""
 
-    partitions: Partitions
+    partitions: PartitionsByTopic
     refusals: Mapping[str, KafkaError]
 
 
@@ -93,7 +93,7 @@ def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[De
     return Result(Deletion(partitions, refusals), records=[states_record(group.group_id, changed)])
 
 
-def delete_all(group: ShareGroup, topics: Topics) -> Result[Partitions]:
+def delete_all(group: ShareGroup, topics: Topics) -> Result[PartitionsByTopic]:
     """Everything of the group, before it is deleted itself (GroupMetadataManager.shareGroupBuildPartitionDeleteRequest).
 
     States of topics that are gone are left out: the share coordinator deletes them by itself, and knows of no such topic. Raises

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.share.member import Member
+from ottla.coordinator.group.share.member import ShareGroupMember
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.messages import share_group_current_member_assignment_key as current_key
@@ -167,7 +167,7 @@ def _current_key(group_id: str, member_id: str) -> bytes:
     return _key(CURRENT, current_key.ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id))
 
 
-def member_record(group_id: str, member: Member) -> LogRecord:
+def member_record(group_id: str, member: ShareGroupMember) -> LogRecord:
     value = member_value.ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
         client_id=member.client_id,
@@ -183,7 +183,7 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> LogR
     return LogRecord(_target_key(group_id, member_id), encode_record(target_value, value, 0))
 
 
-def current_record(group_id: str, member: Member) -> LogRecord:
+def current_record(group_id: str, member: ShareGroupMember) -> LogRecord:
     value = current_value.ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_epoch,
@@ -238,7 +238,7 @@ def _read_infos(infos: list[states_value.TopicPartitionsInfo]) -> TopicStates:
 
 
 def read_member(value: bytes) -> dict[str, Any]:
-    """Those fields of a `Member` that its metadata record holds."""
+    """Those fields of a `ShareGroupMember` that its metadata record holds."""
     read = decode_record(member_value, value)
     return {
         "rack_id": read.rack_id,
@@ -249,7 +249,7 @@ def read_member(value: bytes) -> dict[str, Any]:
 
 
 def read_current(value: bytes) -> dict[str, Any]:
-    """Those fields of a `Member` that its assignment's record holds."""
+    """Those fields of a `ShareGroupMember` that its assignment's record holds."""
     read = decode_record(current_value, value)
     return {
         "member_epoch": read.member_epoch,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.group.named_topics import check_member_topics
-from ottla.coordinator.group.share.member import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.protocol.errors import Code, KafkaError
 
 ASSIGNOR_NAME = "simple"
@@ -28,7 +28,7 @@ class ShareGroupConfig(msgspec.Struct, frozen=True):
     max_size: int = 200
 
 
-class Heartbeat(msgspec.Struct, frozen=True):
+class ShareHeartbeat(msgspec.Struct, frozen=True):
     """A ShareGroupHeartbeat as the coordinator sees it. What is None has not changed since the member said it last."""
 
     group_id: str
@@ -40,7 +40,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     client_host: str = ""
 
 
-class HeartbeatAnswer(msgspec.Struct):
+class ShareHeartbeatAnswer(msgspec.Struct):
     """``assignment`` is None where the member has been told already."""
 
     member_id: str
@@ -64,10 +64,10 @@ class Initialization(msgspec.Struct, frozen=True):
         return {topic_id: frozenset(offsets) for topic_id, offsets in self.start_offsets.items()}
 
 
-class HeartbeatOutcome(msgspec.Struct):
+class ShareHeartbeatOutcome(msgspec.Struct):
     """The answer, and what the share coordinator has to be asked besides; None for nothing."""
 
-    answer: HeartbeatAnswer
+    answer: ShareHeartbeatAnswer
     initialization: Initialization | None = None
 
 
@@ -77,7 +77,7 @@ def check_member_id(member_id: str | None) -> None:
         raise KafkaError(Code.INVALID_REQUEST, "Invalid member id in the request.")
 
 
-def check_heartbeat(beat: Heartbeat) -> None:
+def check_heartbeat(beat: ShareHeartbeat) -> None:
     """Raises INVALID_REQUEST for what no group would take."""
     check_member_id(beat.member_id)
     check_member_topics(beat.topic_names or ())

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.coordinator.group.streams.configuration import ConfiguredSubtopology, ConfiguredTopology, InternalTopic
-from ottla.coordinator.group.streams.group import StreamsGroup, TaskOffsets
-from ottla.coordinator.group.streams.member import Member
+from ottla.coordinator.group.streams.group import MemberTaskOffsets, StreamsGroup
+from ottla.coordinator.group.streams.member import StreamsGroupMember
 from ottla.coordinator.group.streams.requests import ASSIGNOR_NAME
 from ottla.coordinator.group.streams.tasks import Tasks, TaskSet, united, without_epochs
 from ottla.coordinator.group.topics import Topics
@@ -23,7 +23,9 @@ def task_ids(make: Any, tasks: TaskSet) -> list[Any]:
 # interactive queries
 
 
-def endpoint_partitions(members: Iterable[Member], configured: ConfiguredTopology, topics: Topics) -> list[EndpointToPartitions]:
+def endpoint_partitions(
+    members: Iterable[StreamsGroupMember], configured: ConfiguredTopology, topics: Topics
+) -> list[EndpointToPartitions]:
     """Which partitions' state can be asked for where; nothing while it is not known which topics there are."""
     listed = []
     for member in members:
@@ -114,8 +116,8 @@ def _topic_info(name: str, partitions: int, replication_factor: int, configs: Ma
     return describe.TopicInfo(name=name, partitions=partitions, replication_factor=replication_factor, topic_configs=listed)
 
 
-def _member(group: StreamsGroup, member: Member) -> describe.Member:
-    reported = group.task_offsets.get(member.member_id, TaskOffsets())
+def _member(group: StreamsGroup, member: StreamsGroupMember) -> describe.Member:
+    reported = group.task_offsets.get(member.member_id, MemberTaskOffsets())
     endpoint = member.user_endpoint
     return describe.Member(
         member_id=member.member_id,

@@ -17,7 +17,7 @@ import msgspec
 
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.records import NO_EPOCH, GroupMetadata, metadata_record
-from ottla.coordinator.group.streams.requests import HeartbeatOutcome
+from ottla.coordinator.group.streams.requests import StreamsHeartbeatOutcome
 from ottla.coordinator.group.streams.status import StatusCode
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
@@ -171,7 +171,7 @@ class Backoff:
 
 
 def ask_for_description(
-    outcome: HeartbeatOutcome, group_id: str, version: int, member_epoch: int, backoff: Backoff, now_ms: int
+    outcome: StreamsHeartbeatOutcome, group_id: str, version: int, member_epoch: int, backoff: Backoff, now_ms: int
 ) -> None:
     """Ask in the answer to a heartbeat, of a broker that has a store: not whoever leaves, nor who has an older topology."""
     epoch = outcome.topology_epoch

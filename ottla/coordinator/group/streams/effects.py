@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.group.streams.group import TaskOffsets
+from ottla.coordinator.group.streams.group import MemberTaskOffsets
 from ottla.coordinator.result import Effect
 
 
@@ -26,7 +26,7 @@ class KeepTaskOffsets(Effect, frozen=True):
 
     group_id: str
     member_id: str
-    offsets: TaskOffsets
+    offsets: MemberTaskOffsets
 
 
 class RequestShutdown(Effect, frozen=True):

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 
 import msgspec
 
+from ottla.coordinator.group.epochs import FIRST_EPOCH
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology
-from ottla.coordinator.group.streams.member import UNKNOWN_TIMEOUT_MS, Member, MemberState
+from ottla.coordinator.group.streams.member import UNKNOWN_TIMEOUT_MS, StreamsGroupMember, StreamsMemberState
 from ottla.coordinator.group.streams.records import GroupMetadata, group_tombstones
 from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskId, Tasks, TaskSet
 from ottla.coordinator.group.streams.topology import Topology
+from ottla.coordinator.group.view import CommitCheck
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
-FIRST_EPOCH = 1
-"""Of a group, and of its target, before its first member."""
 NEW_GROUP = GroupMetadata(epoch=FIRST_EPOCH)
 STREAMS = "streams"
 """The type of these groups, and that of their protocol."""
-CommitCheck = Callable[[bytes | None, str, int], None]
-"""Judges the commit of one partition by topic id, topic and partition. Raises `KafkaError`, and refuses the whole request by it."""
 
 
 class StreamsGroupState(Enum):
@@ -35,7 +33,7 @@ class StreamsGroupState(Enum):
     STABLE = "Stable"
 
 
-class TaskOffsets(msgspec.Struct, frozen=True):
+class MemberTaskOffsets(msgspec.Struct, frozen=True):
     """How far a member says that the stores of its tasks are, and how far their changelogs go."""
 
     offsets: dict[str, dict[int, int]] = {}
@@ -104,14 +102,14 @@ class StreamsGroup:
     assignment_epoch: int = FIRST_EPOCH
     assigned_ms: int = 0
     topology: Topology | None = None
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, StreamsGroupMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Tasks] = field(default_factory=dict)
     holders: Holders = field(default_factory=Holders)
 
     configured: ConfiguredTopology | None = None
     configured_hash: int = 0
-    task_offsets: dict[str, TaskOffsets] = field(default_factory=dict)
+    task_offsets: dict[str, MemberTaskOffsets] = field(default_factory=dict)
     shutdown_member_id: str | None = None
     """Who has asked for the whole application to end."""
     endpoint_epoch: int = 0
@@ -142,14 +140,14 @@ class StreamsGroup:
 
     # look-ups
 
-    def member(self, member_id: str) -> Member:
+    def member(self, member_id: str) -> StreamsGroupMember:
         """Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> StreamsGroupMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
@@ -206,7 +204,7 @@ class StreamsGroup:
             raise KafkaError(stale, f"The member epoch {epoch} is newer than the member's, which is {member.member_epoch}.")
         return None if epoch == member.member_epoch else self._epoch_check(member, epoch, stale)
 
-    def _epoch_check(self, member: Member, epoch: int, stale: Code) -> CommitCheck:
+    def _epoch_check(self, member: StreamsGroupMember, epoch: int, stale: Code) -> CommitCheck:
         topology = self.topology
 
         def check(topic_id: bytes | None, topic: str, partition: int) -> None:
@@ -234,7 +232,7 @@ class StreamsGroup:
 
     # replay
 
-    def put(self, member: Member) -> None:
+    def put(self, member: StreamsGroupMember) -> None:
         """A member is new, or has changed."""
         old = self.members.get(member.member_id)
         if old is not None:
@@ -255,7 +253,7 @@ class StreamsGroup:
         if not self.members:
             self.shutdown_member_id = None
 
-    def _forget(self, member: Member) -> None:
+    def _forget(self, member: StreamsGroupMember) -> None:
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
         self.holders.release(member.process_id, member.assigned)
@@ -271,10 +269,10 @@ class StreamsGroup:
         self.sessions_ms[member_id] = deadline_ms
         self.note_due(deadline_ms)
 
-    def time_revocation(self, member: Member, now_ms: int) -> None:
+    def time_revocation(self, member: StreamsGroupMember, now_ms: int) -> None:
         """A member that has to give up tasks has its rebalance time-out for that, counted from when that is known."""
         if (
-            member.state is MemberState.UNREVOKED_TASKS
+            member.state is StreamsMemberState.UNREVOKED_TASKS
             and member.member_epoch >= 0
             and member.rebalance_timeout_ms != UNKNOWN_TIMEOUT_MS
         ):

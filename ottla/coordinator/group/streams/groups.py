@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
+from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, NO_TARGET_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams import records
 from ottla.coordinator.group.streams.answers import described
 from ottla.coordinator.group.streams.configuration import configure
@@ -23,17 +24,14 @@ from ottla.coordinator.group.streams.effects import (
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.heartbeat import heartbeat
 from ottla.coordinator.group.streams.joining import fenced, leave
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, UNKNOWN_TIMEOUT_MS, Member
-from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, StreamsGroupConfig
+from ottla.coordinator.group.streams.member import UNKNOWN_TIMEOUT_MS, StreamsGroupMember
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat, StreamsHeartbeatOutcome
 from ottla.coordinator.group.streams.target import next_target
 from ottla.coordinator.group.streams.tasks import AssignedTasks
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import Effect, LogRecord, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_describe import DescribedGroup
-
-NO_TARGET_EPOCH = -1
-"""After the tombstone of a target assignment."""
 
 
 class StreamsGroups:
@@ -47,7 +45,7 @@ class StreamsGroups:
 
     # commands
 
-    def heartbeat(self, beat: Heartbeat, now_ms: int) -> Result[HeartbeatOutcome]:
+    def heartbeat(self, beat: StreamsHeartbeat, now_ms: int) -> Result[StreamsHeartbeatOutcome]:
         """Of a request that has been checked (`requests.check_heartbeat`). Raises `KafkaError`."""
         request = beat.request
         group, config = self.groups.get(request.group_id), self._config_of(request.group_id)
@@ -156,7 +154,7 @@ class StreamsGroups:
             group.targets[key.member_id] = records.read_target(value)
         else:
             fields = records.read_member(value) if kind == records.MEMBER else records.read_current(value)
-            known = group.members.get(key.member_id) or Member(key.member_id)
+            known = group.members.get(key.member_id) or StreamsGroupMember(key.member_id)
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:

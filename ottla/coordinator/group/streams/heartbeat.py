@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.streams.answers import endpoint_partitions, task_ids
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology, configure
 from ottla.coordinator.group.streams.effects import (
@@ -22,9 +23,9 @@ from ottla.coordinator.group.streams.effects import (
     RaiseEndpointEpoch,
     RequestShutdown,
 )
-from ottla.coordinator.group.streams.group import StreamsGroup, TaskOffsets
+from ottla.coordinator.group.streams.group import MemberTaskOffsets, StreamsGroup
 from ottla.coordinator.group.streams.joining import member_of, with_news
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, Member
+from ottla.coordinator.group.streams.member import StreamsGroupMember
 from ottla.coordinator.group.streams.reconciliation import reconciled
 from ottla.coordinator.group.streams.records import (
     NO_EPOCH,
@@ -34,11 +35,11 @@ from ottla.coordinator.group.streams.records import (
     metadata_record,
     topology_record,
 )
-from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, StreamsGroupConfig, owned_tasks
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat, StreamsHeartbeatOutcome, owned_tasks
 from ottla.coordinator.group.streams.status import StatusCode, status
 from ottla.coordinator.group.streams.target import Target, next_target
 from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
-from ottla.coordinator.group.streams.topology import Topology, metadata_hash, topology_from_heartbeat
+from ottla.coordinator.group.streams.topology import Topology, required_topics_hash, topology_from_heartbeat
 from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
@@ -51,8 +52,8 @@ from ottla.protocol.messages.streams_group_heartbeat import (
 
 
 def heartbeat(
-    group: StreamsGroup, beat: Heartbeat, config: StreamsGroupConfig, topics: Topics, now_ms: int, *, is_new_group: bool
-) -> Result[HeartbeatOutcome]:
+    group: StreamsGroup, beat: StreamsHeartbeat, config: StreamsGroupConfig, topics: Topics, now_ms: int, *, is_new_group: bool
+) -> Result[StreamsHeartbeatOutcome]:
     """A member goes on, or joins at epoch 0. Raises `KafkaError`."""
     return _Beat(group, beat, config, topics, now_ms, is_new_group).result()
 
@@ -61,7 +62,13 @@ class _Beat:
     """One heartbeat, and what has been decided of it so far."""
 
     def __init__(
-        self, group: StreamsGroup, beat: Heartbeat, config: StreamsGroupConfig, topics: Topics, now_ms: int, is_new_group: bool
+        self,
+        group: StreamsGroup,
+        beat: StreamsHeartbeat,
+        config: StreamsGroupConfig,
+        topics: Topics,
+        now_ms: int,
+        is_new_group: bool,
     ) -> None:
         self._group, self._beat, self._config, self._topics = group, beat, config, topics
         self._now_ms, self._is_new_group = now_ms, is_new_group
@@ -71,7 +78,7 @@ class _Beat:
         self._effects: list[Effect] = []
         self._statuses: list[Status] = []
 
-    def result(self) -> Result[HeartbeatOutcome]:
+    def result(self) -> Result[StreamsHeartbeatOutcome]:
         group, request = self._group, self._request
         before, replaced = member_of(group, request, self._config.max_size, self._records)
         member = with_news(before, self._beat)
@@ -123,7 +130,7 @@ class _Beat:
     def _configured(self, topology: Topology) -> tuple[ConfiguredTopology, int]:
         """It depends on the topology and on those topics alone of which the hash is: what was found for them holds for ever."""
         group = self._group
-        topics_hash = metadata_hash(topology, self._topics)
+        topics_hash = required_topics_hash(topology, self._topics)
         if group.configured is None or group.topology is None or group.configured_hash != topics_hash:
             configured = configure(topology, self._topics)
             if group.topology is None:
@@ -143,12 +150,12 @@ class _Beat:
                 if not 0 <= partition < one.task_count:
                     raise _invalid(f"Subtopology {tasks.subtopology_id} has {one.task_count} tasks, and no task {partition}.")
 
-    def _keep_task_offsets(self, member: Member) -> None:
+    def _keep_task_offsets(self, member: StreamsGroupMember) -> None:
         request = self._request
         if request.task_offsets is None and request.task_end_offsets is None:
             return
-        known = self._group.task_offsets.get(member.member_id, TaskOffsets())
-        offsets = TaskOffsets(
+        known = self._group.task_offsets.get(member.member_id, MemberTaskOffsets())
+        offsets = MemberTaskOffsets(
             known.offsets if request.task_offsets is None else _by_task(request.task_offsets),
             known.end_offsets if request.task_end_offsets is None else _by_task(request.task_end_offsets),
         )
@@ -173,7 +180,7 @@ class _Beat:
         self._records.append(metadata_record(self._group.group_id, metadata))
         return metadata
 
-    def _reconciled(self, member: Member, target: Target) -> Member:
+    def _reconciled(self, member: StreamsGroupMember, target: Target) -> StreamsGroupMember:
         if member.is_reconciled_to(target.epoch):
             return member
         wanted = target.tasks.get(member.member_id, Tasks())
@@ -186,13 +193,13 @@ class _Beat:
 
     def _answered(
         self,
-        before: Member,
-        member: Member,
-        replaced: Member | None,
+        before: StreamsGroupMember,
+        member: StreamsGroupMember,
+        replaced: StreamsGroupMember | None,
         topology: Topology,
         configured: ConfiguredTopology,
         metadata: GroupMetadata,
-    ) -> Result[HeartbeatOutcome]:
+    ) -> Result[StreamsHeartbeatOutcome]:
         answer = StreamsGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.member_epoch,
@@ -211,7 +218,7 @@ class _Beat:
         self._tell_of_shutdown(member)
         self._tell_of_missing_tags(member)
         answer.status = self._statuses
-        outcome = HeartbeatOutcome(
+        outcome = StreamsHeartbeatOutcome(
             answer, configured.missing_topics, topology.epoch, metadata.described_epoch, metadata.undescribed_epoch
         )
         return Result(outcome, records=self._records, effects=self._effects)
@@ -219,9 +226,9 @@ class _Beat:
     def _tell_endpoints(
         self,
         answer: StreamsGroupHeartbeatResponse,
-        before: Member,
-        member: Member,
-        replaced: Member | None,
+        before: StreamsGroupMember,
+        member: StreamsGroupMember,
+        replaced: StreamsGroupMember | None,
         configured: ConfiguredTopology,
     ) -> None:
         """Who serves which partitions, to a member that does not know the newest of it.
@@ -242,7 +249,7 @@ class _Beat:
         if not self._is_new_group:
             answer.endpoint_information_epoch = epoch
 
-    def _tell_of_shutdown(self, member: Member) -> None:
+    def _tell_of_shutdown(self, member: StreamsGroupMember) -> None:
         asking = self._group.shutdown_member_id
         if asking is None and self._request.shutdown_application:
             asking = member.member_id
@@ -250,7 +257,7 @@ class _Beat:
             detail = f"Member {asking} met a fatal error, and asked for the whole application to end."
             self._statuses.append(status(StatusCode.SHUTDOWN_APPLICATION, detail))
 
-    def _tell_of_missing_tags(self, member: Member) -> None:
+    def _tell_of_missing_tags(self, member: StreamsGroupMember) -> None:
         missing = [tag for tag in self._config.rack_aware_assignment_tags if tag not in member.client_tags]
         if missing and self._beat.version >= 1:
             detail = (
@@ -259,7 +266,7 @@ class _Beat:
             self._statuses.append(status(StatusCode.MISSING_CLIENT_TAGS, detail))
 
 
-def _matters_to_targets(before: Member, member: Member) -> bool:
+def _matters_to_targets(before: StreamsGroupMember, member: StreamsGroupMember) -> bool:
     """Of a static member: that it has another id, or comes from elsewhere, changes nothing."""
     return (before.topology_epoch, before.rack_id, before.client_tags, before.process_id) != (
         member.topology_epoch,

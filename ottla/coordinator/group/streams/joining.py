@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from ottla.coordinator.group.epochs import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams.effects import RequestShutdown
 from ottla.coordinator.group.streams.group import StreamsGroup
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Member
+from ottla.coordinator.group.streams.member import StreamsGroupMember
 from ottla.coordinator.group.streams.records import (
     current_record,
     member_record,
@@ -18,7 +19,7 @@ from ottla.coordinator.group.streams.records import (
     target_metadata_record,
     target_record,
 )
-from ottla.coordinator.group.streams.requests import Heartbeat, HeartbeatOutcome, owned_tasks
+from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome, owned_tasks
 from ottla.coordinator.group.streams.tasks import AssignedTasks, Tasks
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
@@ -27,7 +28,7 @@ from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbea
 
 def member_of(
     group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_size: int, records: list[LogRecord]
-) -> tuple[Member, Member | None]:
+) -> tuple[StreamsGroupMember, StreamsGroupMember | None]:
     """The member as the group knows it, and the static one in whose place it stands from now on. Raises `KafkaError`."""
     is_joining = request.member_epoch == JOIN_EPOCH
     if is_joining:
@@ -35,7 +36,7 @@ def member_of(
     if request.instance_id is None:
         known = group.members.get(request.member_id) if is_joining else group.member(request.member_id)
         if known is None:
-            return Member(request.member_id), None
+            return StreamsGroupMember(request.member_id), None
         _check_epoch(known, request)
         return known, None
     static = group.static_member(request.instance_id)
@@ -44,7 +45,7 @@ def member_of(
         _check_epoch(known, request)
         return known, None
     if static is None:
-        return group.members.get(request.member_id) or Member(request.member_id), None
+        return group.members.get(request.member_id) or StreamsGroupMember(request.member_id), None
     if static.member_epoch != STATIC_LEAVE_EPOCH:
         message = f"Instance id {request.instance_id} is that of member {static.member_id}, which has not left."
         raise KafkaError(Code.UNRELEASED_INSTANCE_ID, message)
@@ -58,7 +59,7 @@ def member_of(
     return member, None if static.member_id == member.member_id else static
 
 
-def with_news(member: Member, beat: Heartbeat) -> Member:
+def with_news(member: StreamsGroupMember, beat: StreamsHeartbeat) -> StreamsGroupMember:
     """The member with what it says anew; what it does not say stays. Who joins says of its endpoint also that there is none."""
     request = beat.request
     endpoint = None if request.user_endpoint is None else (request.user_endpoint.host, request.user_endpoint.port)
@@ -86,7 +87,7 @@ def _check_size(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_
         raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, message)
 
 
-def _known_static(static: Member | None, request: StreamsGroupHeartbeatRequest) -> Member:
+def _known_static(static: StreamsGroupMember | None, request: StreamsGroupHeartbeatRequest) -> StreamsGroupMember:
     """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another has taken its place."""
     if static is None:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
@@ -96,7 +97,7 @@ def _known_static(static: Member | None, request: StreamsGroupHeartbeatRequest) 
     return static
 
 
-def _check_epoch(member: Member, request: StreamsGroupHeartbeatRequest) -> None:
+def _check_epoch(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest) -> None:
     """A member may come with the epoch of before when its last answer got lost: then it owns no more than it was assigned.
 
     Raises FENCED_MEMBER_EPOCH.
@@ -117,7 +118,7 @@ def _check_epoch(member: Member, request: StreamsGroupHeartbeatRequest) -> None:
 # leaving
 
 
-def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[HeartbeatOutcome]:
+def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[StreamsHeartbeatOutcome]:
     """A member goes for good at epoch -1; a static one at -2 until it comes back, or its session ends."""
     effects: list[Effect] = []
     if request.shutdown_application:
@@ -136,7 +137,7 @@ def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[
     answer = StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch, status=[])
     topology_epoch = -1 if group.topology is None else group.topology.epoch
     known = group.metadata
-    outcome = HeartbeatOutcome(answer, {}, topology_epoch, known.described_epoch, known.undescribed_epoch)
+    outcome = StreamsHeartbeatOutcome(answer, {}, topology_epoch, known.described_epoch, known.undescribed_epoch)
     return Result(outcome, records=records, effects=effects)
 
 

@@ -8,9 +8,6 @@ import msgspec
 
 from ottla.coordinator.group.streams.tasks import AssignedTasks
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-STATIC_LEAVE_EPOCH = -2
 UNKNOWN_TOPOLOGY_EPOCH = -1
 UNKNOWN_TIMEOUT_MS = -1
 """Of a member whose metadata record was not read yet. Who joins says what it is."""
@@ -19,7 +16,7 @@ Endpoint = tuple[str, int]
 """Host and port under which the application answers interactive queries."""
 
 
-class MemberState(IntEnum):
+class StreamsMemberState(IntEnum):
     """Numbers are those of the records. UNKNOWN stands for a state that only a newer broker knows."""
 
     STABLE = 1
@@ -28,14 +25,14 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-def state_of(number: int) -> MemberState:
+def state_of(number: int) -> StreamsMemberState:
     try:
-        return MemberState(number)
+        return StreamsMemberState(number)
     except ValueError:
-        return MemberState.UNKNOWN
+        return StreamsMemberState.UNKNOWN
 
 
-class Member(msgspec.Struct, frozen=True):
+class StreamsGroupMember(msgspec.Struct, frozen=True):
     """``assigned`` are the tasks it has been told of, ``revoking`` those that it is to give up.
 
     ``previous_epoch`` is for a member whose answer was lost: it comes again with the epoch of before.
@@ -44,7 +41,7 @@ class Member(msgspec.Struct, frozen=True):
     member_id: str
     member_epoch: int = 0
     previous_epoch: int = 0
-    state: MemberState = MemberState.STABLE
+    state: StreamsMemberState = StreamsMemberState.STABLE
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
@@ -58,4 +55,4 @@ class Member(msgspec.Struct, frozen=True):
     revoking: AssignedTasks = AssignedTasks()
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        return self.state is MemberState.STABLE and self.member_epoch == epoch
+        return self.state is StreamsMemberState.STABLE and self.member_epoch == epoch

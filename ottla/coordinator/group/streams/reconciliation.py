@@ -28,7 +28,7 @@ from typing import Protocol
 
 import msgspec
 
-from ottla.coordinator.group.streams.member import Member, MemberState
+from ottla.coordinator.group.streams.member import StreamsGroupMember, StreamsMemberState
 from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskId, Tasks, TaskSet, as_task_set
 from ottla.protocol.errors import Code, KafkaError
 
@@ -43,17 +43,19 @@ class TaskHolders(Protocol):
     def warmup_processes(self, task: TaskId) -> Collection[str]: ...
 
 
-def reconciled(member: Member, target_epoch: int, target: Tasks, holders: TaskHolders, owned: Tasks | None) -> Member:
+def reconciled(
+    member: StreamsGroupMember, target_epoch: int, target: Tasks, holders: TaskHolders, owned: Tasks | None
+) -> StreamsGroupMember:
     """The member after a heartbeat that says what it owns; None where it does not. Raises FENCED_MEMBER_EPOCH."""
     epoch = member.member_epoch
     match member.state:
-        case MemberState.STABLE if epoch == target_epoch:
+        case StreamsMemberState.STABLE if epoch == target_epoch:
             return member
-        case MemberState.UNREVOKED_TASKS:
+        case StreamsMemberState.UNREVOKED_TASKS:
             if _may_own(member.revoking, owned):
                 return member
             epoch += 1
-        case MemberState.UNKNOWN:
+        case StreamsMemberState.UNKNOWN:
             if owned is None or owned != Tasks():
                 message = "The streams group member is in an unknown state. It must give up all its tasks and join again."
                 raise KafkaError(Code.FENCED_MEMBER_EPOCH, message)
@@ -71,7 +73,9 @@ class _Step:
     What it keeps, what it is to give up, and what it is to get, each by role.
     """
 
-    def __init__(self, member: Member, target_epoch: int, target: Tasks, holders: TaskHolders, owned: Tasks | None) -> None:
+    def __init__(
+        self, member: StreamsGroupMember, target_epoch: int, target: Tasks, holders: TaskHolders, owned: Tasks | None
+    ) -> None:
         self._member, self._target_epoch, self._holders, self._owned = member, target_epoch, holders, owned
         self._epochs = {(i, p): epoch for i, epochs in member.assigned.active.items() for p, epoch in epochs.items()}
         self._active, self._standby, self._warmup = set(self._epochs), _ids(member.assigned.standby), _ids(member.assigned.warmup)
@@ -119,7 +123,7 @@ class _Step:
 
     # the next assignment
 
-    def member_at(self, epoch: int) -> Member:
+    def member_at(self, epoch: int) -> StreamsGroupMember:
         """``epoch`` is the member's while it has something to give up."""
         self._change_roles()
         revoking = self._with_epochs(self._revoking_active, self._revoking_standby, self._revoking_warmup)
@@ -130,12 +134,12 @@ class _Step:
         self._kept_warmup |= (self._warmup & self._target_active) - promoted
         kept = self._with_epochs(self._kept_active, self._kept_standby, self._kept_warmup)
         if has_to_revoke:
-            return self._changed(MemberState.UNREVOKED_TASKS, epoch, kept, revoking)
+            return self._changed(StreamsMemberState.UNREVOKED_TASKS, epoch, kept, revoking)
         getting_active: dict[str, dict[int, int]] = {}
         for subtopology, partition in self._getting_active:
             getting_active.setdefault(subtopology, {})[partition] = self._target_epoch
         getting = AssignedTasks(getting_active, as_task_set(self._getting_standby), as_task_set(self._getting_warmup))
-        state = MemberState.UNRELEASED_TASKS if self._has_unreleased else MemberState.STABLE
+        state = StreamsMemberState.UNRELEASED_TASKS if self._has_unreleased else StreamsMemberState.STABLE
         return self._changed(state, self._target_epoch, kept.united(getting), AssignedTasks())
 
     def _change_roles(self) -> None:
@@ -160,7 +164,9 @@ class _Step:
             epochs.setdefault(task[0], {})[task[1]] = self._epochs[task]
         return AssignedTasks(epochs, as_task_set(standby), as_task_set(warmup))
 
-    def _changed(self, state: MemberState, epoch: int, assigned: AssignedTasks, revoking: AssignedTasks) -> Member:
+    def _changed(
+        self, state: StreamsMemberState, epoch: int, assigned: AssignedTasks, revoking: AssignedTasks
+    ) -> StreamsGroupMember:
         return msgspec.structs.replace(
             self._member,
             state=state,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.coordinator.group.streams.member import Member, state_of
+from ottla.coordinator.group.streams.member import StreamsGroupMember, state_of
 from ottla.coordinator.group.streams.tasks import AssignedTasks, TaskEpochs, Tasks, TaskSet
 from ottla.coordinator.group.streams.topology import Topology, topology_of
 from ottla.coordinator.result import LogRecord
@@ -143,7 +143,7 @@ def _member_key(kind: int, group_id: str, member_id: str) -> bytes:
     return _key(kind, member_key.StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
 
 
-def member_record(group_id: str, member: Member) -> LogRecord:
+def member_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
     endpoint = member.user_endpoint
     value = member_value.StreamsGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -160,7 +160,7 @@ def member_record(group_id: str, member: Member) -> LogRecord:
 
 
 def read_member(raw: bytes) -> dict[str, Any]:
-    """The fields of a `Member` that its first record holds."""
+    """The fields of a `StreamsGroupMember` that its first record holds."""
     value = decode_record(member_value, raw)
     endpoint = value.user_endpoint
     return {
@@ -190,7 +190,7 @@ def read_target(raw: bytes) -> Tasks:
     return Tasks(task_set(value.active_tasks), task_set(value.standby_tasks), task_set(value.warmup_tasks))
 
 
-def current_record(group_id: str, member: Member) -> LogRecord:
+def current_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
     assigned, revoking = member.assigned, member.revoking
     value = current_value.StreamsGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
@@ -207,7 +207,7 @@ def current_record(group_id: str, member: Member) -> LogRecord:
 
 
 def read_current(raw: bytes) -> dict[str, Any]:
-    """The fields of a `Member` that its second record holds."""
+    """The fields of a `StreamsGroupMember` that its second record holds."""
     v = decode_record(current_value, raw)
     epoch = v.member_epoch
     return {

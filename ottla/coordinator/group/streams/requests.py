@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from ottla.coordinator.group.epochs import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams.configuration import MAX_TASKS, InternalTopic
-from ottla.coordinator.group.streams.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.streams.records import task_set
 from ottla.coordinator.group.streams.tasks import Tasks
+from ottla.coordinator.group.streams.topology import check_topic_names, check_topology
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -48,7 +49,7 @@ class StreamsGroupConfig(msgspec.Struct, frozen=True):
         return configs
 
 
-class Heartbeat(msgspec.Struct, frozen=True):
+class StreamsHeartbeat(msgspec.Struct, frozen=True):
     """A StreamsGroupHeartbeat and who has sent it, in which version."""
 
     request: StreamsGroupHeartbeatRequest
@@ -57,7 +58,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     version: int = 1
 
 
-class HeartbeatOutcome(msgspec.Struct):
+class StreamsHeartbeatOutcome(msgspec.Struct):
     """The answer, and what the broker may have to do besides (StreamsGroupHeartbeatResult).
 
     It makes ``missing_topics``. The epochs tell whether a description of the topology is to be asked for.
@@ -78,9 +79,14 @@ def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
 
 
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST for what no group would take. The topology is looked at when it is taken in."""
+    """Raises INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for what no group would take; of several faults the one that Kafka names.
+
+    Whether the topology is the group's, and fits the topics that there are, is asked when it is taken in.
+    """
     epoch, topology = request.member_epoch, request.topology
     _check_sizes(request)
+    if topology is not None:
+        check_topic_names(topology)
     if topology is not None and any(one.source_topic_regex for one in topology.subtopologies):
         raise _invalid("Regular expressions for source topics are not supported yet.")
     for text, name in (
@@ -149,6 +155,7 @@ def _check_joining(request: StreamsGroupHeartbeatRequest, owned: tuple[list[Task
             raise _invalid(f"{name} must be empty when (re-)joining.")
     if request.topology is None:
         raise _invalid("Topology must be non-null when (re-)joining.")
+    check_topology(request.topology)
 
 
 def _invalid(message: str) -> KafkaError:

@@ -10,7 +10,7 @@ from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.streams.assignor import TaskMember, assign
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology
 from ottla.coordinator.group.streams.group import StreamsGroup
-from ottla.coordinator.group.streams.member import Member
+from ottla.coordinator.group.streams.member import StreamsGroupMember
 from ottla.coordinator.group.streams.records import GroupMetadata, target_metadata_record, target_record
 from ottla.coordinator.group.streams.requests import STANDBYS_CONFIG, StreamsGroupConfig
 from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
@@ -32,7 +32,7 @@ def next_target(
     configured: ConfiguredTopology,
     config: StreamsGroupConfig,
     now_ms: int,
-    member: Member | None = None,
+    member: StreamsGroupMember | None = None,
     *,
     is_delay_over: bool = False,
 ) -> Target:
@@ -54,7 +54,7 @@ def next_target(
     return Target(metadata.epoch, assigned, records)
 
 
-def _with(group: StreamsGroup, member: Member) -> tuple[dict[str, Member], dict[str, Tasks]]:
+def _with(group: StreamsGroup, member: StreamsGroupMember) -> tuple[dict[str, StreamsGroupMember], dict[str, Tasks]]:
     """The members and their targets, with this one in its place, or in that of the static member that it replaces."""
     members, targets = {**group.members, member.member_id: member}, group.targets
     replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
@@ -65,7 +65,7 @@ def _with(group: StreamsGroup, member: Member) -> tuple[dict[str, Member], dict[
 
 
 def _assigned(
-    group: StreamsGroup, members: dict[str, Member], configured: ConfiguredTopology, metadata: GroupMetadata
+    group: StreamsGroup, members: dict[str, StreamsGroupMember], configured: ConfiguredTopology, metadata: GroupMetadata
 ) -> dict[str, Tasks]:
     """While topics are missing nobody has any task."""
     if configured.subtopologies is None or not configured.is_ready:

@@ -14,7 +14,7 @@ from ottla.coordinator.group.topics import Topics
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages import streams_group_heartbeat as heartbeat
-from ottla.protocol.messages.streams_group_topology_value import CopartitionGroup, StreamsGroupTopologyValue, Subtopology, TopicInfo
+from ottla.protocol.messages.streams_group_topology_value import StreamsGroupTopologyValue, Subtopology
 
 
 class Topology(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Topology(msgspec.Struct, frozen=True):
         return StreamsGroupTopologyValue(epoch=self.epoch, subtopologies=list(self.subtopologies.values()))
 
 
-def sources_of(subtopology: Subtopology) -> list[str]:
+def sources_of(subtopology: Subtopology | heartbeat.Subtopology) -> list[str]:
     """Topics of the user's, then repartition topics."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
@@ -61,21 +61,31 @@ def topology_of(value: StreamsGroupTopologyValue) -> Topology:
 
 
 def topology_from_heartbeat(sent: heartbeat.Topology) -> Topology:
-    """Raises what Kafka refuses, and what it fails on."""
-    value = msgspec.convert(sent, StreamsGroupTopologyValue, from_attributes=True)
-    check_topology(value)
-    return topology_of(value)
+    """Of a topology that has been checked (`check_topic_names`, `check_topology`)."""
+    return topology_of(msgspec.convert(sent, StreamsGroupTopologyValue, from_attributes=True))
 
 
-def check_topology(value: StreamsGroupTopologyValue) -> None:
-    """Raises STREAMS_INVALID_TOPOLOGY.
+def check_topic_names(sent: heartbeat.Topology) -> None:
+    """Raises STREAMS_INVALID_TOPOLOGY. KafkaApis looks at the names before anybody looks at the rest of a heartbeat."""
+    for one in sent.subtopologies:
+        changelogs = (topic.name for topic in one.state_changelog_topics)
+        for name in chain(sources_of(one), one.repartition_sink_topics, changelogs):
+            if name in INTERNAL_TOPICS:
+                raise _invalid(f"A Kafka Streams topology cannot have the internal topic {name}.")
+            try:
+                check_topic_name(name)
+            except KafkaError as error:
+                raise _invalid(f"{name} is no topic name: {error.message}") from error
+
+
+def check_topology(sent: heartbeat.Topology) -> None:
+    """Raises STREAMS_INVALID_TOPOLOGY (GroupCoordinatorService.throwIfInvalidTopology).
 
     Also for what makes Kafka answer UNKNOWN_SERVER_ERROR: ids and names that come twice, and copartition groups of topics that
     are not there.
     """
-    _check_names(value)
     seen: set[str] = set()
-    for one in value.subtopologies:
+    for one in sent.subtopologies:
         if one.subtopology_id in seen:
             raise _invalid(f"Subtopology {one.subtopology_id} is there twice.")
         seen.add(one.subtopology_id)
@@ -91,19 +101,7 @@ def check_topology(value: StreamsGroupTopologyValue) -> None:
             _check_copartition_group(one, group)
 
 
-def _check_names(value: StreamsGroupTopologyValue) -> None:
-    for one in value.subtopologies:
-        changelogs = (topic.name for topic in one.state_changelog_topics)
-        for name in chain(sources_of(one), one.repartition_sink_topics, changelogs):
-            if name in INTERNAL_TOPICS:
-                raise _invalid(f"A Kafka Streams topology cannot have the internal topic {name}.")
-            try:
-                check_topic_name(name)
-            except KafkaError as error:
-                raise _invalid(f"{name} is no topic name: {error.message}") from error
-
-
-def _check_no_topic_twice(subtopology_id: str, topics: Iterable[TopicInfo]) -> None:
+def _check_no_topic_twice(subtopology_id: str, topics: Iterable[heartbeat.TopicInfo]) -> None:
     seen: set[str] = set()
     for topic in topics:
         if topic.name in seen:
@@ -111,7 +109,7 @@ def _check_no_topic_twice(subtopology_id: str, topics: Iterable[TopicInfo]) -> N
         seen.add(topic.name)
 
 
-def _check_copartition_group(subtopology: Subtopology, group: CopartitionGroup) -> None:
+def _check_copartition_group(subtopology: heartbeat.Subtopology, group: heartbeat.CopartitionGroup) -> None:
     counts = len(subtopology.source_topics), len(subtopology.repartition_source_topics)
     indexes = group.source_topics, group.repartition_source_topics
     if any(not 0 <= at < count for count, named in zip(counts, indexes, strict=True) for at in named):
@@ -122,7 +120,7 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(Code.STREAMS_INVALID_TOPOLOGY, message)
 
 
-def metadata_hash(topology: Topology, topics: Topics) -> int:
+def required_topics_hash(topology: Topology, topics: Topics) -> int:
     """Of the topics that the topology needs and that exist; the group is assigned anew when it changes (KIP-1101).
 
     Kafka takes XXH3 over the same facts. A group that comes from Apache Kafka is therefore assigned anew once, and keeps its tasks.

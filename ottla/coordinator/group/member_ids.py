@@ -1,0 +1,33 @@
+"""Ids for members that come without one. Tools and their users know them by their two forms."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class MemberIds(NamedTuple):
+    """What is random in an id: ``classic`` stands behind what the client calls itself, ``consumer`` is the whole id."""
+
+    classic: Callable[[], str]
+    consumer: Callable[[], str]
+
+
+def member_ids(random_uuid: Callable[[], bytes]) -> MemberIds:
+    """``random_uuid`` gives 16 random bytes."""
+    return MemberIds(lambda: _java_uuid(random_uuid()), lambda: _kafka_uuid(random_uuid))
+
+
+def _java_uuid(random_bytes: bytes) -> str:
+    """A UUID of version 4 as java.util.UUID writes it."""
+    digits = f"{int.from_bytes(random_bytes) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _kafka_uuid(random_uuid: Callable[[], bytes]) -> str:
+    """As org.apache.kafka.common.Uuid writes it: 22 characters of base64, of which the first is no dash."""
+    while True:
+        text = base64.urlsafe_b64encode(random_uuid()).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
