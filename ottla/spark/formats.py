@@ -101,11 +101,14 @@ def _parsed(schema: str) -> Any:
 
 def _check_package() -> None:
     """Raises `PipelineError` where Spark was submitted without its Avro package."""
+    import pyspark
     from py4j.java_gateway import JavaPackage
     from pyspark import SparkContext
 
-    from ottla.spark.session import AVRO_PACKAGE
+    from ottla.spark.versions import packages_for
 
     jvm: Any = SparkContext._jvm
     if isinstance(jvm.org.apache.spark.sql.avro.functions, JavaPackage):
-        raise PipelineError(f"--format avro needs Spark's Avro package: spark-submit --packages ...,{AVRO_PACKAGE}")
+        raise PipelineError(
+            f"--format avro needs Spark's Avro package: spark-submit --packages ...,{packages_for(pyspark.__version__)[1]}"
+        )

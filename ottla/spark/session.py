@@ -1,4 +1,4 @@
-"""The Spark session of every job, and the one place that names versions."""
+"""The Spark session of every job."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.registering import register
+from ottla.spark.versions import packages_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
-AVRO_PACKAGE = "org.apache.spark:spark-avro_2.13:4.0.0"
-"""Both go with the pyspark that pyproject.toml asks for."""
 SPARKS_OWN = (
     "com.google.code.findbugs:jsr305",
     "org.apache.hadoop:hadoop-client-api",
@@ -38,6 +36,7 @@ ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_F
 
 def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: Path | None = None) -> SparkSession:
     """The running session or a new one. ``master`` None leaves it to spark-submit, or to this machine's cores."""
+    import pyspark
     from pyspark.sql import SparkSession
 
     # An Ivy home of its own: in a shared one other tools leave what it cannot use.
@@ -54,7 +53,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         for variable, value in ARROW.items():
             os.environ.setdefault(variable, value)
     settings = {
-        "spark.jars.packages": f"{CONNECTOR},{AVRO_PACKAGE}",
+        "spark.jars.packages": ",".join(packages_for(pyspark.__version__)),
         "spark.jars.excludes": ",".join(SPARKS_OWN),
         "spark.jars.ivy": str(ivy),
         "spark.sql.session.timeZone": "UTC",

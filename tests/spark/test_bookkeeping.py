@@ -194,7 +194,7 @@ HARMLESS = ("nothing", "Spark's commit of the last batch lost", "output recreate
 """What a stream goes on after."""
 ON_KAFKA = ("checkpoint lost", "checkpoint one batch back", "mark many batches back", "group lost", "transactional id swapped")
 AFTERWARDS = {"nothing new": (0, BATCH_RECORDS), "more input": (350, BATCH_RECORDS), "other batches": (350, 1_000)}
-"""How much comes, and how large a batch is then. It is more than there was, so that a topic made anew has all offsets of the old."""
+"""How much comes, and how large a batch is then. More than there was, so that a topic made anew has all offsets of the old one."""
 CELLS = [("ottla", damage) for damage in DAMAGES] + [("kafka", damage) for damage in ON_KAFKA]
 
 

@@ -175,13 +175,13 @@ def test_a_lost_checkpoint_is_taken_up_from_the_committed_offsets(spark: Any, nu
 def test_sparks_metrics_show_the_sinks(spark: Any, numbers: Numbers) -> None:
     for start in range(2):
         numbers.add(*range(10))
-        numbers.run(as_text, topic="single")
+        numbers.run(as_text, topic="single", transactional_id="counted")
         registry = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get().metricsSystem().registry
         registry = registry() if callable(registry) else registry
-        counters = {name: counter for name, counter in dict(registry.getCounters()).items() if ".ottla.numbers." in name}
-        shown = {name.partition(".ottla.numbers.")[2]: counter.getCount() for name, counter in counters.items()}
+        counters = {name: counter for name, counter in dict(registry.getCounters()).items() if ".ottla.counted." in name}
+        shown = {name.partition(".ottla.counted.")[2]: counter.getCount() for name, counter in counters.items()}
         assert (shown["batches"], shown["records"], shown["records.single"]) == (start + 1, 10 * (start + 1), 10 * (start + 1))
-        (last,) = (g for name, g in dict(registry.getGauges()).items() if name.endswith(".ottla.numbers.last_batch"))
+        (last,) = (g for name, g in dict(registry.getGauges()).items() if name.endswith(".ottla.counted.last_batch"))
         assert last.getValue() == start
 
 
