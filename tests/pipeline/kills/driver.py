@@ -17,8 +17,8 @@ from ottla.pipeline.jobs import shop
 from ottla.pipeline.schemas import INVOICES
 from ottla.pipeline.stream import Running, StreamOptions, read
 from ottla.spark.connecting import Connecting
+from ottla.spark.foreach_batch import ExactlyOnceSink
 from ottla.spark.session import session
-from ottla.spark.sink import ExactlyOnceSink
 from ottla.spark.transaction import Transaction
 from ottla.spark.wire import ClusterClient
 from tools import kafka
