@@ -13,7 +13,7 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled
 from ottla.broker.handlers.group_descriptions import described_groups, unknown_group
 from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.group.streams.descriptions import attach
+from ottla.coordinator.group.streams.status import DescriptionStatus
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_describe import (
     DescribedGroup,
@@ -45,7 +45,7 @@ def _describe_all(
             raise unknown_group(shard, group_id, "streams")
         group = shard.streams.describe(group_id)
         if request.include_topology_description:
-            attach(group, None)
+            group.topology_description_status = DescriptionStatus.NOT_STORED
         if pace.is_over(MEMBER_WORK * len(group.members)):
             yield None
         return group

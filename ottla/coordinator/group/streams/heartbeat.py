@@ -108,7 +108,7 @@ class _Beat:
         self._effects.append(HeardOfStreamsMember(group.group_id, member.member_id, self._now_ms))
         if request.shutdown_application:
             self._effects.append(RequestShutdown(group.group_id, member.member_id))
-        return self._answered(before, member, replaced, topology, configured, metadata)
+        return self._answered(before, member, replaced, configured)
 
     # topology
 
@@ -196,9 +196,7 @@ class _Beat:
         before: StreamsGroupMember,
         member: StreamsGroupMember,
         replaced: StreamsGroupMember | None,
-        topology: Topology,
         configured: ConfiguredTopology,
-        metadata: GroupMetadata,
     ) -> Result[StreamsHeartbeatOutcome]:
         answer = StreamsGroupHeartbeatResponse(
             member_id=member.member_id,
@@ -218,9 +216,7 @@ class _Beat:
         self._tell_of_shutdown(member)
         self._tell_of_missing_tags(member)
         answer.status = self._statuses
-        outcome = StreamsHeartbeatOutcome(
-            answer, configured.missing_topics, topology.epoch, metadata.described_epoch, metadata.undescribed_epoch
-        )
+        outcome = StreamsHeartbeatOutcome(answer, configured.missing_topics)
         return Result(outcome, records=self._records, effects=self._effects)
 
     def _tell_endpoints(

@@ -135,10 +135,7 @@ def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[
     else:
         records = fenced(group, [member.member_id])
     answer = StreamsGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch, status=[])
-    topology_epoch = -1 if group.topology is None else group.topology.epoch
-    known = group.metadata
-    outcome = StreamsHeartbeatOutcome(answer, {}, topology_epoch, known.described_epoch, known.undescribed_epoch)
-    return Result(outcome, records=records, effects=effects)
+    return Result(StreamsHeartbeatOutcome(answer), records=records, effects=effects)
 
 
 def fenced(group: StreamsGroup, member_ids: Collection[str]) -> list[LogRecord]:

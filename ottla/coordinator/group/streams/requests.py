@@ -59,16 +59,10 @@ class StreamsHeartbeat(msgspec.Struct, frozen=True):
 
 
 class StreamsHeartbeatOutcome(msgspec.Struct):
-    """The answer, and what the broker may have to do besides (StreamsGroupHeartbeatResult).
-
-    It makes ``missing_topics``. The epochs tell whether a description of the topology is to be asked for.
-    """
+    """The answer, and the topics that the broker is to make besides (StreamsGroupHeartbeatResult)."""
 
     answer: StreamsGroupHeartbeatResponse
     missing_topics: dict[str, InternalTopic] = {}
-    topology_epoch: int = -1
-    described_epoch: int = -1
-    undescribed_epoch: int = -1
 
 
 def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:

@@ -1,4 +1,4 @@
-"""What a heartbeat's answer tells a member beside an error (StreamsGroupHeartbeatResponse.Status)."""
+"""What answers tell beside an error: a heartbeat's (StreamsGroupHeartbeatResponse.Status) and a description's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ class StatusCode(IntEnum):
     SHUTDOWN_APPLICATION = 4
     ASSIGNMENT_DELAYED = 5
     MISSING_CLIENT_TAGS = 6
+
+
+class DescriptionStatus(IntEnum):
+    """Whether StreamsGroupDescribe comes with a description of the topology (KIP-1331). Nothing here keeps any."""
+
+    NOT_REQUESTED = 0
+    NOT_STORED = 1
+    ERROR = 2
+    AVAILABLE = 3
 
 
 def status(code: StatusCode, detail: str) -> Status:
