@@ -13,6 +13,7 @@ import msgspec
 
 from ottla.spark.attempts import check_attempts
 from ottla.spark.checkpoint import InputEnds, input_of, keeps_state
+from ottla.spark.choosing import with_places
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import Fenced, PipelineError, cause_of
 from ottla.spark.exactly_once import ExactlyOnce, check_query
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.spark")
 
+SMALL_BATCH_OFFSETS = 10_000
+"""Up to so many of its input, one task writes a batch."""
 ATTEMPTS = 3
 """Transactions that a batch is tried in before its failure ends the stream."""
 _WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT"
@@ -91,6 +94,7 @@ class ExactlyOnceSink:
         # Held while a batch is written.
         self._turn = threading.Lock()
         self._gauges: Gauges | None = None
+        self._last_ends: dict[tuple[str, int], int] = {}
         self.metrics = SinkMetrics()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -107,9 +111,13 @@ class ExactlyOnceSink:
     def _write(self, frame: DataFrame, batch: int) -> None:
         rows = outgoing(frame, self._options.topic)
         query = RunningQuery(frame.sparkSession)
-        ends = self._marked(input_of(frame.sparkSession, query.checkpoint, batch), batch)
-        stream = self._stream or self._begun(frame.sparkSession, query, ends)
-        run = self._run_by_driver if self._options.writer == "driver" else self._run_by_tasks
+        spark, checkpoint = frame.sparkSession, query.checkpoint
+        input_ends = input_of(spark, checkpoint, batch)
+        is_small = self._is_small(input_ends) and not keeps_state(spark, checkpoint)
+        self._last_ends = input_ends.offsets
+        ends = self._marked(input_ends, batch)
+        stream = self._stream or self._begun(spark, query, ends)
+        run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
                 report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
@@ -121,7 +129,7 @@ class ExactlyOnceSink:
                 if attempt + 1 == ATTEMPTS or not query.is_active:
                     raise
                 self._count_aborted(batch, error)
-        if report.is_replay and keeps_state(frame.sparkSession, query.checkpoint):
+        if report.is_replay and keeps_state(spark, checkpoint):
             # What Spark keeps between batches comes from computing them.
             frame.write.format("noop").mode("overwrite").save()
         self._count(report, stream.epoch)
@@ -140,6 +148,13 @@ class ExactlyOnceSink:
             self._gauges.add_aborted()
         logger.warning("%s, batch %d: aborted and begun again: %s", self._options.transactional_id, batch, cause_of(str(error)))
         self._on_abort(batch, error)
+
+    def _is_small(self, ends: InputEnds) -> bool:
+        """Whether the batch has read few offsets of Kafka's, as far as that is known: the first of a start is not."""
+        before = self._last_ends
+        if not before or before.keys() != ends.offsets.keys():
+            return False
+        return sum(end - before[where] for where, end in ends.offsets.items()) <= SMALL_BATCH_OFFSETS
 
     def _marked(self, ends: InputEnds, batch: int) -> InputEnds:
         """With a place for the mark, also where the stream reads no topic of Kafka's."""
@@ -182,11 +197,18 @@ class ExactlyOnceSink:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
         from ottla.spark.placing import brought_together
 
+        partitions = partition_counts(self._cluster, self._options.topics)
+        return self._written(brought_together(rows, partitions), producer, {})
+
+    def _run_by_one(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
+        """One task reads, places and writes: a shuffle, and a second visit to Python, are most of what a small batch costs."""
+        return self._written(rows.coalesce(1), producer, partition_counts(self._cluster, self._options.topics))
+
+    def _written(self, rows: DataFrame, producer: Producer, partitions: dict[str, int]) -> list[Written]:
         options, spark = self._options, rows.sparkSession
-        partitions = partition_counts(self._cluster, options.topics)
-        together = brought_together(rows, partitions)
+        write = _write(options.connecting, producer, options.compression, partitions)
         try:
-            written = together.mapInArrow(_write(options.connecting, producer, options.compression), _WRITTEN).collect()
+            written = rows.mapInArrow(write, _WRITTEN).collect()
         except Exception as error:
             if f"{Fenced.__module__}.{Fenced.__name__}" in str(error):
                 raise Fenced(producer.transactional_id) from None
@@ -204,9 +226,12 @@ def _while_active(rows: Iterable[Any], query: RunningQuery) -> Iterator[Any]:
 
 
 def _write(
-    connecting: Connecting, producer: Producer, codec: str
+    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage."""
+    """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage.
+
+    ``partitions``: how many each topic has, for rows that have no place yet; empty where they have.
+    """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -222,7 +247,7 @@ def _write(
         now_ms = time.time_ns() // 1_000_000
         try:
             for batch in batches:
-                writer.write(batch, now_ms)
+                writer.write(with_places(batch, partitions) if partitions else batch, now_ms)
             written = writer.finish()
         finally:
             writer.close()

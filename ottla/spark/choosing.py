@@ -1,0 +1,47 @@
+"""Which partition a record goes to, over whole columns. Knows nothing of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.partitioning import partitions_for
+
+
+def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mapping[str, int]) -> npt.NDArray[np.int32]:
+    """The partition that a row asks for (int, may be null), else the one that Kafka's own producers would choose.
+
+    ``partitions`` is how many a topic has. Raises `PipelineError` for a topic or a partition that is not there.
+    """
+    encoded = pc.dictionary_encode(topics, null_encoding="encode")
+    codes = np.asarray(encoded.indices)
+    places = np.empty(len(topics), np.int32)
+    names = encoded.dictionary.to_pylist()
+    for code, name in enumerate(names):
+        if name not in partitions:
+            there_is_none = f"a row goes to topic {name!r}, which does not exist or is not among the option 'topics'"
+            raise PipelineError("a row has no topic" if name is None else there_is_none)
+        where = np.flatnonzero(codes == code)
+        of_topic = keys if len(names) == 1 else keys.take(pa.array(where))
+        places[where] = partitions_for(of_topic.to_pylist(), partitions[name])
+    if asked.null_count < len(asked):
+        places = np.where(np.asarray(asked.is_valid()), np.asarray(asked.fill_null(0)), places).astype(np.int32)
+        limits = np.array([partitions[name] for name in names])[codes]
+        beyond = np.flatnonzero((places < 0) | (places >= limits))
+        if len(beyond):
+            at = int(beyond[0])
+            raise PipelineError(f"topic {names[codes[at]]!r} has no partition {places[at]}: it has {limits[at]}")
+    return places
+
+
+def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int]) -> pa.RecordBatch:
+    """Columns topic, key, value, headers and partition, the last without nulls. Raises `PipelineError`."""
+    if not len(rows):
+        return rows
+    places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions)
+    return rows.set_column(rows.schema.get_field_index("partition"), "partition", pa.array(places))
