@@ -7,82 +7,23 @@ deadline. Nothing here knows of Spark.
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.errors import Code
-from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.spark.connecting import Address, Connecting, addresses
+from ottla.spark.connection import TIMEOUT_S, BrokerConnection
 from ottla.spark.errors import PASSING, BrokerRefused, PipelineError
 
-CLIENT_ID: Final = "ottla-pipeline"
-TIMEOUT_S: Final = 30.0
 PAUSE_S: Final = 0.05
-MAX_RESPONSE_BYTES: Final = 100 << 20
 LATEST, EARLIEST = -1, -2
 GROUP, TRANSACTION = 0, 1
 """Kinds of coordinators."""
-
-VERSIONS: Final = {
-    "ApiVersions": 3,
-    "DescribeTransactions": 0,
-    "EndTxn": 5,
-    "Fetch": 12,
-    "FindCoordinator": 4,
-    "InitProducerId": 5,
-    "ListOffsets": 7,
-    "Metadata": 12,
-    "OffsetFetch": 8,
-    "Produce": 12,
-    "TxnOffsetCommit": 5,
-}
-"""Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5."""
-_KEYS = {entry.name: key for key, entry in APIS.items()}
-
-
-class BrokerConnection:
-    """One socket. Raises OSError when it breaks; then it is of no use any more."""
-
-    def __init__(self, address: Address, timeout_s: float = TIMEOUT_S) -> None:
-        self._socket = socket.create_connection(address, timeout_s)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._in = self._socket.makefile("rb")
-        self._sent = 0
-
-    def send(self, request: Any) -> tuple[int, int]:
-        """Send and do not wait; what `receive` needs to read the answer."""
-        name = type(request).__name__.removesuffix("Request")
-        key, version = _KEYS[name], VERSIONS[name]
-        self._sent += 1
-        self._socket.sendall(request_frame(key, version, self._sent, CLIENT_ID, request))
-        return key, version
-
-    def receive(self, sent: tuple[int, int]) -> Any:
-        size = int.from_bytes(self._read(4), "big")
-        if not 0 < size <= MAX_RESPONSE_BYTES:
-            raise ConnectionError(f"an answer of {size} bytes")
-        return decode_response_frame(*sent, self._read(size))[1]
-
-    def call(self, request: Any) -> Any:
-        return self.receive(self.send(request))
-
-    def _read(self, size: int) -> bytes:
-        data = self._in.read(size)
-        if len(data) < size:
-            raise ConnectionError("the broker closed the connection")
-        return data
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._in.close()
-            self._socket.close()
 
 
 class ClusterClient:
@@ -98,7 +39,7 @@ class ClusterClient:
     def connection(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = BrokerConnection(address, self.timeout_s)
+            connection = self._connections[address] = BrokerConnection(address, self.connecting, self.timeout_s)
         return connection
 
     def drop(self, address: Address) -> None:

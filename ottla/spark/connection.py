@@ -1,0 +1,213 @@
+"""A connection to one broker: opened, secured and authenticated as `connecting.Connecting` says, and kept so."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import time
+from collections import deque
+from typing import Any, Final
+
+from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
+from ottla.protocol.errors import Code
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.spark.connecting import MECHANISM, OAUTHBEARER, PLAIN, PREFIX, PROTOCOL, Address, Connecting, Sasl
+from ottla.spark.errors import PipelineError
+from ottla.spark.probing import diagnosis
+from ottla.spark.sasl import Conversation, SaslFailure, oauthbearer, plain, scram
+from ottla.spark.tls import wrapped
+from ottla.spark.tokens import token_of
+
+CLIENT_ID: Final = "ottla-pipeline"
+TIMEOUT_S: Final = 30.0
+MAX_RESPONSE_BYTES: Final = 100 << 20
+MAX_STRANGERS_RESPONSE_BYTES: Final = 1 << 20
+"""Of a broker that has not been authenticated to yet."""
+RENEW_AT: Final = 0.85
+"""Of its life a session has had when the client authenticates again (SaslClientAuthenticator, KIP-368)."""
+
+VERSIONS: Final = {
+    "ApiVersions": 3,
+    "DescribeTransactions": 0,
+    "EndTxn": 5,
+    "Fetch": 12,
+    "FindCoordinator": 4,
+    "InitProducerId": 5,
+    "ListOffsets": 7,
+    "Metadata": 12,
+    "OffsetFetch": 8,
+    "Produce": 12,
+    "SaslAuthenticate": 2,
+    "SaslHandshake": 1,
+    "TxnOffsetCommit": 5,
+}
+"""Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5."""
+_KEYS = {entry.name: key for key, entry in APIS.items()}
+
+
+class BrokerConnection:
+    """One socket. Raises OSError when it breaks; then it is of no use any more.
+
+    Raises `PipelineError` where the broker cannot be trusted or does not let the client in: that will not mend by itself.
+    """
+
+    def __init__(self, address: Address, connecting: Connecting, timeout_s: float = TIMEOUT_S) -> None:
+        self._address = address
+        self._connecting = connecting
+        self._sent = 0
+        self._expected: deque[int] = deque()
+        """Correlation ids of what was sent and is not answered."""
+        self._read_early: deque[bytes] = deque()
+        """Answers that had to be read before somebody asked for them."""
+        self._is_known = False
+        """Whether the broker has answered, so that it speaks what we speak."""
+        self._renew_at_s: float | None = None
+        self._ends_at_s = 0.0
+        self._open = contextlib.ExitStack()
+        raw = self._open.enter_context(socket.create_connection(address, timeout_s))
+        try:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if connecting.tls is None:
+                self._socket = raw
+            else:
+                self._socket = self._open.enter_context(wrapped(raw, connecting.tls, address))
+            self._in = self._open.enter_context(self._socket.makefile("rb"))
+            if connecting.sasl is not None:
+                self._authenticate(connecting.sasl)
+        except OSError as error:
+            self.close()
+            raise self._explained(error) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, request: Any) -> tuple[int, int]:
+        """Send and do not wait; what `receive` needs to read the answer."""
+        if self._renew_at_s is not None and time.monotonic() >= self._renew_at_s:
+            self._renew()
+        try:
+            return self._send(request)
+        except OSError as error:
+            raise self._explained(error) from None
+
+    def receive(self, sent: tuple[int, int]) -> Any:
+        try:
+            frame = self._read_early.popleft() if self._read_early else self._read_frame()
+        except OSError as error:
+            raise self._explained(error) from None
+        self._is_known = True
+        try:
+            return decode_response_frame(*sent, frame)[1]
+        except DECODE_FAILURES:
+            raise ConnectionError(f"an answer to {APIS[sent[0]].name} that cannot be read") from None
+
+    def call(self, request: Any) -> Any:
+        return self.receive(self.send(request))
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._open.close()
+
+    def _send(self, request: Any) -> tuple[int, int]:
+        name = type(request).__name__.removesuffix("Request")
+        key, version = _KEYS[name], VERSIONS[name]
+        self._sent += 1
+        self._socket.sendall(request_frame(key, version, self._sent, CLIENT_ID, request))
+        self._expected.append(self._sent)
+        return key, version
+
+    def _read_frame(self) -> bytes:
+        limit = MAX_RESPONSE_BYTES if self._is_known else MAX_STRANGERS_RESPONSE_BYTES
+        size = int.from_bytes(self._read(4), "big")
+        if not 4 <= size <= limit:
+            raise ConnectionError(f"an answer of {size} bytes")
+        frame = self._read(size)
+        if int.from_bytes(frame[:4], "big") != self._expected.popleft():
+            raise ConnectionError("an answer to another request")
+        return frame
+
+    def _read(self, size: int) -> bytes:
+        data = self._in.read(size)
+        if len(data) < size:
+            raise ConnectionError("the broker closed the connection")
+        return data
+
+    def _explained(self, error: OSError) -> Exception:
+        """Why a broker that has not answered yet will not do so, where it can be told; the error itself elsewhere."""
+        if self._is_known:
+            return error
+        line = diagnosis(self._address, self._connecting)
+        return error if line is None else PipelineError(line)
+
+    def _renew(self) -> None:
+        """Authenticate again before the session ends (KIP-368); what is under way is answered first."""
+        if time.monotonic() >= self._ends_at_s:
+            raise ConnectionError("the session has ended while the connection was idle")
+        while self._expected:
+            self._read_early.append(self._read_frame())
+        assert self._connecting.sasl is not None
+        self._authenticate(self._connecting.sasl)
+
+    def _authenticate(self, sasl: Sasl) -> None:
+        where = f"the broker at {self._address[0]}:{self._address[1]}"
+        began_s = time.monotonic()
+        shaken = self._exchange(SaslHandshakeRequest(mechanism=sasl.mechanism))
+        if shaken.error_code == Code.ILLEGAL_SASL_STATE:
+            raise PipelineError(
+                f"{where} authenticates nobody on this listener, and {PREFIX}{PROTOCOL} is {self._connecting.protocol}: give"
+                f" {self._connecting.protocol.removeprefix('SASL_')}, or another port"
+            )
+        if shaken.error_code == Code.UNSUPPORTED_SASL_MECHANISM:
+            taken = ", ".join(sorted(shaken.mechanisms)) or "no other"
+            raise PipelineError(f"{where} does not take {PREFIX}{MECHANISM} {sasl.mechanism}, but {taken}")
+        if shaken.error_code:
+            raise PipelineError(f"{where} answers SaslHandshake with {_name_of(shaken.error_code)}")
+        try:
+            conversation = conversation_of(sasl)
+            said = next(conversation)
+            while True:
+                answer = self._exchange(SaslAuthenticateRequest(auth_bytes=said))
+                if answer.error_code:
+                    raise SaslFailure(f"{_name_of(answer.error_code)}: {(answer.error_message or '')[:500]}")
+                said = conversation.send(answer.auth_bytes)
+        except StopIteration:
+            pass
+        except SaslFailure as failure:
+            who = f" of {sasl.username!r}" if sasl.username else ""
+            line = " ".join(str(failure).split())
+            raise PipelineError(
+                f"authentication{who} by {sasl.mechanism} at {self._address[0]}:{self._address[1]} failed: {line}"
+            ) from None
+        self._renew_at_s = None
+        if answer.session_lifetime_ms > 0:
+            life_s = answer.session_lifetime_ms / 1_000
+            self._renew_at_s, self._ends_at_s = began_s + life_s * RENEW_AT, began_s + life_s
+
+    def _exchange(self, request: Any) -> Any:
+        """As `call`, outside of what a session allows."""
+        sent = self._send(request)
+        frame = self._read_frame()
+        try:
+            return decode_response_frame(*sent, frame)[1]
+        except DECODE_FAILURES:
+            raise ConnectionError(f"an answer to {APIS[sent[0]].name} that cannot be read") from None
+
+
+def conversation_of(sasl: Sasl) -> Conversation:
+    """Raises `PipelineError` where there is no token to be had."""
+    if sasl.mechanism == PLAIN:
+        return plain(sasl.username, sasl.password.text)
+    if sasl.mechanism == OAUTHBEARER:
+        token = token_of(sasl)
+        return oauthbearer(token.value.text, token.extensions)
+    return scram(sasl.mechanism, sasl.username, sasl.password.text, secrets.token_hex(16))
+
+
+def _name_of(code: int) -> str:
+    try:
+        return Code(code).name
+    except ValueError:
+        return f"error {code}"

@@ -1,0 +1,125 @@
+"""How a client shows who it is: PLAIN, SCRAM and OAUTHBEARER as conversations in bytes. No socket, no clock.
+
+A conversation is a generator: it yields what the client says and is sent what the broker answers, and has succeeded when it ends.
+
+SCRAM is written here rather than taken from a library: Kafka hashes a password's UTF-8 as it is (ScramFormatter.normalize), where
+libraries prepare it by SASLprep first, and executors need no package more.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+from collections.abc import Generator, Mapping
+from typing import Final
+
+import msgspec
+
+Conversation = Generator[bytes, bytes, None]
+
+MIN_ITERATIONS: Final = 4_096
+"""A broker that asks for fewer would learn a hash that is easy to guess from; Kafka's client refuses it as well."""
+MAX_ITERATIONS: Final = 1_000_000
+"""About a second of hashing. Kafka's own credentials have 16,384 at most."""
+MAX_CHALLENGE_BYTES: Final = 64 << 10
+_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_SERVER_FIRST: Final = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([1-9][0-9]{0,8})(?:,.*)?", re.DOTALL)
+_SERVER_FINAL: Final = re.compile(r"(?:e=([^,]*)|v=([A-Za-z0-9+/=]+))(?:,.*)?", re.DOTALL)
+_TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+"""RFC 6750, 2.1."""
+_EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
+_EXTENSION_VALUE: Final = re.compile(r"[\x20-\x7e\t\r\n]*")
+
+
+class SaslFailure(Exception):
+    """The text is part of a line; there is no secret in it."""
+
+
+def plain(username: str, password: str) -> Conversation:
+    """RFC 4616."""
+    if "\0" in username or "\0" in password:
+        raise SaslFailure("a user name or password has a NUL in it, which PLAIN cannot carry")
+    challenge = yield f"\0{username}\0{password}".encode()
+    if challenge:
+        raise SaslFailure("the broker goes on asking, which it does not do in PLAIN")
+
+
+def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversation:
+    """RFC 5802 and 7677, without channel binding, which Kafka does not have. The broker has to know the password as well."""
+    digest = _HASHES[mechanism]
+    bare = f"n={_escaped(username)},r={nonce}"
+    first = _text((yield f"n,,{bare}".encode()))
+    said = _SERVER_FIRST.fullmatch(first)
+    if said is None:
+        raise SaslFailure("the broker's first message is none of SCRAM")
+    if not said[1].startswith(nonce) or said[1] == nonce:
+        raise SaslFailure("the broker's nonce does not go on from the client's")
+    iterations = int(said[3])
+    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        raise SaslFailure(f"the broker asks for {iterations} iterations, and {MIN_ITERATIONS} to {MAX_ITERATIONS} are done")
+    salted = hashlib.pbkdf2_hmac(digest, password.encode(), _decoded(said[2]), iterations)
+    without_proof = f"c=biws,r={said[1]}"
+    signed = f"{bare},{first},{without_proof}".encode()
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    signature = hmac.digest(hashlib.new(digest, client_key).digest(), signed, digest)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    final = _text((yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()))
+    ended = _SERVER_FINAL.fullmatch(final)
+    if ended is None:
+        raise SaslFailure("the broker's last message is none of SCRAM")
+    if ended[1] is not None:
+        raise SaslFailure(f"the broker says {ended[1][:100]!r}")
+    server_key = hmac.digest(salted, b"Server Key", digest)
+    if not hmac.compare_digest(hmac.digest(server_key, signed, digest), _decoded(ended[2])):
+        raise SaslFailure("the broker does not know the password itself: it is not the one it seems to be")
+
+
+def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:
+    """RFC 7628 with the extensions of KIP-342. A broker that refuses a token says why, and hears one byte more."""
+    if not _TOKEN.fullmatch(token):
+        raise SaslFailure("the token is none: it has characters that a bearer token cannot have")
+    pairs = [("auth", f"Bearer {token}"), *extensions.items()]
+    for name, value in extensions.items():
+        if name == "auth" or not _EXTENSION_NAME.fullmatch(name) or not _EXTENSION_VALUE.fullmatch(value):
+            raise SaslFailure("an extension of the token has a name or value that OAUTHBEARER cannot carry")
+    challenge = yield ("n,,\x01" + "".join(f"{name}={value}\x01" for name, value in pairs) + "\x01").encode()
+    if challenge:
+        yield b"\x01"
+        raise SaslFailure(f"the broker refuses the token{_status(challenge)}")
+
+
+class _Refusal(msgspec.Struct):
+    """RFC 7628, 3.2.2."""
+
+    status: str = ""
+
+
+def _status(challenge: bytes) -> str:
+    try:
+        status = msgspec.json.decode(challenge, type=_Refusal).status
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
+    return f" ({status[:100]!r})" if status else ""
+
+
+def _escaped(username: str) -> str:
+    return username.replace("=", "=3D").replace(",", "=2C")
+
+
+def _text(challenge: bytes) -> str:
+    if len(challenge) > MAX_CHALLENGE_BYTES:
+        raise SaslFailure(f"the broker's message has {len(challenge)} bytes")
+    try:
+        return challenge.decode()
+    except UnicodeDecodeError:
+        raise SaslFailure("the broker's message is none of SCRAM") from None
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise SaslFailure("the broker's message is none of SCRAM") from None

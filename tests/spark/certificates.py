@@ -1,0 +1,36 @@
+"""Certificates for tests, made in memory."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import trustme
+from cryptography.hazmat.primitives import serialization
+
+HOST = "localhost"
+
+
+def pem_of(certificate: trustme.LeafCert, password: str = "") -> str:
+    """Chain and key as Java's PEM stores have them: the key in PKCS #8, encrypted where there is a password."""
+    key = serialization.load_pem_private_key(certificate.private_key_pem.bytes(), None)
+    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if password:
+        encryption = serialization.BestAvailableEncryption(password.encode())
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+    return "".join([pem.decode(), *(blob.bytes().decode() for blob in certificate.cert_chain_pems)])
+
+
+def server_context(certificate: trustme.LeafCert, clients: trustme.CA | None = None) -> ssl.SSLContext:
+    """Of a listener; with ``clients`` it wants a certificate of them."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    if clients is not None:
+        clients.configure_trust(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def store(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
