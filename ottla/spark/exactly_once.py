@@ -44,6 +44,7 @@ class BatchReport(msgspec.Struct, frozen=True):
     records: int = 0
     commit_ms: float = 0.0
     is_replay: bool = False
+    by_topic: dict[str, int] = {}
 
 
 class ExactlyOnce(Generic[P]):
@@ -101,7 +102,11 @@ class ExactlyOnce(Generic[P]):
             self._transaction.end(commit=False)
             raise
         self._transaction.end(commit=True)
-        return BatchReport(mark.batch, sum(w.records for w in written), (time.perf_counter() - began_s) * 1000)
+        commit_ms = (time.perf_counter() - began_s) * 1000
+        by_topic: dict[str, int] = {}
+        for piece in written:
+            by_topic[piece.topic] = by_topic.get(piece.topic, 0) + piece.records
+        return BatchReport(mark.batch, sum(by_topic.values()), commit_ms, by_topic=by_topic)
 
 
 def check_query(last: Mark | None, query: str | None) -> None:

@@ -32,6 +32,7 @@ GROUP, TRANSACTION = 0, 1
 
 VERSIONS: Final = {
     "ApiVersions": 3,
+    "DescribeConfigs": 4,
     "EndTxn": 5,
     "Fetch": 12,
     "FindCoordinator": 4,
