@@ -6,6 +6,7 @@ import argparse
 import signal
 import tomllib
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
-from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, MAX_AHEAD_MS, PURCHASES, SHIPMENTS, TOTALS, Terms
 from ottla.pipeline.signals import noted_signals
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     audit = jobs.add_parser(
         "audit", parents=[common, values, spark], help="exit 0 if every purchase was handled once, else name those that were not"
     )
+    _add_terms(audit)
     audit.add_argument("--totals", action="store_true", help="hold the totals against the purchases as well")
     audit.add_argument("--export", metavar="DIR", help="hold an export against its topic as well")
     audit.add_argument("--exported-topic", default=PURCHASES)
@@ -84,12 +86,23 @@ def _add_stream(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
         "--transaction-timeout-ms", type=_count, default=TRANSACTION_TIMEOUT_MS, help="how long a batch may take (default: 15 min)"
     )
+    _add_terms(parser)
     parser.add_argument("--run-id", default=None, help="stands in the headers of all that is written; default is a new one")
     parser.add_argument(
         "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"
     )
     parser.add_argument("--forever", action="store_true", help="go on when everything is read; Ctrl-C ends it")
     parser.add_argument("--accept-data-loss", action="store_true", help="go on past records that retention has removed unread")
+
+
+def _add_terms(parser: argparse.ArgumentParser) -> None:
+    """What a job and the audit of what it did have to agree on."""
+    parser.add_argument(
+        "--max-ahead-ms",
+        type=_count,
+        default=MAX_AHEAD_MS,
+        help="how far a purchase's time may be ahead of its record's before it is a dead letter (default: 1 hour)",
+    )
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -168,14 +181,21 @@ def _stream(options: argparse.Namespace) -> int:
         fails_on_data_loss=not options.accept_data_loss,
         values=FORMATS[options.format],
         transaction_timeout_ms=options.transaction_timeout_ms,
+        terms=Terms(max_ahead_ms=options.max_ahead_ms),
     )
     spark = _session(options, job.name)
     with Progress(console=console, disable=options.forever) as progress:
         task = progress.add_task(job.source, total=total)
 
+        unhandled: Counter[str] = Counter()
+
         def show_progress(done: BatchProgress) -> None:
             report = done.report
+            unhandled.update({"dead letters": done.dead_letters, "too late": done.late})
             how = "was committed before" if report.is_replay else f"{report.records:,} written, commit {report.commit_ms:.1f} ms"
+            how += "".join(
+                f", {count:,} {what}" for count, what in ((done.dead_letters, "dead letters"), (done.late, "too late")) if count
+            )
             console.print(f"batch {report.batch}: {done.rows:,} rows, {done.rows_per_second:,.0f}/s, {done.behind:,} behind; {how}")
             progress.update(task, completed=total - done.behind)
 
@@ -189,7 +209,8 @@ def _stream(options: argparse.Namespace) -> int:
             console.print(f"{job.name}, run {run}: stopped by {signals[0].name}; no transaction is left open")
             return 128 + signals[0]
         progress.update(task, completed=total)
-    console.print(f"{job.name}, run {run}: everything that was there is done")
+    left_over = "".join(f"; {count:,} {what}" for what, count in unhandled.items() if count)
+    console.print(f"{job.name}, run {run}: everything that was there is done{left_over}")
     return 0
 
 
@@ -213,7 +234,10 @@ def _export(options: argparse.Namespace) -> int:
 def _audit(options: argparse.Namespace) -> int:
     from ottla.pipeline.jobs.audit import AuditOptions, audit
 
-    settings = AuditOptions(options.bootstrap, options.totals, options.export, options.exported_topic, FORMATS[options.format])
+    terms = Terms(max_ahead_ms=options.max_ahead_ms)
+    settings = AuditOptions(
+        options.bootstrap, options.totals, options.export, options.exported_topic, FORMATS[options.format], terms
+    )
     audit_result = audit(_session(options, "audit"), settings)
     topics = Table(title="What lies at the offsets", title_justify="left")
     columns = ("offsets", "committed", "aborted", "open", "markers", "unexplained")

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import ottla.spark
+from ottla.pipeline.dead_letters import check_limit
+from ottla.pipeline.limits import PRODUCERS_LIMIT_BYTES, largest_batches
+from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.formats import JSON, Format
@@ -25,17 +28,24 @@ STOP_TIMEOUT_S = 60.0
 
 
 class Job(msgspec.Struct, frozen=True):
-    """From one topic to others. ``has_state``: Spark keeps some between batches, so that a replayed batch is computed as well."""
+    """From one topic to others. ``has_state``: Spark keeps some between batches, so that a replayed batch is computed as well.
+
+    ``transform`` is given the source's rows, the run's id, the values' format and the terms of what is handled.
+    """
 
     name: str
     source: str
     targets: tuple[str, ...]
-    transform: Callable[[DataFrame, str, Format], DataFrame]
+    transform: Callable[[DataFrame, str, Format, Terms], DataFrame]
     has_state: bool = False
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    """``batch_records`` bounds a micro-batch; ``is_bounded`` stops when everything that is there now has been read."""
+    """``batch_records`` bounds a micro-batch; ``is_bounded`` stops when everything that is there now has been read.
+
+    The limits of ``terms`` are asked of the broker when a job starts. ``query_name`` is what Spark calls the stream, without one
+    as the job.
+    """
 
     bootstrap: str
     transactional_id: str
@@ -48,15 +58,23 @@ class StreamOptions(msgspec.Struct, frozen=True):
     fails_on_data_loss: bool = True
     values: Format = JSON
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    terms: Terms = DEFAULT_TERMS
+    query_name: str = ""
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """A batch as a person is told of it. ``behind`` are offsets of the source that wait still."""
+    """A batch as a person is told of it. ``behind`` are offsets of the source that wait still.
+
+    ``late`` are rows that Spark has left out of its state for being older than the watermark. It counts them behind the first
+    part of a sum, so that rows of one key in one task may be one.
+    """
 
     report: BatchReport
     rows: int
     rows_per_second: float
     behind: int
+    dead_letters: int = 0
+    late: int = 0
 
 
 def source_options(bootstrap: str, topic: str) -> dict[str, str]:
@@ -80,6 +98,21 @@ def check_topics(bootstrap: str, *topics: str) -> None:
             cluster.leaders(topic)
     finally:
         cluster.close()
+
+
+def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
+    """The largest batch that each topic takes that the job writes to. Raises `PipelineError` where that is too little."""
+    cluster = ClusterClient(Connecting(options.bootstrap))
+    try:
+        limits = largest_batches(cluster, job.targets)
+    finally:
+        cluster.close()
+    if options.by_driver:
+        limits = {topic: min(limit, PRODUCERS_LIMIT_BYTES) for topic, limit in limits.items()}
+    for topic, limit in limits.items():
+        if topic == options.terms.topics.dead_letters:
+            check_limit(topic, limit)
+    return limits
 
 
 def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
@@ -111,8 +144,11 @@ class Running:
             on_abort=on_retry,
         )
         check_topics(options.bootstrap, job.source, *job.targets)
-        frame = job.transform(read(spark, job, options), options.run, options.values)
-        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", options.checkpoint).queryName(job.name)
+        terms = msgspec.structs.replace(options.terms, limits=asked_limits(options, job))
+        frame = job.transform(read(spark, job, options), options.run, options.values, terms)
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", options.checkpoint)
+        writer = writer.queryName(options.query_name or job.name)
+        self._dead_letters = terms.topics.dead_letters
         writer = writer.outputMode("update" if job.has_state else "append")
         if options.is_bounded:
             writer = writer.trigger(availableNow=True)
@@ -163,7 +199,16 @@ class Running:
             report = self._reports.get(fields["batchId"])
             if report is not None and report.batch > self._seen:
                 self._seen = report.batch
-                on_progress(Progress(report, fields["numInputRows"], fields.get("processedRowsPerSecond", 0.0), _behind(fields)))
+                on_progress(
+                    Progress(
+                        report=report,
+                        rows=fields["numInputRows"],
+                        rows_per_second=fields.get("processedRowsPerSecond", 0.0),
+                        behind=_behind(fields),
+                        dead_letters=report.by_topic.get(self._dead_letters, 0),
+                        late=sum(state.get("numRowsDroppedByWatermark", 0) for state in fields.get("stateOperators", ())),
+                    )
+                )
 
 
 def _behind(progress: Any) -> int:

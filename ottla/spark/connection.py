@@ -31,6 +31,7 @@ RENEW_AT: Final = 0.85
 
 VERSIONS: Final = {
     "ApiVersions": 3,
+    "DescribeConfigs": 4,
     "DescribeTransactions": 0,
     "EndTxn": 5,
     "Fetch": 12,

@@ -1,7 +1,8 @@
 """How the values of the topics are written: as JSON, or as Avro in its plain binary form, without a registry's header.
 
 Schemas are Spark's, of plain columns (``id LONG, name STRING``); Avro's are made of them, with every field nullable, as Spark's
-are.
+are. What anybody may have written is read by `Format.parse`, which says of each value what is wrong with it; Spark's own functions
+take the first of two values in one, the last of a key that stands twice, and a number where a text should be.
 """
 
 from __future__ import annotations
@@ -15,9 +16,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ottla.spark.errors import PipelineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 _AVRO_TYPES = {"LONG": "long", "INT": "int", "STRING": "string"}
+_STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+"""As the standard has it (RFC 8259)."""
+_END = "end of the value"
+AVRO_STRING_LIMIT = "org.apache.avro.limits.string.maxLength"
+"""A property of the JVMs. A value of ten bytes may say that a text of 2 GB follows, and Avro makes room for it before it looks:
+without a limit such a value ends the executor, and the driver that gives it to the next one (`SystemLimitException` of Avro)."""
+MAX_AVRO_STRING_BYTES = 16 << 20
 
 
 class Format(Protocol):
@@ -27,8 +35,15 @@ class Format(Protocol):
         """One value, without Spark."""
         ...
 
+    def parse(self, records: DataFrame, schema: str) -> DataFrame:
+        """Records with two columns more: ``p`` is the value, ``fault`` says why it is none of the schema, and is null where it is.
+
+        No bytes whatever make Spark fail here. Where there is a fault, ``p`` or some of its fields may be null or not.
+        """
+        ...
+
     def read(self, value: Column, schema: str) -> Column:
-        """Bytes to a struct; it, or a field of it, is null where the bytes do not say it."""
+        """Bytes of our own to a struct; it, or a field of it, is null where the bytes do not say it."""
         ...
 
     def write(self, row: Column, schema: str) -> Column:
@@ -41,6 +56,33 @@ class Json:
 
     def pack(self, record: Mapping[str, object], schema: str) -> bytes:
         return json.dumps(record).encode()
+
+    def parse(self, records: DataFrame, schema: str) -> DataFrame:
+        """A value that is not the last in its bytes ends the object around it too early, and the end of that is not found.
+
+        Each value is parsed twice: as a struct, and as a variant, which takes no key twice and knows a text from a number. The
+        columns in between keep Spark from parsing more often.
+        """
+        from pyspark.sql import functions as f
+
+        text = f.col("value").cast("string")
+        around = f.concat(f.lit('{"v":'), text, f.lit(f',"{_END}":0}}'))
+        parsed = f.from_json(around, f"v STRUCT<{schema}>, `{_END}` INT", _STRICT_JSON)
+        found = records.withColumn("_around", parsed).withColumn("_shape", f.try_parse_json(text))
+        found = found.withColumn("p", f.when(f.col("_around")[_END] == 0, f.col("_around.v")))
+
+        def is_text(name: str) -> Column:
+            return f.schema_of_variant(f.try_variant_get("_shape", f"$.{name}", "variant")) == "STRING"
+
+        faults = [
+            *_faults_of_bytes(),
+            (~f.is_valid_utf8(text), f.lit("the value is not UTF-8")),
+            (f.col("p").isNull(), f.lit("the value is not one JSON object")),
+            (f.col("_shape").isNull(), f.lit("the value has a key twice in one object")),
+            *_faults_of_fields(schema),
+            *((~is_text(name), f.lit(f"field {name} is no STRING")) for name, kind in _fields(schema) if kind == "STRING"),
+        ]
+        return found.withColumn("fault", first_fault(faults)).drop("_around", "_shape")
 
     def read(self, value: Column, schema: str) -> Column:
         from pyspark.sql import functions as f
@@ -63,6 +105,24 @@ class Avro:
         schemaless_writer(out, _parsed(schema), record)
         return out.getvalue()
 
+    def parse(self, records: DataFrame, schema: str) -> DataFrame:
+        """What is written as the value was is the value, byte by byte: nothing is missing and nothing left over."""
+        from pyspark.sql import functions as f
+
+        value = f.col("value")
+        found = records.withColumn("p", self.read(value, schema))
+        found = found.withColumn("_again", f.coalesce(self.write(f.col("p"), schema) == value, f.lit(False)))
+        is_framed, framed = _framed()
+        texts = [name for name, kind in _fields(schema) if kind == "STRING"]
+        faults = [
+            _no_value(),
+            (~f.col("_again") & is_framed, framed),
+            (~f.col("_again"), f.lit("the value is not one Avro record of the schema")),
+            *_faults_of_fields(schema),
+            *((~f.is_valid_utf8(f.col("p")[name]), f.lit(f"field {name} is not UTF-8")) for name in texts),
+        ]
+        return found.withColumn("fault", first_fault(faults)).drop("_again")
+
     def read(self, value: Column, schema: str) -> Column:
         _check_package()
         from pyspark.sql.avro.functions import from_avro
@@ -80,14 +140,56 @@ JSON, AVRO = Json(), Avro()
 FORMATS: dict[str, Format] = {value_format.name: value_format for value_format in (JSON, AVRO)}
 
 
+def first_fault(faults: list[tuple[Column, Column]]) -> Column:
+    """The words of the first condition that holds; null where none does."""
+    from pyspark.sql import functions as f
+
+    (condition, words), *others = faults
+    cases = f.when(condition, words)
+    for condition, words in others:
+        cases = cases.when(condition, words)
+    return cases
+
+
+def _no_value() -> tuple[Column, Column]:
+    from pyspark.sql import functions as f
+
+    return f.col("value").isNull(), f.lit("there is no value")
+
+
+def _framed() -> tuple[Column, Column]:
+    """The header of a schema registry: a zero, the schema's number in four bytes."""
+    from pyspark.sql import functions as f
+
+    value = f.col("value")
+    number = f.conv(f.hex(f.substring(value, 2, 4)), 16, 10)
+    is_framed = (f.length(value) >= 5) & (f.hex(f.substring(value, 1, 1)) == "00")
+    return is_framed, f.concat(f.lit("the value is framed for a schema registry (schema "), number, f.lit(")"))
+
+
+def _faults_of_bytes() -> list[tuple[Column, Column]]:
+    from pyspark.sql import functions as f
+
+    return [_no_value(), (f.length("value") == 0, f.lit("the value is empty")), _framed()]
+
+
+def _faults_of_fields(schema: str) -> list[tuple[Column, Column]]:
+    from pyspark.sql import functions as f
+
+    return [(f.col("p")[name].isNull(), f.lit(f"field {name} is missing or no {kind}")) for name, kind in _fields(schema)]
+
+
+def _fields(schema: str) -> list[tuple[str, str]]:
+    return [(name, kind) for name, kind in (part.split() for part in schema.split(","))]
+
+
 def avro_schema(schema: str) -> str:
     """A record of nullable fields for Spark's ``name TYPE, ...``."""
-    fields = [part.split() for part in schema.split(",")]
     return json.dumps(
         {
             "type": "record",
             "name": "Value",
-            "fields": [{"name": name, "type": ["null", _AVRO_TYPES[kind]], "default": None} for name, kind in fields],
+            "fields": [{"name": name, "type": ["null", _AVRO_TYPES[kind]], "default": None} for name, kind in _fields(schema)],
         }
     )
 
@@ -100,7 +202,10 @@ def _parsed(schema: str) -> Any:
 
 
 def _check_package() -> None:
-    """Raises `PipelineError` where Spark was submitted without its Avro package."""
+    """Raises `PipelineError` where Spark was submitted without its Avro package.
+
+    The driver's JVM, where a local session's tasks run, has its texts bounded here.
+    """
     import pyspark
     from py4j.java_gateway import JavaPackage
     from pyspark import SparkContext
@@ -108,6 +213,8 @@ def _check_package() -> None:
     from ottla.spark.versions import packages_for
 
     jvm: Any = SparkContext._jvm
+    if jvm.java.lang.System.getProperty(AVRO_STRING_LIMIT) is None:
+        jvm.java.lang.System.setProperty(AVRO_STRING_LIMIT, str(MAX_AVRO_STRING_BYTES))
     if isinstance(jvm.org.apache.spark.sql.avro.functions, JavaPackage):
         raise PipelineError(
             f"--format avro needs Spark's Avro package: spark-submit --packages ...,{packages_for(pyspark.__version__)[1]}"

@@ -100,6 +100,8 @@ class PartitionWriter:
             self._again()
         elif code in FENCED:
             raise Fenced(self._producer.transactional_id)
+        elif code == Code.MESSAGE_TOO_LARGE:
+            raise PipelineError(too_large(self._topic, self._unanswered[0]))
         else:
             what = f"writing to {self._topic}-{self._partition}"
             raise BrokerRefused(what, code, answer.responses[0].partition_responses[0].error_message)
@@ -121,6 +123,15 @@ class PartitionWriter:
                     raise PipelineError(f"writing to {self._topic}-{self._partition}: no broker answers ({error})") from error
             else:
                 return
+
+
+def too_large(topic: str, batch: Encoded) -> str:
+    """A batch of one record is that record, with 100 bytes around it."""
+    what = "a record" if batch.records == 1 else f"a batch of {batch.records:,} records"
+    return (
+        f"{what} of {len(batch.data):,} bytes is more than topic {topic!r} takes: raise the topic's max.message.bytes, or leave"
+        " such records out"
+    )
 
 
 class TaskWriter:

@@ -14,7 +14,7 @@ from ottla.client import Cluster, NewRecord
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction, Row
-from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
+from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, Tasks
 from ottla.spark.marks import Mark
 from ottla.spark.segments.reading import COLUMNS
@@ -252,7 +252,7 @@ def test_what_a_person_is_told(broker: Broker, world: World) -> None:
         writer.write(columns([("out", 0, b"k", b"v" * 2_000_000)]), 1)
         return writer.finish()
 
-    with pytest.raises(BrokerRefused, match="writing to out-0: the broker answered MESSAGE_TOO_LARGE"):
+    with pytest.raises(PipelineError, match=r"a record of 2,000,\d\d\d bytes is more than topic 'out' takes"):
         big.write("q", 0, too_large, ends(0))
     perform(world, "feature transaction.version=1 kind=2")
     with pytest.raises(PipelineError, match="writer=driver"):

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ottla.pipeline.dead_letters import SOURCE, source
 from ottla.pipeline.jobs import export, totals
-from ottla.pipeline.jobs.shop import is_sound, parsed
+from ottla.pipeline.jobs.shop import handled, is_sound
 from ottla.pipeline.ledger import Ledger, ledger, torn
-from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASES, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
+from ottla.pipeline.limits import largest_batches
+from ottla.pipeline.schemas import DEFAULT_TERMS, INVOICE, PURCHASES, SHIPMENT, TOTAL, Terms
 from ottla.pipeline.stream import source_options
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
@@ -21,7 +23,7 @@ from ottla.spark.worker import prepare
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 OFFENDERS_NAMED = 10
 
@@ -56,13 +58,17 @@ class Audit(msgspec.Struct, frozen=True):
 
 
 class AuditOptions(msgspec.Struct, frozen=True):
-    """``with_totals`` holds the totals against the purchases, ``export`` a directory of Parquet files against its topic."""
+    """``with_totals`` holds the totals against the purchases, ``export`` a directory of Parquet files against its topic.
+
+    ``terms`` are those that the jobs had; their limits are asked of the broker.
+    """
 
     bootstrap: str
     with_totals: bool = False
     export: str | None = None
     exported_topic: str = PURCHASES
     values: Format = JSON
+    terms: Terms = DEFAULT_TERMS
 
 
 def read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
@@ -71,7 +77,9 @@ def read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 
 
 def audit(spark: SparkSession, options: AuditOptions) -> Audit:
-    topics = [PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, *([TOTALS] if options.with_totals else [])]
+    names = options.terms.topics
+    topics = [names.source, names.invoices, names.shipments, names.dead_letters, *([names.totals] if options.with_totals else [])]
+    options = msgspec.structs.replace(options, terms=msgspec.structs.replace(options.terms, limits=_limits(options)))
     ledgers = {topic: _ledgers(spark, options.bootstrap, topic) for topic in topics}
     everything = [partition_ledger for of_topic in ledgers.values() for partition_ledger in of_topic]
     is_open = [f"{x.topic}-{x.partition}@{e.first_offset}" for x in everything for e in x.entries if not e.outcome]
@@ -81,13 +89,22 @@ def audit(spark: SparkSession, options: AuditOptions) -> Audit:
         _named("transactions left open", is_open),
         _named("partitions with unexplained offsets", gaps),
     ]
-    purchases = parsed(read(spark, options.bootstrap, PURCHASES), options.values).withColumn("is_sound", is_sound())
+    purchases = handled(read(spark, options.bootstrap, names.source), options.values, options.terms)
+    purchases = purchases.withColumn("is_sound", is_sound())
     findings += _shop(spark, options, purchases)
     if options.with_totals:
         findings += _totals(spark, options)
     if options.export is not None:
         findings += _export(spark, options)
     return Audit([_figures(topic, of_topic) for topic, of_topic in ledgers.items()], findings)
+
+
+def _limits(options: AuditOptions) -> dict[str, int]:
+    cluster = ClusterClient(Connecting(options.bootstrap))
+    try:
+        return largest_batches(cluster, (options.terms.topics.invoices, options.terms.topics.shipments))
+    finally:
+        cluster.close()
 
 
 def _ledgers(spark: SparkSession, bootstrap: str, topic: str) -> list[Ledger]:
@@ -126,22 +143,24 @@ def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> l
         value = options.values.read(f.col("value"), schema)
         return read(spark, options.bootstrap, topic).select(value.alias("v")).select(f.col("v.purchase").alias("id"), "v.*")
 
-    purchases = purchases.select("p", _source().alias("source"), "is_sound").cache()
-    amount = (f.col("p.quantity") * f.col("p.price_cents")).alias("owed")
+    topics = options.terms.topics
+    purchases = purchases.select("p", source().alias("source"), "is_sound").cache()
+    amount = f.try_multiply(f.col("p.quantity").cast("long"), f.col("p.price_cents")).alias("owed")
     sound = purchases.where("is_sound").select("p.id", amount)
-    invoices = decoded(INVOICES, INVOICE).select("id", f.col("amount_cents").alias("invoiced"))
-    by_id = _tally("id", purchases=sound, invoices=invoices, shipments=decoded(SHIPMENTS, SHIPMENT).select("id"))
+    invoices = decoded(topics.invoices, INVOICE).select("id", f.col("amount_cents").alias("invoiced"))
+    by_id = _tally("id", purchases=sound, invoices=invoices, shipments=decoded(topics.shipments, SHIPMENT).select("id"))
     differ = "least(min_owed, min_invoiced) <> greatest(max_owed, max_invoiced)"
     findings = _findings(
         by_id,
         "id",
         [
-            *(rule for name in (INVOICES, SHIPMENTS) for rule in _handled_once(name)),
-            Rule("purchases with an invoice of a wrong amount", f"purchases > 0 AND {INVOICES} > 0 AND {differ}"),
+            *(rule for name in ("invoices", "shipments") for rule in _handled_once(name)),
+            Rule("purchases with an invoice of a wrong amount", f"purchases > 0 AND invoices > 0 AND {differ}"),
         ],
     )
-    headers = f.expr("CAST(get(filter(headers, h -> h.key = 'source'), 0).value AS STRING)")
-    letters = read(spark, options.bootstrap, DEAD_LETTERS).select(headers.alias("source"))
+    # The last of the name is ours: a record brings headers of its own along.
+    last = f.get(f.reverse(f.filter("headers", lambda header: header["key"] == SOURCE)), f.lit(0))
+    letters = read(spark, options.bootstrap, topics.dead_letters).select(last["value"].cast("string").alias("source"))
     spoilt = purchases.where("NOT is_sound").select("source")
     findings += _findings(
         _tally("source", spoilt=spoilt, letters=letters),
@@ -169,11 +188,10 @@ def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
     from pyspark.sql import functions as f
 
     named = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string")).alias("key")
-    expected = totals.summed(read(spark, options.bootstrap, PURCHASES), options.values).select(
-        named, "purchases", "quantity", "amount_cents"
-    )
+    purchases = read(spark, options.bootstrap, options.terms.topics.source)
+    expected = totals.summed(purchases, options.values, options.terms).select(named, "purchases", "quantity", "amount_cents")
     value = options.values.read(f.col("value"), TOTAL)
-    last = read(spark, options.bootstrap, TOTALS).groupBy(f.col("key").cast("string").alias("key"))
+    last = read(spark, options.bootstrap, options.terms.topics.totals).groupBy(f.col("key").cast("string").alias("key"))
     last_totals = last.agg(f.max_by(value, "offset").alias("v")).select("key", "v.purchases", "v.quantity", "v.amount_cents")
     both = expected.alias("e").join(last_totals.alias("f"), "key", "full_outer")
     same = [f.col(f"e.{name}").eqNullSafe(f.col(f"f.{name}")) for name in ("purchases", "quantity", "amount_cents")]
@@ -191,8 +209,8 @@ def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
     if not ends:
         raise PipelineError(f"{where} holds no export of {topic!r}")
     end = f.create_map(*(f.lit(part) for pair in ends.items() for part in pair))[f.col("partition")]
-    files = spark.read.parquet(where).select(_source().alias("source"))
-    records = read(spark, options.bootstrap, topic).where(f.col("offset") < end).select(_source().alias("source"))
+    files = spark.read.parquet(where).select(source().alias("source"))
+    records = read(spark, options.bootstrap, topic).where(f.col("offset") < end).select(source().alias("source"))
     return _findings(
         _tally("source", files=files, records=records),
         "source",
@@ -202,13 +220,6 @@ def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
             Rule(f"exported rows that are no record of {topic}", "files > 0 AND records = 0", "files"),
         ],
     )
-
-
-def _source() -> Column:
-    """Where a record is: topic-partition@offset."""
-    from pyspark.sql import functions as f
-
-    return f.concat_ws("@", f.concat_ws("-", "topic", "partition"), "offset")
 
 
 class Rule(msgspec.Struct, frozen=True):

@@ -4,57 +4,94 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, PURCHASES, SHIPMENT, SHIPMENTS
+from ottla.pipeline.dead_letters import dead_letter, headers_of, room, size_of, source
+from ottla.pipeline.schemas import DEFAULT_TERMS, INVOICE, PURCHASE, SHIPMENT, Terms, Topics
 from ottla.pipeline.stream import Job
-from ottla.spark.formats import JSON, Format
+from ottla.spark.formats import JSON, Format, first_fault
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-REQUIRED = ("id", "user", "product", "quantity", "price_cents", "at_ms")
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The dates that Spark's timestamps and everybody's calendars have: the years 1 to 9999."""
 
 
-def parsed(purchases: DataFrame, values: Format = JSON) -> DataFrame:
-    """The connector's rows, the purchase beside them as ``p``; its fields are null where they cannot be read."""
+def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
+    """The connector's rows, the purchase beside them as ``p``, and in ``fault`` why it is none; null for a purchase."""
     from pyspark.sql import functions as f
 
-    return purchases.withColumn("p", values.read(f.col("value"), PURCHASE))
+    at_ms, record_ms = f.col("p.at_ms"), f.unix_millis("timestamp")
+    # A record without a time of its own has -1.
+    is_ahead = (record_ms >= 0) & (at_ms > record_ms + terms.max_ahead_ms)
+    faults = [
+        (f.col("fault").isNotNull(), f.col("fault")),
+        (f.col("p.quantity") < 1, f.lit("field quantity is below 1")),
+        (f.col("p.price_cents") < 0, f.lit("field price_cents is below 0")),
+        (_amount().isNull(), f.lit("quantity times price_cents is no LONG")),
+        (~at_ms.between(FIRST_MS, LAST_MS), f.lit("field at_ms is no date of the years 1 to 9999")),
+        (is_ahead, f.lit(f"field at_ms is more than {terms.max_ahead_ms} ms ahead of the record's own time")),
+    ]
+    return values.parse(purchases, PURCHASE).withColumn("fault", first_fault(faults))
+
+
+def handled(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
+    """As `parsed`, and the values of ``invoice`` and ``shipment``; one that is too large for its topic is a fault."""
+    from pyspark.sql import functions as f
+
+    amount = _amount().alias("amount_cents")
+    invoice = values.write(f.struct(f.col("p.id").alias("purchase"), "p.user", amount, "p.at_ms"), INVOICE)
+    shipment = values.write(f.struct(f.col("p.id").alias("purchase"), "p.user", "p.product", "p.quantity"), SHIPMENT)
+    purchases = parsed(purchases, values, terms).withColumn("invoice", invoice).withColumn("shipment", shipment)
+    faults = [(f.col("fault").isNotNull(), f.col("fault"))]
+    for name, topic in (("invoice", terms.topics.invoices), ("shipment", terms.topics.shipments)):
+        limit = terms.limits.get(topic)
+        if limit is not None:
+            words = f"the {name} is too large for topic {topic}, which takes {limit} bytes"
+            faults.append((size_of(f.col(name)) + size_of(_key()) > room(limit), f.lit(words)))
+    return purchases.withColumn("fault", first_fault(faults))
 
 
 def is_sound() -> Column:
-    """Whether ``p`` is a purchase."""
+    """Whether a row of `parsed` is a purchase."""
     from pyspark.sql import functions as f
 
-    complete = f.lit(True)
-    for name in REQUIRED:
-        complete = complete & f.col("p")[name].isNotNull()
-    return f.coalesce(complete & (f.col("p.quantity") > 0) & (f.col("p.price_cents") >= 0), f.lit(False))
+    return f.col("fault").isNull()
 
 
-def transform(purchases: DataFrame, run: str, values: Format = JSON) -> DataFrame:
-    """Rows for the sink (`schemas.OUTPUT`), two for a purchase and one for what is none."""
+def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
+    """Rows for the sink (`rows.OUTPUT`), two for a purchase and one for what is none."""
     from pyspark.sql import functions as f
 
-    amount = (f.col("p.quantity") * f.col("p.price_cents")).alias("amount_cents")
-    invoice = values.write(f.struct(f.col("p.id").alias("purchase"), "p.user", amount, "p.at_ms"), INVOICE)
-    shipment = values.write(f.struct(f.col("p.id").alias("purchase"), "p.user", "p.product", "p.quantity"), SHIPMENT)
-    source = f.concat_ws("@", f.concat_ws("-", "topic", "partition"), "offset")
-    headers = headers_of({"run": f.lit(run), "source": source})
+    topics = terms.topics
+    headers = headers_of({"run": f.lit(run), "source": source()})
 
-    def row(topic: str, key: Column, value: Column) -> Column:
-        return f.struct(f.lit(topic).alias("topic"), key.alias("key"), value.alias("value"), headers.alias("headers"))
+    def row(topic: str, columns: dict[str, Column]) -> Column:
+        return f.struct(f.lit(topic).alias("topic"), *(column.alias(name) for name, column in columns.items()))
 
-    key = f.encode(f.col("p.id").cast("string"), "UTF-8")
-    good = f.array(row(INVOICES, key, invoice), row(SHIPMENTS, key, shipment))
-    bad = f.array(row(DEAD_LETTERS, f.col("key"), f.col("value")))
-    return parsed(purchases, values).select(f.explode(f.when(is_sound(), good).otherwise(bad)).alias("row")).select("row.*")
+    good = f.array(
+        row(topics.invoices, {"key": _key(), "value": f.col("invoice"), "headers": headers}),
+        row(topics.shipments, {"key": _key(), "value": f.col("shipment"), "headers": headers}),
+    )
+    bad = f.array(row(topics.dead_letters, dead_letter(run, f.col("fault"), terms.limits.get(topics.dead_letters))))
+    purchases = handled(purchases, values, terms)
+    return purchases.select(f.explode(f.when(is_sound(), good).otherwise(bad)).alias("row")).select("row.*")
 
 
-def headers_of(values: dict[str, Column]) -> Column:
-    """Record headers of text."""
+def _amount() -> Column:
+    """Null where it is more than a LONG holds."""
     from pyspark.sql import functions as f
 
-    return f.array(*(f.struct(f.lit(name).alias("key"), f.encode(value, "UTF-8").alias("value")) for name, value in values.items()))
+    return f.try_multiply(f.col("p.quantity").cast("long"), f.col("p.price_cents"))
 
 
-JOB = Job("shop", PURCHASES, (INVOICES, SHIPMENTS, DEAD_LETTERS), transform)
+def _key() -> Column:
+    from pyspark.sql import functions as f
+
+    return f.encode(f.col("p.id").cast("string"), "UTF-8")
+
+
+def job(topics: Topics) -> Job:
+    return Job("shop", topics.source, (topics.invoices, topics.shipments, topics.dead_letters), transform)
+
+
+JOB = job(Topics())

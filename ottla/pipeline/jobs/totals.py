@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.pipeline.jobs.shop import headers_of, is_sound, parsed
-from ottla.pipeline.schemas import PURCHASES, TOTAL, TOTALS
+from ottla.pipeline.dead_letters import headers_of
+from ottla.pipeline.jobs.shop import is_sound, parsed
+from ottla.pipeline.schemas import DEFAULT_TERMS, TOTAL, Terms, Topics
 from ottla.pipeline.stream import Job
 from ottla.spark.formats import JSON, Format
 
@@ -17,32 +18,42 @@ WATERMARK = "1 hour"
 """How late a purchase may be. The state of a window goes once the newest purchase is so much younger than its end."""
 
 
-def summed(purchases: DataFrame, values: Format = JSON) -> DataFrame:
-    """A row for each window, user and product that there is: window_ms, user, product, purchases, quantity, amount_cents."""
+def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
+    """A row for each window, user and product that there is: window_ms, user, product, purchases, quantity, amount_cents.
+
+    A sum that is more than a LONG holds is null.
+    """
     from pyspark.sql import functions as f
 
-    sound = parsed(purchases, values).where(is_sound()).select("p.*").withColumn("at", f.timestamp_millis("at_ms"))
+    # A filter would be moved below the parsing, and would parse each value once more for itself.
+    some = f.when(is_sound(), f.array("p")).otherwise(f.slice(f.array("p"), 1, 0))
+    sound = parsed(purchases, values, terms).select(f.explode(some).alias("p")).select("p.*")
+    sound = sound.withColumn("at", f.timestamp_millis("at_ms"))
     grouped = sound.withWatermark("at", WATERMARK).groupBy(f.window("at", WINDOW), "user", "product")
     sums = grouped.agg(
         f.count("*").alias("purchases"),
-        f.sum("quantity").alias("quantity"),
-        f.sum(f.col("quantity") * f.col("price_cents")).alias("amount_cents"),
+        f.try_sum("quantity").alias("quantity"),
+        f.try_sum(f.col("quantity").cast("long") * f.col("price_cents")).alias("amount_cents"),
     )
     return sums.select(f.unix_millis("window.start").alias("window_ms"), "user", "product", "purchases", "quantity", "amount_cents")
 
 
-def transform(purchases: DataFrame, run: str, values: Format = JSON) -> DataFrame:
-    """Rows for the sink (`schemas.OUTPUT`), one for each total that has changed; the key is what it is the total of."""
+def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
+    """Rows for the sink (`rows.OUTPUT`), one for each total that has changed; the key is what it is the total of."""
     from pyspark.sql import functions as f
 
     key = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string"))
     value = values.write(f.struct("window_ms", "user", "product", "purchases", "quantity", "amount_cents"), TOTAL)
-    return summed(purchases, values).select(
-        f.lit(TOTALS).alias("topic"),
+    return summed(purchases, values, terms).select(
+        f.lit(terms.topics.totals).alias("topic"),
         f.encode(key, "UTF-8").alias("key"),
         value.alias("value"),
         headers_of({"run": f.lit(run)}).alias("headers"),
     )
 
 
-JOB = Job("totals", PURCHASES, (TOTALS,), transform, has_state=True)
+def job(topics: Topics) -> Job:
+    return Job("totals", topics.source, (topics.totals,), transform, has_state=True)
+
+
+JOB = job(Topics())
