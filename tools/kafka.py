@@ -219,7 +219,10 @@ class ApacheKafka:
         format_arguments: tuple[str, ...] = ("--standalone",),
         log_dir: Path | None = None,
         version: str = ORACLE_VERSION,
+        listeners: Mapping[str, int] | None = None,
     ) -> None:
+        """``listeners``: ports by security protocol, of those besides PLAINTEXT; ``settings`` say the rest of them."""
+        self._listeners = dict(listeners or {})
         self.data_dir = Path(data_dir)
         self.log_dir = self.data_dir / "logs" if log_dir is None else log_dir
         # A directory that was made elsewhere knows of no voters: they are named in the config.
@@ -245,12 +248,16 @@ class ApacheKafka:
         return self._process.pid if self._process is not None else None
 
     def _write_config(self) -> Path:
+        further = "".join(f",{protocol}://127.0.0.1:{port}" for protocol, port in self._listeners.items())
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
             self._quorum_key: f"{self._quorum_prefix}127.0.0.1:{self._controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._controller_port}{further}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}{further}",
+            # Kafka takes CONTROLLER for plain only where every listener is.
+            "listener.security.protocol.map": ",".join(f"{p}:{p}" for p in ("PLAINTEXT", *self._listeners))
+            + ",CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.log_dir),

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
+from ottla.pipeline.dead_letters import MAX_RUN_CHARACTERS
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, MAX_AHEAD_MS, PURCHASES, SHIPMENTS, TOTALS, Terms
 from ottla.pipeline.signals import noted_signals
 from ottla.spark.connecting import Connecting
@@ -34,6 +35,12 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 16) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
     return int(text)
+
+
+def _run_id(text: str) -> str:
+    if not text or len(text) > MAX_RUN_CHARACTERS:
+        raise argparse.ArgumentTypeError(f"a run's id has 1 to {MAX_RUN_CHARACTERS} characters, as it stands in every record")
+    return text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,7 +94,9 @@ def _add_stream(parser: argparse.ArgumentParser, name: str) -> None:
         "--transaction-timeout-ms", type=_count, default=TRANSACTION_TIMEOUT_MS, help="how long a batch may take (default: 15 min)"
     )
     _add_terms(parser)
-    parser.add_argument("--run-id", default=None, help="stands in the headers of all that is written; default is a new one")
+    parser.add_argument(
+        "--run-id", type=_run_id, default=None, help="stands in the headers of all that is written; default is a new one"
+    )
     parser.add_argument(
         "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"
     )

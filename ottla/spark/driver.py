@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.marks import Mark, commit_of, group_of, read_mark
+from ottla.spark.stock_client import settings_of
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS, has_expired
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import Written
@@ -32,7 +33,7 @@ class DriverTransaction:
 
     def __init__(self, cluster: ClusterClient, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
         self._cluster = cluster
-        common = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+        common = {**settings_of(cluster.connecting), "log_level": 0}
         self.transactional_id = transactional_id
         self._producer = Producer(
             {

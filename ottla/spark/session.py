@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.spark.errors import PipelineError
+from ottla.spark.formats import AVRO_STRING_LIMIT, MAX_AVRO_STRING_BYTES
 from ottla.spark.registering import register
 from ottla.spark.versions import packages_for
 
@@ -65,6 +66,7 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         # A second copy of a task would write into the same transaction, and so would one of a stage that is begun again.
         "spark.speculation": "false",
         "spark.stage.maxConsecutiveAttempts": "1",
+        "spark.executor.defaultJavaOptions": f"-D{AVRO_STRING_LIMIT}={MAX_AVRO_STRING_BYTES}",
         **{f"spark.executorEnv.{variable}": value for variable, value in ARROW.items()},
     }
     for key, value in settings.items():

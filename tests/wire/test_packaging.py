@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -14,6 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ottla.client import Cluster, NewRecord
+from tests.raw import RawClient, create
 from tools import kafka
 
 pytestmark = pytest.mark.wire
@@ -22,6 +26,7 @@ ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("broker", "coordinator", "pipeline", "protocol", "storage")
 BUILD_TIMEOUT_S = 120
 DEMO_TIMEOUT_S = 600
+ORDERS = 3_000
 
 
 USER_TEST = """
@@ -123,6 +128,57 @@ def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(proje
         OTTLA_CACHE=str(kafka.cache_dir()),
     )
     assert "Findings" in output
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl(project: Project, tmp_path: Path) -> None:
+    """Killed in the middle of it, and started again; its own ``pipeline`` and ``storage`` are those it finds."""
+    pytest.importorskip("pyspark")
+    from ottla.spark.versions import packages_for
+    from tests.pipeline import quick_java
+    from tests.spark.secured import Secured
+
+    shutil.copytree(ROOT / "examples" / "orders", tmp_path / "orders", ignore=shutil.ignore_patterns("__pycache__"))
+    secured = Secured(tmp_path)
+    options = {name: value for name, value in secured.options("SCRAM-SHA-512").items() if isinstance(value, str)}
+    (tmp_path / "kafka.properties").write_text("".join(f"{k.removeprefix('kafka.')}={v}\n" for k, v in options.items()))
+    submit = (
+        f"--packages {packages_for('4.0')[0]} --conf spark.jars.ivy={kafka.cache_dir() / 'ivy'} --master local[2] pyspark-shell"
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "PYSPARK"))}
+    environment |= {**quick_java.environment(), "PYSPARK_SUBMIT_ARGS": submit, "PYSPARK_PYTHON": str(project.python)}
+    command = [str(project.python), "main.py", str(tmp_path / "kafka.properties"), str(tmp_path / "checkpoint")]
+
+    def start() -> subprocess.Popen[str]:
+        with (tmp_path / "job.log").open("a") as log:
+            return subprocess.Popen(
+                command,
+                cwd=tmp_path / "orders",
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+
+    with secured.kafka:
+        with RawClient(secured.kafka.bootstrap) as client:
+            for topic in ("orders", "invoices", "journal"):
+                create(client, topic, 2)
+        with Cluster(secured.kafka.bootstrap, timeout_s=30) as cluster:
+            orders = [{"order_id": f"o-{n}", "customer": f"c-{n % 7}", "cents": n} for n in range(ORDERS)]
+            cluster.produce("orders", [NewRecord(json.dumps(order).encode()) for order in orders])
+            with start() as first:
+                assert first.stdout is not None
+                assert first.stdout.readline().startswith("batch 0: "), (tmp_path / "job.log").read_text()[-3_000:]
+                os.killpg(first.pid, signal.SIGKILL)
+            with start() as second:
+                printed, _ = second.communicate(timeout=DEMO_TIMEOUT_S)
+            assert second.returncode == 0, printed + (tmp_path / "job.log").read_text()[-3_000:]
+            invoices = [json.loads(record.value or b"")["order_id"] for record in cluster.records("invoices")]
+            journal = [(record.key or b"").decode() for record in cluster.records("journal")]
+        assert sorted(invoices) == sorted(journal) == sorted(order["order_id"] for order in orders)
 
 
 @pytest.mark.slow
