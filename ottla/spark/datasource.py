@@ -20,7 +20,10 @@ CHECKPOINT = "checkpointlocation"
 
 
 class OttlaSource(DataSource):
-    """`ottla.spark.register` makes it known to a session."""
+    """`ottla.spark.register` makes it known to a session.
+
+    It is no sink: Spark may begin a stage again, and neither a task of Python's nor the process that commits is told (`attempts`).
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -37,6 +40,16 @@ class OttlaSource(DataSource):
     def streamReader(self, schema: StructType) -> Any:
         prepare()
         return SegmentStream(dict(self.options), schema.fieldNames())
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        raise PipelineError(
+            "format('ottla') writes where Spark begins no stage again: start the session with"
+            " spark.stage.maxConsecutiveAttempts=1, or give ottla.spark.sink(options) to foreachBatch, which finds out by itself"
+        )
+
+
+class OttlaSourceAndSink(OttlaSource):
+    """For sessions in which Spark begins no stage again."""
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         from ottla.spark.stream_writing import StreamWriter

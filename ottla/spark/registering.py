@@ -26,7 +26,7 @@ def register(spark: SparkSession) -> None:
 
     Raises `PipelineError` for settings with which the sink cannot keep its promise.
     """
-    from ottla.spark.datasource import OttlaSource
+    from ottla.spark.datasource import OttlaSource, OttlaSourceAndSink
 
     check_settings(spark)
     context = spark.sparkContext
@@ -36,7 +36,13 @@ def register(spark: SparkSession) -> None:
         context._python_includes = [name for name in names if not name.endswith(".jar")]
         # In the folder that goes with Spark's JVM, however this process ends: executors ask the driver for it at any time.
         context.addPyFile(str(package_archive(Path(context._temp_dir))))
-    spark.dataSource.register(OttlaSource)
+    spark.dataSource.register(OttlaSourceAndSink if begins_stages_once(spark) else OttlaSource)
+
+
+def begins_stages_once(spark: SparkSession) -> bool:
+    """In one process no shuffle is lost, which is what Spark begins a stage again for."""
+    settings = spark.sparkContext.getConf()
+    return str(spark.sparkContext.master).startswith("local") or str(settings.get("spark.stage.maxConsecutiveAttempts")) == "1"
 
 
 def check_settings(spark: SparkSession) -> None:

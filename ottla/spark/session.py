@@ -63,9 +63,8 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.metricsEnabled": "false",
-        # A second copy of a task would write into the same transaction, and so would one of a stage that is begun again.
+        # A copy of a task refuses itself: see `registering.check_settings`.
         "spark.speculation": "false",
-        "spark.stage.maxConsecutiveAttempts": "1",
         "spark.executor.defaultJavaOptions": f"-D{AVRO_STRING_LIMIT}={MAX_AVRO_STRING_BYTES}",
         **{f"spark.executorEnv.{variable}": value for variable, value in ARROW.items()},
     }

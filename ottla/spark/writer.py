@@ -159,6 +159,8 @@ class TaskWriter:
 
     def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
         """Columns topic, partition, key, value and headers, in any order of partitions; a partition's records keep theirs."""
+        if not len(rows):
+            return
         topics = rows.column("topic").dictionary_encode()
         partitions = np.asarray(rows.column("partition")).astype(np.int64)
         codes = np.asarray(topics.indices).astype(np.int64) << 32 | partitions

@@ -104,6 +104,13 @@ def test_what_cannot_be_exactly_once_is_refused(copying: Copying, broker: Broker
     assert values(broker) == list(range(300))
 
 
+def test_where_stages_may_be_begun_again_it_is_no_sink(spark: Any) -> None:
+    from ottla.spark.datasource import OttlaSource
+
+    with pytest.raises(ottla.spark.PipelineError, match=r"spark\.stage\.maxConsecutiveAttempts=1, or give ottla\.spark\.sink"):
+        OttlaSource({}).streamWriter(spark.range(1).schema, overwrite=False)
+
+
 def test_a_stream_of_segments_begins_where_it_is_told(spark: Any, broker: Broker, tmp_path: Path) -> None:
     fill(broker, 0, 300)
     reader = spark.readStream.format("ottla").option("path", str(tmp_path / "data")).option("subscribe", "in")

@@ -14,7 +14,7 @@ from ottla.client import Cluster, NewRecord
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction, Row
-from ottla.spark.errors import Fenced, PipelineError
+from ottla.spark.errors import Fenced, IdExpired, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, Tasks
 from ottla.spark.marks import Mark
 from ottla.spark.segments.reading import COLUMNS
@@ -225,6 +225,39 @@ def test_a_mark_that_is_gone_stops_the_stream(broker: Broker, world: World) -> N
     with pytest.raises(PipelineError, match="nothing tells which batches were committed"):
         again.write("q", 1, tasks_of(broker, 1, rows=10), ends(1))
     assert count(world, "out") == [10] * PARTITIONS
+
+
+def test_a_batch_without_rows_is_marked_all_the_same(broker: Broker, world: World) -> None:
+    sink = stream(broker)
+    sink.start()
+
+    def nothing(producer: Producer) -> list[Written]:
+        writer = TaskWriter(Connecting(broker.bootstrap), producer)
+        writer.write(columns([("out", 0, b"k", b"v")]).slice(0, 0), 1)
+        return writer.finish()
+
+    assert sink.write("q", 0, nothing, ends(0)).records == 0
+    assert stream(broker).start() == Mark("q", 0, "run")
+
+
+def test_a_transactional_id_that_expires_while_its_stream_is_idle_is_taken_anew() -> None:
+    with Broker(clock="manual") as broker:
+        for topic in ("out", "log"):
+            broker.create_topic(topic, partitions=PARTITIONS, configs={"retention.ms": "-1"})
+        sink = stream(broker)
+        sink.start()
+        sink.write("q", 0, tasks_of(broker, 0, rows=10), ends(0))
+        broker.clock.advance("8d")
+        with pytest.raises(IdExpired):
+            sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1))
+        assert sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1)).records == 2 * PARTITIONS * 10
+        # Somebody else has it by now: that one is not fenced.
+        broker.clock.advance("8d")
+        second = Transaction(ClusterClient(Connecting(broker.bootstrap)), "shop")
+        second.begin()
+        with pytest.raises(Fenced):
+            sink.write("q", 2, tasks_of(broker, 2, rows=10), ends(2))
+        second.end(commit=False)
 
 
 def test_what_a_person_is_told(broker: Broker, world: World) -> None:

@@ -1,0 +1,56 @@
+"""Whether Spark ran a stage once, as its status tracker tells it, later than it happens."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.spark import attempts
+from ottla.spark.attempts import check_attempts
+
+
+class Tracker:
+    """Gives what it is to say in turn, the last of it for ever: attempt, tasks that are done, of how many."""
+
+    def __init__(self, *said: tuple[int, int, int] | None) -> None:
+        self.said = list(said)
+
+    def getStageInfo(self, stage: int) -> Any:  # noqa: N802: Spark's name
+        now = self.said.pop(0) if len(self.said) > 1 else self.said[0]
+        if now is None:
+            return SimpleNamespace(isDefined=lambda: False)
+        attempt, done, tasks = now
+        info = SimpleNamespace(currentAttemptId=lambda: attempt, numCompletedTasks=lambda: done, numTasks=lambda: tasks)
+        return SimpleNamespace(isDefined=lambda: True, get=lambda: info)
+
+
+def spark(tracker: Tracker) -> Any:
+    return SimpleNamespace(
+        sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(statusTracker=lambda: tracker)))
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "_PAUSE_S", 0.0)
+
+
+def test_a_stage_that_ran_once() -> None:
+    check_attempts(spark(Tracker((0, 2, 2))), [3])
+    check_attempts(spark(Tracker(None, (0, 0, 2), (0, 1, 2), (0, 2, 2))), [3])
+    check_attempts(spark(Tracker(None)), [])
+
+
+@pytest.mark.parametrize("said", [[(1, 0, 2)], [(0, 1, 2), (1, 1, 1)], [None, (2, 2, 2)]])
+def test_a_stage_that_was_begun_again(said: list[tuple[int, int, int] | None]) -> None:
+    with pytest.raises(RuntimeError, match="stage 3 was begun again"):
+        check_attempts(spark(Tracker(*said)), [3])
+
+
+@pytest.mark.parametrize("said", [None, (0, 1, 2)])
+def test_a_stage_of_which_nothing_is_told(said: tuple[int, int, int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "TIMEOUT_S", 0.0)
+    with pytest.raises(RuntimeError, match="Spark does not tell whether stage 3 was begun again"):
+        check_attempts(spark(Tracker(said)), [3])
