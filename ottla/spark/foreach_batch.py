@@ -47,7 +47,7 @@ _ASK_EVERY_ROWS = 1_000
 
 
 def sink(
-    options: Mapping[str, str],
+    options: Mapping[str, Any],
     *,
     on_batch: Callable[[BatchReport], None] = lambda report: None,
     on_abort: Callable[[int, BaseException], None] = lambda batch, error: None,
@@ -65,7 +65,7 @@ def sink(
     return ExactlyOnceSink(parse_options(options), on_batch, on_abort)
 
 
-def arranged(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
+def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
     """The rows of a stream as ``format("ottla")`` writes them: a partition's records in one task. ``options`` are the sink's.
 
     Topics and how many partitions they have are those of now. Raises `PipelineError`.
