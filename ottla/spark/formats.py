@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ottla.spark.avro import avro_schema
 from ottla.spark.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_AVRO_TYPES = {"LONG": "long", "INT": "int", "STRING": "string"}
 _STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 """As the standard has it (RFC 8259)."""
 _END = "end of the value"
@@ -181,17 +181,6 @@ def _faults_of_fields(schema: str) -> list[tuple[Column, Column]]:
 
 def _fields(schema: str) -> list[tuple[str, str]]:
     return [(name, kind) for name, kind in (part.split() for part in schema.split(","))]
-
-
-def avro_schema(schema: str) -> str:
-    """A record of nullable fields for Spark's ``name TYPE, ...``."""
-    return json.dumps(
-        {
-            "type": "record",
-            "name": "Value",
-            "fields": [{"name": name, "type": ["null", _AVRO_TYPES[kind]], "default": None} for name, kind in _fields(schema)],
-        }
-    )
 
 
 @cache

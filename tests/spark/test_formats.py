@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.pipeline.schemas import INVOICE, PURCHASE, SHIPMENT, TOTAL
-from ottla.spark.formats import AVRO, FORMATS, JSON, avro_schema
+from ottla.spark.avro import avro_schema
+from ottla.spark.formats import AVRO, FORMATS, JSON
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "LONG": st.integers(-(1 << 63), (1 << 63) - 1),
