@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.formats import AVRO_STRING_LIMIT, MAX_AVRO_STRING_BYTES
+from ottla.spark.given_settings import given_settings
 from ottla.spark.registering import register
 from ottla.spark.versions import packages_for
 
@@ -36,18 +37,26 @@ ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_F
 
 
 def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: Path | None = None) -> SparkSession:
-    """The running session or a new one. ``master`` None leaves it to spark-submit, or to this machine's cores."""
+    """The running session, as it is, or a new one, ready for the sink and the sources; what a user has set stays as it is.
+
+    ``master`` None leaves it to spark-submit, or to this machine's cores. Raises `PipelineError`.
+    """
     import pyspark
     from pyspark.sql import SparkSession
 
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        register(running)
+        return running
+    given = given_settings()
     # An Ivy home of its own: in a shared one other tools leave what it cannot use.
     ivy = ivy_home or Path(os.environ.get("OTTLA_CACHE") or Path.home() / ".cache" / "ottla") / "ivy"
     _find_java(ivy.parent)
     builder = SparkSession.builder.appName(name)
     submitted = "SPARK_ENV_LOADED" in os.environ
-    if master is not None or not submitted:
+    if master is not None or not (submitted or "spark.master" in given):
         builder = builder.master(master or f"local[{cores}]")
-        if master is None or master.startswith("local"):
+        if (master is None or master.startswith("local")) and "spark.driver.host" not in given:
             builder = builder.config("spark.driver.host", "127.0.0.1")
         # Spark takes the first python3 on the path, which need not be the one that has our dependencies.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -69,7 +78,8 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
         **{f"spark.executorEnv.{variable}": value for variable, value in ARROW.items()},
     }
     for key, value in settings.items():
-        builder = builder.config(key, value)
+        if key not in given:
+            builder = builder.config(key, value)
     with _quiet(ivy.parent / LOG):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
