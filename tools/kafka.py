@@ -255,9 +255,6 @@ class ApacheKafka:
             self._quorum_key: f"{self._quorum_prefix}127.0.0.1:{self._controller_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._controller_port}{further}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}{further}",
-            # Kafka takes CONTROLLER for plain only where every listener is.
-            "listener.security.protocol.map": ",".join(f"{p}:{p}" for p in ("PLAINTEXT", *self._listeners))
-            + ",CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.log_dir),
@@ -269,6 +266,10 @@ class ApacheKafka:
             "group.initial.rebalance.delay.ms": "0",
             **self._settings,
         }
+        if self._listeners:
+            # Kafka takes CONTROLLER for plain only where every listener is.
+            protocols = ",".join(f"{protocol}:{protocol}" for protocol in ("PLAINTEXT", *self._listeners))
+            settings["listener.security.protocol.map"] = f"{protocols},CONTROLLER:PLAINTEXT"
         self.data_dir.mkdir(parents=True, exist_ok=True)
         path = self.data_dir / "server.properties"
         path.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from ottla.client import Cluster, NewRecord
+from ottla.spark.versions import PACKAGES, packages_for
 from tests.raw import RawClient, create
 from tools import kafka
 
@@ -130,13 +131,31 @@ def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(proje
     assert "Findings" in output
 
 
+def spark_of(minor: str) -> dict[str, str]:
+    """What a driver is to be started with for a Spark of that version: the one that is installed, or one that is fetched once."""
+    import pyspark
+
+    from tests.pipeline import quick_java
+
+    if pyspark.__version__.startswith(f"{minor}."):
+        return quick_java.environment()
+    target = kafka.cache_dir() / f"pyspark-{minor}"
+    if not (target / "complete").exists():
+        wanted = [f"pyspark=={PACKAGES[minor]}", "py4j"]
+        fetch = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target", str(target), *wanted]
+        subprocess.run(fetch, check=True, timeout=DEMO_TIMEOUT_S, capture_output=True)
+        (target / "complete").touch()
+    return {"PYTHONPATH": str(target), "SPARK_HOME": str(target / "pyspark"), "JAVA_HOME": quick_java.java_home()}
+
+
 @pytest.mark.slow
 @pytest.mark.java
-def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl(project: Project, tmp_path: Path) -> None:
+@pytest.mark.parametrize("minor", ["4.0", "4.2"])
+def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl(
+    project: Project, tmp_path: Path, minor: str
+) -> None:
     """Killed in the middle of it, and started again; its own ``pipeline`` and ``storage`` are those it finds."""
     pytest.importorskip("pyspark")
-    from ottla.spark.versions import packages_for
-    from tests.pipeline import quick_java
     from tests.spark.secured import Secured
 
     shutil.copytree(ROOT / "examples" / "orders", tmp_path / "orders", ignore=shutil.ignore_patterns("__pycache__"))
@@ -144,10 +163,10 @@ def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl
     options = {name: value for name, value in secured.options("SCRAM-SHA-512").items() if isinstance(value, str)}
     (tmp_path / "kafka.properties").write_text("".join(f"{k.removeprefix('kafka.')}={v}\n" for k, v in options.items()))
     submit = (
-        f"--packages {packages_for('4.0')[0]} --conf spark.jars.ivy={kafka.cache_dir() / 'ivy'} --master local[2] pyspark-shell"
+        f"--packages {packages_for(minor)[0]} --conf spark.jars.ivy={kafka.cache_dir() / 'ivy'} --master local[2] pyspark-shell"
     )
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "PYSPARK"))}
-    environment |= {**quick_java.environment(), "PYSPARK_SUBMIT_ARGS": submit, "PYSPARK_PYTHON": str(project.python)}
+    environment |= {**spark_of(minor), "PYSPARK_SUBMIT_ARGS": submit, "PYSPARK_PYTHON": str(project.python)}
     command = [str(project.python), "main.py", str(tmp_path / "kafka.properties"), str(tmp_path / "checkpoint")]
 
     def start() -> subprocess.Popen[str]:
