@@ -1,1 +1,4 @@
-"""Apache Kafka's files: one partition's log and all that is derived from it. Files only, through one Filesystem."""
+"""Apache Kafka's on-disk format: the log of each partition, and the files that are derived from logs.
+
+The package reads and writes files only, and does so through one `Filesystem`.
+"""

@@ -1,7 +1,6 @@
 """Writes the checkpoints of a log directory from its open logs (LogManager.checkpointRecoveryOffsetsInDir and its neighbours).
 
-The directory gives the `LastStop`: what its start has read of them still holds of logs that could not be opened. Of logs that are
-offline nothing new is said.
+A log that is offline keeps the entries that the last stop has left. `LogDirectory` passes them in as its `LastStop`.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ class CheckpointWriter:
 
     @property
     def paths(self) -> list[str]:
-        """The checkpoints that a start goes by.
+        """The paths of the checkpoints from which a start reads offsets.
 
-        They name logs by topic and partition: until a deleted log is out of them, its offsets would be taken for those of a new
-        log of the same name.
+        The checkpoints name logs by topic and partition. So as long as a deleted log has an entry, a start would take the
+        entry's offset for the offset of a new log of the same name.
         """
         return [f"{self._path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY)]
 
     def write(self, last_stop: LastStop) -> Steps[None]:
-        """All that are written while the broker runs, a file a step."""
+        """Write all checkpoints that are written while the broker runs, one file in each step."""
         self.write_log_starts(last_stop)
         yield None
         self.write_recovery_points(last_stop)
@@ -50,27 +49,32 @@ class CheckpointWriter:
         self._write(HIGH_WATERMARKS, self._of_logs(lambda log: log.high_watermark))
 
     def write_aborted(self) -> None:
-        """For a clean stop: what the aborted transactions of each log add up to."""
+        """Write the checksum of each log's aborted transactions (`checksum_of`). Only a clean stop does so."""
         self._write(ABORTED, self._of_logs(lambda log: checksum_of(segment.txn_index for segment in log.segments)))
 
     def sync(self) -> None:
-        """Before the file of a clean stop, behind which a power cut must not leave older checkpoints."""
+        """Bring all checkpoints to the disk.
+
+        A clean stop does so before it writes the clean-shutdown file: a power cut must not leave that file with older
+        checkpoints.
+        """
         self._sync([*self.paths, f"{self._path}/{ABORTED}"])
 
     def sync_recovery_points(self) -> None:
-        """It may run beside the event loop."""
+        """Bring the checkpoint of recovery points to the disk. May run in another thread than the event loop's."""
         self._sync([f"{self._path}/{RECOVERY_POINTS}"])
 
     def _sync(self, paths: list[str]) -> None:
         for path in paths:
             sync_file(self._fs, path)
-        # Some file systems sync no directories, and some parents may not be read.
+        # Some file systems cannot sync directories, and some parent directories may not be opened.
         with suppress(SyncFailed):
             sync_dir(self._fs, self._path)
 
     def write_recovery_points(self, last_stop: LastStop) -> None:
-        # What is damaged below the recovery point stays damage at the next start, which may come after a crash. A 0 is written
-        # only where it was there: it says that a compaction may have left gaps in the log (`LastStop.recovery_points`).
+        # An offline log keeps its recovery point, so that the next start still reports what is damaged below that point, also
+        # after a crash. A 0 is written only where the checkpoint had a 0 before: the 0 says that a compaction may have left gaps
+        # in the log (`LastStop.recovery_points`).
         known = last_stop.recovery_points
         points = {
             key: log.recovery_point if log.segments else known[key]
@@ -82,14 +86,17 @@ class CheckpointWriter:
             self._logs[key].recovery_point_checkpoint = point
 
     def write_log_starts(self, last_stop: LastStop, moved: Mapping[TopicPartition, int] | None = None) -> str:
-        """The path of what was written. ``moved`` are starts that are about to be."""
+        """Write the log start offsets; returns the path of the checkpoint.
+
+        ``moved`` has the new starts of logs whose log start offset is raised only after this write.
+        """
         moved = moved or {}
         starts = {
             key: start
             for key, log in self._logs.items()
             if log.segments and (start := max(log.log_start_offset, moved.get(key, 0))) > log.segments[0].base_offset
         }
-        # One that could not be opened keeps what the last start knew: deleted records must not come back with it.
+        # A log that could not be opened keeps the log start of the last stop: its deleted records must not come back.
         known = last_stop.log_starts
         starts |= {key: known[key] for key, log in self._logs.items() if log.is_offline and not log.segments and key in known}
         return self._write(LOG_STARTS, starts)

@@ -29,16 +29,16 @@ def _lines(raw: bytes | None) -> list[str] | None:
 
 
 def read_offsets(fs: Filesystem, path: str) -> dict[tuple[str, int], int]:
-    """``(topic, partition) -> offset`` of an offset checkpoint; empty where it is missing or damaged.
+    """``(topic, partition) -> offset`` of an offset checkpoint; empty where the file is missing or damaged.
 
-    So what it returns must not be written back with changes: that would make a sound file that has lost all it said before.
-    Whoever writes asks `parse_offsets`.
+    Do not write the result back with changes: after a damaged file, the new file would be sound and lack all earlier entries.
+    Use `parse_offsets` for that, which reports damage.
     """
     return parse_offsets(fs.read_file(path)) or {}
 
 
 def parse_offsets(raw: bytes | None) -> dict[tuple[str, int], int] | None:
-    """What an offset checkpoint says; None where it is missing or damaged."""
+    """``(topic, partition) -> offset`` of an offset checkpoint's content; None where the file is missing or damaged."""
     lines = _lines(raw)
     if lines is None:
         return None
@@ -55,7 +55,7 @@ def write_offsets(fs: Filesystem, path: str, offsets: dict[tuple[str, int], int]
 
 
 class LeaderEpochs:
-    """Where each leader epoch starts (LeaderEpochFileCache); epochs and offsets both grow."""
+    """The start offset of each leader epoch (LeaderEpochFileCache). Epochs and start offsets both ascend."""
 
     __slots__ = ("_entries", "_fs", "_is_unwritten", "_path")
 
@@ -63,11 +63,11 @@ class LeaderEpochs:
         self._fs = fs
         self._path = f"{directory}/{LEADER_EPOCH_FILE}"
         self._entries: list[tuple[int, int]] = []
-        # Whether the disk has refused the file.
+        # Whether the entries in memory are newer than the file, because the disk has refused to write the file.
         self._is_unwritten = False
 
     def load(self) -> bool:
-        """Take over the file; False where it is damaged, and what it said is to be taken from the batches."""
+        """Read the file. False where the file is damaged: the caller then gives the log's batches to `refill`."""
         raw = self._fs.read_file(self._path)
         lines = _lines(raw)
         try:
@@ -82,7 +82,10 @@ class LeaderEpochs:
         return True
 
     def refill(self, batches: Iterable[tuple[int, int]]) -> None:
-        """Take leader epoch and base offset of every batch of the log instead. The file follows as soon as the disk takes it."""
+        """Rebuild the entries from the leader epoch and base offset of every batch of the log.
+
+        Where the disk refuses the file, `flush` writes it later.
+        """
         entries: list[tuple[int, int]] = []
         for epoch, offset in batches:
             if not entries or epoch > entries[-1][0]:
@@ -98,30 +101,33 @@ class LeaderEpochs:
         return self._entries[-1][0] if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A batch of ``epoch`` is about to stand at ``start_offset``."""
+        """Add an epoch before its first batch is written at ``start_offset``. Raises OSError with nothing changed."""
         if self._entries and epoch <= self._entries[-1][0]:
             return
         self._replace([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
 
     def restore(self, epoch: int, start_offset: int) -> None:
-        """A start has found a batch of ``epoch`` in the log. The file follows as soon as the disk takes it."""
+        """Add an epoch whose first batch recovery has read in the log. Where the disk refuses the file, `flush` writes it later."""
         self._believe([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
 
     def truncate_end(self, log_end_offset: int) -> None:
-        """Forget what begins at the end of the log. The file follows as soon as the disk takes it."""
+        """Remove epochs that start at or behind the log end. Where the disk refuses the file, `flush` writes it later."""
         kept = [e for e in self._entries if e[1] < log_end_offset]
         if kept != self._entries:
             self._believe(kept)
 
     def truncate_start(self, log_start_offset: int) -> None:
-        """Forget epochs that end before the log starts; the one that covers the start then starts there."""
+        """Remove epochs that end at or before the log start. The epoch that covers the log start then starts there."""
         at = bisect_right([offset for _, offset in self._entries], log_start_offset) - 1
         if at > 0 or (at == 0 and self._entries[0][1] < log_start_offset):
             kept = [(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]]
             self._believe(kept)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Largest known epoch at or below ``epoch`` and where it ends; (-1, -1) where nothing is known."""
+        """The largest known epoch at or below ``epoch``, and the offset where that epoch ends (LeaderEpochFileCache.endOffsetFor).
+
+        An epoch below the first known epoch ends where the first one starts. (-1, -1) for an epoch above the latest.
+        """
         if not self._entries or epoch == NO_EPOCH:
             return NO_EPOCH, -1
         if epoch == self._entries[-1][0]:
@@ -138,18 +144,21 @@ class LeaderEpochs:
         return self._entries[at][0] if at >= 0 else -1
 
     def flush(self) -> None:
-        """Write the file where the disk refused to take it. Raises OSError."""
+        """Write the file where the disk has refused it before. Raises OSError."""
         if self._is_unwritten:
             self._replace(self._entries)
 
     def _believe(self, entries: list[tuple[int, int]]) -> None:
-        """A full disk must not keep a log out of service, nor from giving room back: `flush` makes good what the file lacks."""
+        """Replace the entries in memory and try to write the file. Where the disk refuses the file, `flush` writes it later.
+
+        So a full disk neither keeps a log out of service nor stops retention from freeing space.
+        """
         self._entries, self._is_unwritten = entries, True
         with suppress(OSError):
             self._replace(entries)
 
     def _replace(self, entries: list[tuple[int, int]]) -> None:
-        """Write the file, then believe it: a refused write leaves both as they were."""
+        """Write the file, then replace the entries in memory. Raises OSError with both as they were."""
         lines = ["0", str(len(entries)), *(f"{epoch} {offset}" for epoch, offset in entries)]
         self._fs.write_file(self._path, ("\n".join(lines) + "\n").encode())
         self._entries, self._is_unwritten = entries, False
@@ -169,9 +178,9 @@ def parse_topic_id(text: str) -> bytes:
 
 
 def read_partition_metadata(fs: Filesystem, directory: str) -> bytes | None:
-    """The topic id a partition directory belongs to, None where it does not say. Raises `Damaged`."""
+    """The topic id in a directory's partition.metadata; None where the file has none or is missing. Raises `Damaged`."""
     path = f"{directory}/{PARTITION_METADATA_FILE}"
-    # A power cut may leave a file without what was written to it.
+    # After a power cut a file may have its length and only zero bytes.
     raw = (fs.read_file(path) or b"").strip(b"\0")
     try:
         for line in raw.decode().splitlines():

@@ -1,4 +1,7 @@
-"""Compacting a log: which one, how far, and the exchange of its files (LogCleaner, LogCleanerManager, LocalLog.replaceSegments)."""
+"""Compacts logs: chooses a log and the part to clean, and replaces segments by cleaned ones.
+
+LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,19 @@ from ottla.storage.walk import MAX_RELATIVE_OFFSET
 T = TypeVar("T")
 
 LOOK_WORK = 5
+"""The cost of computing one log's `dirtiness`, in the units of `Pace`."""
 
 
 class Interrupted(Exception):
-    """The log lost a segment that was being cleaned, to retention or to the deletion of its topic."""
+    """Retention or the deletion of the topic has removed a segment while the cleaner was reading the segment."""
 
 
 class Dirty(msgspec.Struct, frozen=True):
-    """What there is to clean: from ``first_dirty_offset`` to ``bound``, where a segment begins that must stay as it is."""
+    """The dirty part of a log: offsets from ``first_dirty_offset`` up to ``bound``, exclusive.
+
+    ``bound`` is the base offset of the first segment that may not be cleaned yet. ``clean_bytes`` counts the segments before
+    the dirty part. ``is_overdue``: a dirty segment is older than ``max.compaction.lag.ms``.
+    """
 
     log: Log
     first_dirty_offset: int
@@ -43,14 +51,14 @@ class Dirty(msgspec.Struct, frozen=True):
 
 
 class Cleaned(msgspec.Struct):
-    """What a pass did."""
+    """The result of a cleaning: the size of the cleaned segments before and after."""
 
     bytes_before: int = 0
     bytes_after: int = 0
 
 
 def dirtiness(log: Log, now_ms: int) -> Dirty | None:
-    """How dirty a log is; None where it is not compacted or has nothing that may be cleaned."""
+    """The dirty part of a log; None where the log is not compacted, or has no segment that may be cleaned."""
     if not log.config.is_compacted or log.is_failed or log.is_offline or log.renames.are_owed or len(log.segments) < 2:
         return None
     start = log.first_dirty_offset
@@ -73,7 +81,7 @@ def dirtiness(log: Log, now_ms: int) -> Dirty | None:
 
 
 def _first_uncleanable(log: Log, start: int, now_ms: int) -> int:
-    """Base of the first segment that is active, holds something undecided, or is too young (min.compaction.lag.ms)."""
+    """Base offset of the first segment that is active, holds the last stable offset, or is younger than min.compaction.lag.ms."""
     at = min(log.segment_at(log.last_stable_offset), len(log.segments) - 1)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
@@ -85,7 +93,7 @@ def _first_uncleanable(log: Log, start: int, now_ms: int) -> int:
 
 
 def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
-    """The log that needs it most, None where none is dirty enough."""
+    """The dirty part of the log with the largest dirty ratio; None where no log is dirty enough (grabFilthiestCompactedLog)."""
     best: Dirty | None = None
     pace = Pace()
     for log in logs:
@@ -100,10 +108,10 @@ def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
 
 
 def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
-    """Clean a log whose closed segments are on the disk; moves its first dirty offset.
+    """Clean a log and move its first dirty offset. The log's closed segments must be on the disk before.
 
-    Raises `Interrupted`, CORRUPT_MESSAGE for a log that cannot be read, `SyncFailed` where nobody knows what the disk has, and
-    OSError where it refuses.
+    Raises `Interrupted`, CORRUPT_MESSAGE for a log that cannot be read, `SyncFailed` where a cleaned segment may not have reached
+    the disk, and OSError where the disk refuses a write or a rename.
     """
     log, done = dirty.log, Cleaned()
     keys, pace = KeyMap(buffer_bytes), Pace()
@@ -126,7 +134,7 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
 
 
 def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
-    """Stop reading segments that are no longer the log's: ``steps`` get `Interrupted`, and may clean up."""
+    """Run ``steps`` as long as ``sources`` are segments of the log. After that raise `Interrupted` in ``steps``."""
     error: Exception | None = None
     while True:
         if error is None and (log.is_failed or log.is_offline or not _are_there(log, sources)):
@@ -143,7 +151,7 @@ def _guarded(log: Log, sources: list[Segment], steps: Steps[T]) -> Steps[T]:
 
 
 def _are_there(log: Log, sources: list[Segment]) -> bool:
-    """Whether neighbours are still the log's; compared as a whole, for there may be thousands."""
+    """Whether neighbouring segments are still in the log. Compares the lists as a whole, because they may hold thousands."""
     if not sources or sources[0] not in log.segments:
         return not sources
     at = log.segments.index(sources[0])
@@ -151,7 +159,7 @@ def _are_there(log: Log, sources: list[Segment]) -> bool:
 
 
 def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
-    """Fill the map from the dirty part; False when it is full before the end."""
+    """Put the keys of the dirty part into the map; False where the map is full before the end of the dirty part."""
     log, start = dirty.log, dirty.first_dirty_offset
     transactions = TransactionsSeen()
     transactions.expect(log.aborted_from(log.segment_at(start), start, dirty.bound))
@@ -171,8 +179,8 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
 def _all_batches(segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The batches from a file position on. Raises CORRUPT_MESSAGE where a header cannot be read.
 
-    A walk ends there, and a segment that is written anew from it would silently lose what lies behind. `Damaged` would take
-    the partition offline: as in Kafka, a log that cannot be cleaned is served on.
+    `Segment.scan` only ends at such a header, and a cleaned segment would silently lose the batches behind it. The error is not
+    `Damaged`, which would take the partition offline: as in Kafka, a log that cannot be cleaned is still served.
     """
     end = position
     for at, header, raw in segment.scan(position):
@@ -183,7 +191,7 @@ def _all_batches(segment: Segment, position: int) -> Iterator[tuple[BatchHeader,
 
 
 def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
-    """Neighbours that fit into one segment together (Cleaner.groupSegmentsBySize)."""
+    """Groups of neighbouring segments, each small enough to become one segment (Cleaner.groupSegmentsBySize)."""
     config, groups = log.config, list[list[Segment]]()
     size = offsets_size = times_size = 0
     for at, segment in enumerate(segments):
@@ -204,12 +212,12 @@ def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
 
 
 def _rewrite(log: Log, group: list[Segment], this: Pass, pace: Pace) -> Steps[Segment]:
-    """A new segment with what stays of a group, on the disk under ``*.cleaned`` names."""
+    """Write the records of a group that stay into a new segment with ``*.cleaned`` names, and bring it to the disk."""
     cleaned = Segment(log.fs, log.directory, group[0].base_offset, this.now_ms, CLEANED_SUFFIX)
     try:
         yield from _write(log, group, this, pace, cleaned)
     except Exception:
-        # A half-written segment must not keep the last free bytes of a full disk, nor descriptors.
+        # A half-written segment must keep neither the last free bytes of a full disk nor file descriptors.
         _discard(log.fs, cleaned)
         raise
     return cleaned
@@ -230,7 +238,8 @@ def _write(log: Log, group: list[Segment], this: Pass, pace: Pace, cleaned: Segm
     seen = this.transactions
     for segment in group:
         following = log.segments[log.segments.index(segment) + 1].base_offset
-        # Beyond the end of the pass as well: what stays there needs its entries (Kafka stops at the end, and loses them).
+        # Also entries beyond the pass's end offset, because the batches there stay and need their entries. Kafka takes entries up
+        # to the end offset only, and loses the later ones.
         seen.expect(log.aborted_from(log.segments.index(segment), segment.base_offset, following))
         for header, raw in _all_batches(segment, 0):
             kept = yield from filter_batch(this, raw, header, pace)

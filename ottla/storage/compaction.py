@@ -1,8 +1,8 @@
-"""What compaction keeps of a log (org.apache.kafka.storage.internals.log.Cleaner and CleanedTransactionMetadata).
+"""Decides which records compaction keeps (org.apache.kafka.storage.internals.log.Cleaner and CleanedTransactionMetadata).
 
-Of each key the record with the largest offset stays. Tombstones, and markers whose transaction has no data left, stay until
-their delete horizon, which the first pass that sees them sets. Aborted data goes at once. The last batch of a producer stays, empty
-if need be: it holds the producer's sequence.
+Of the records with the same key the one with the largest offset stays. Tombstones, and markers whose transaction has no records
+left, stay until their delete horizon; the first pass that reads them sets the horizon. Records of aborted transactions are
+removed at once. The last batch of each producer stays, without records if need be, because it holds the producer's sequence.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from ottla.storage.steps import Pace, Steps
 from ottla.storage.txn_index import AbortedTxn
 
 ENTRY_OVERHEAD_BYTES = 200
-"""What a key costs in `KeyMap` besides its own bytes."""
+"""The memory that `KeyMap` counts for a key besides the key's own bytes."""
 BATCH_WORK = 10
+"""The cost of one batch in a pass, in the units of `Pace`, besides one unit for each record."""
 
 
 class KeyMap:
-    """The largest offset of each key in the dirty part, within a bound of memory."""
+    """The largest offset of each key in the dirty part of a log (OffsetMap). Holds at most ``limit_bytes`` of keys."""
 
     __slots__ = ("_free_bytes", "_offsets", "latest_offset")
 
@@ -37,7 +38,7 @@ class KeyMap:
         self.latest_offset = -1
 
     def put(self, key: bytes, offset: int) -> bool:
-        """False where there is no room; the first key always has."""
+        """Note a key's offset. False where the map has no room for another key; the first key always fits."""
         if key not in self._offsets:
             size = len(key) + ENTRY_OVERHEAD_BYTES
             if size > self._free_bytes and self._offsets:
@@ -57,7 +58,10 @@ class _Aborted(msgspec.Struct):
 
 
 class TransactionsSeen:
-    """Which transactions are under way in a pass over batches in order, and which of them were aborted."""
+    """The transactions that are open at the current batch of a pass, and whether each of them was aborted later.
+
+    A pass reads batches in offset order. `expect` must get the aborted transactions of a segment before its batches are read.
+    """
 
     __slots__ = ("_aborted", "_committed", "_expected", "kept")
 
@@ -66,7 +70,7 @@ class TransactionsSeen:
         self._aborted: dict[int, _Aborted] = {}
         self._committed: set[int] = set()
         self.kept: list[AbortedTxn] = []
-        """Aborted transactions whose marker was passed and that still have batches: they stay in the index."""
+        """Aborted transactions that ended in the pass and still have batches. Their entries stay in the transaction index."""
 
     def expect(self, aborted: Iterable[AbortedTxn]) -> None:
         for entry in aborted:
@@ -78,7 +82,7 @@ class TransactionsSeen:
             self._aborted.setdefault(entry.producer_id, _Aborted(entry))
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Note a batch of data; whether its transaction was aborted."""
+        """Note a data batch; returns whether its transaction was aborted."""
         self._advance(header.last_offset)
         if not header.is_transactional:
             return False
@@ -90,7 +94,7 @@ class TransactionsSeen:
         return True
 
     def ends_nothing(self, batch: Buffer, header: BatchHeader) -> bool:
-        """Note a control batch; whether nothing is left of the transaction that it ends."""
+        """Note a control batch; returns whether the transaction that it ends has no batches left."""
         self._advance(header.last_offset)
         marker = read_marker(batch, header)
         if marker is None:
@@ -107,7 +111,11 @@ class TransactionsSeen:
 
 
 class LastBatches:
-    """Whether a batch is the last that a producer wrote, and so holds its sequence or its epoch."""
+    """``header in last_batches`` is true for the last batch of each producer.
+
+    Recovery reads a producer's sequence from the producer's last data batch, or its epoch from a marker where no data batch is
+    known.
+    """
 
     __slots__ = ("_producers",)
 
@@ -124,7 +132,11 @@ class LastBatches:
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """One pass over a log. ``end_offset`` is where it stops: its last batch stays, so that the log knows its offsets."""
+    """The settings of one pass over a log, and what the pass has read so far.
+
+    ``end_offset`` is the offset behind the last batch whose keys are mapped. That batch stays, without records if need be, so
+    that its offsets remain in the log.
+    """
 
     keys: KeyMap
     last_batches: LastBatches
@@ -137,7 +149,10 @@ class Pass(msgspec.Struct, frozen=True):
 def map_batch(
     keys: KeyMap, transactions: TransactionsSeen, batch: Buffer, header: BatchHeader, start: int, pace: Pace
 ) -> Steps[bool]:
-    """Note the keys of a batch from offset ``start`` on; False where the map is full. Raises KafkaError."""
+    """Put the keys of a batch, from offset ``start`` on, into the map; False where the map is full.
+
+    Raises `KafkaError` for a batch that cannot be read.
+    """
     if header.is_control:
         transactions.ends_nothing(batch, header)
     elif not transactions.is_aborted(header):
@@ -158,7 +173,7 @@ def map_batch(
 
 
 class _Choice:
-    """Which records of a batch stay: a byte for each, 1 for those that do."""
+    """Which records of a batch stay. ``stays`` has a byte for each record: 1 where the record stays, else 0."""
 
     __slots__ = ("has_tombstones", "kept", "max_timestamp_delta_ms", "stays")
 
@@ -178,7 +193,10 @@ class _Choice:
 
 
 def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Steps[Buffer | None]:
-    """What stays of a batch, None for nothing. Raises KafkaError for a batch that cannot be read."""
+    """The batch with the records that stay; None where the whole batch is removed.
+
+    Raises `KafkaError` for a batch that cannot be read.
+    """
     horizon_ms = delete_horizon_ms(header)
     ends_nothing = False
     if header.is_control:
@@ -200,9 +218,10 @@ def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> 
 
 
 def _chosen(this: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> Steps[_Choice]:
-    """The records that are the newest of their key; tombstones until the horizon, records without a key never.
+    """Choose the records that stay: the newest of each key, and records behind the last mapped offset.
 
-    Of a control batch all.
+    Tombstones stay until the delete horizon ``horizon_ms``. Mapped records without a key are removed. All records of a control
+    batch stay.
     """
     choice = _Choice()
     are_tombstones_kept = horizon_ms is None or this.now_ms < horizon_ms
@@ -226,7 +245,7 @@ def _chosen(this: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | No
 
 
 def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: int | None, pace: Pace) -> Steps[bytes]:
-    """The batch with the chosen records alone; what is large goes through it in pieces."""
+    """The batch with only the chosen records. Large records are copied in pieces."""
     kept, stream, at = Kept(header, horizon_ms), RecordStream(batch, header), 0
     while True:
         records, count = yield from stream.next_whole()

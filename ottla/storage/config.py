@@ -1,4 +1,4 @@
-"""The settings one log lives by; names and defaults are those of Kafka's topic configs."""
+"""The settings of one log. Names and defaults are those of Kafka's topic configs (TopicConfig, LogConfig)."""
 
 from __future__ import annotations
 
@@ -35,5 +35,9 @@ class LogConfig(msgspec.Struct, frozen=True):
 
     @property
     def max_segment_ms(self) -> int:
-        """How long a segment may take appends: what must be compacted in time must be closed in time."""
+        """How long a segment takes appends, in ms, before the next segment begins (LogConfig.maxSegmentMs).
+
+        Only closed segments are compacted. So a record that must be compacted within ``max.compaction.lag.ms`` must lie in a
+        closed segment by then.
+        """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms

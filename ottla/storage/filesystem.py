@@ -1,4 +1,4 @@
-"""The one door to files. ``storage.real_filesystem`` is the real one; tests put others in its place."""
+"""`Filesystem`, the only way from this package to files. `storage.real_filesystem` is the real one; tests use others."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ottla.protocol.primitives import Buffer
 
 
 class Damaged(OSError):
-    """A file is not what was written to it: cut, replaced, removed, or something else than a plain file.
+    """A file does not hold what was written to it: something else has cut, replaced or removed it, or it is not a plain file.
 
-    Trying again does not help, as it does with a full disk. ``strerror`` is one line for a person.
+    Unlike with a full disk, trying again does not help. ``strerror`` is one line for a person.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -20,23 +20,23 @@ class Damaged(OSError):
 
 
 class SyncFailed(OSError):
-    """The operating system could not bring to the disk what it had taken.
+    """The operating system accepted written data and then could not bring the data to the disk.
 
-    A later sync that succeeds says nothing about it: the system may have dropped what it could not write.
+    A later sync that succeeds proves nothing about that data: the system may have dropped what it could not write.
     """
 
 
 HOPELESS = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE, getattr(errno, "EUCLEAN", errno.EIO))
-"""The disk cannot give what it has taken."""
+"""Error numbers that mean that the disk cannot return data that it has accepted."""
 
 
 def is_damage(error: OSError) -> bool:
-    """Whether a file or the disk below it can no longer be trusted, unlike one that is full or may not be written now."""
+    """Whether an error means that the file or its disk can no longer be trusted, rather than that the disk is full or busy."""
     return error.errno in HOPELESS
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether no descriptor was left. Nothing was opened, so nothing was written or synced, and trying again is right."""
+    """Whether an error means that no file descriptor was left. Nothing was opened, written or synced, so a retry is safe."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
@@ -47,33 +47,33 @@ class File(Protocol):
 
     @property
     def size(self) -> int:
-        """In bytes, and always what was acknowledged."""
+        """The length in bytes of all appends that succeeded. The file on disk may be longer, see `take_back`."""
         ...
 
     def append(self, data: Buffer) -> None:
-        """Write all of ``data`` at the end, or raise OSError with the file cut back to what it was."""
+        """Write all of ``data`` at the end. Where that fails, cut the file back to its earlier length and raise OSError."""
         ...
 
     def read(self, size: int, offset: int) -> bytes:
-        """``size`` bytes from ``offset``, fewer only where ``self.size`` ends. Raises `Damaged` where the file ends before."""
+        """``size`` bytes from byte ``offset`` on, fewer only at ``self.size``. Raises `Damaged` where the file ends before that."""
         ...
 
     def check(self) -> None:
-        """Raises `Damaged` where an open file was cut, removed or replaced by somebody else."""
+        """Raises `Damaged` where another process has cut, removed or replaced an open file."""
         ...
 
     def truncate(self, size: int) -> None: ...
 
     def take_back(self, size: int) -> None:
-        """Undo appends: the file is ``size`` bytes long from now on. Never raises.
+        """Undo appends: the file counts as ``size`` bytes long from now on. Never raises.
 
         Where the disk refuses to shorten the file, the bytes behind ``size`` are a surplus. The next append or sync cuts
-        the surplus off first, and is refused as long as that fails.
+        the surplus off first, and raises OSError as long as that fails.
         """
         ...
 
     def cut_surplus(self) -> None:
-        """Shorten the file where an earlier cut was refused. Raises OSError as long as it is."""
+        """Shorten the file where the disk refused an earlier `take_back`. Raises OSError where the disk still refuses."""
         ...
 
     def sync(self) -> None: ...
@@ -82,9 +82,10 @@ class File(Protocol):
 
 
 class Filesystem(Protocol):
-    """What storage asks of a disk. Paths are strings; every method may raise OSError.
+    """The operations on files that storage needs. Paths are strings; every method may raise OSError.
 
-    At most ``max_open_files`` are kept open; the one that was opened first gives way, and is opened again when it is needed.
+    At most ``max_open_files`` files are kept open. Beyond that the file that was opened first is closed, and is opened again
+    at its next use.
     """
 
     max_open_files: int
@@ -93,53 +94,56 @@ class Filesystem(Protocol):
     def open_files(self) -> int: ...
 
     def open(self, path: str) -> File:
-        """A file that is there, or will be at its first append. Raises `Damaged` for what is no plain file."""
+        """A file that exists, or that its first append creates. Raises `Damaged` where the path is not a plain file."""
         ...
 
     def read_file(self, path: str) -> bytes | None:
-        """The whole content, None where there is no such file. Raises `Damaged` for a link, a pipe, or what else is no file."""
+        """The whole content; None where there is no such file. Raises `Damaged` where the path is a link, a pipe, a directory."""
         ...
 
     def write_file(self, path: str, data: Buffer) -> None:
-        """Replace a file as a whole: after a crash it holds the old content or the new, never a mixture."""
+        """Replace a file as a whole: after a crash the file holds the old content or the new, never a mixture."""
         ...
 
     def spare_descriptors(self, count: int) -> None:
-        """Close up to ``count`` files that are kept open, so that work beside the loop finds descriptors. Never raises."""
+        """Close up to ``count`` of the files that are kept open, so that other threads find free descriptors. Never raises."""
         ...
 
     def sync_file(self, path: str) -> None:
-        """As `storage.filesystem.sync_file`, which tells the errors apart. Raises `Damaged` for what it may not open."""
+        """Bring a file to the disk. Raises `Damaged` where the file may not be opened.
+
+        Callers use the function `sync_file` of this module, which turns other errors into `SyncFailed`.
+        """
         ...
 
     def sync_dir(self, path: str) -> None:
-        """Bring a directory's entries to the disk, and that directory's own entry: files that are new stay there."""
+        """Bring a directory's entries and the directory's own entry to the disk, so that new files survive a power cut."""
         ...
 
     def rename(self, old: str, new: str) -> None: ...
 
     def unlink(self, path: str) -> None:
-        """Remove a file; one that is not there is no error."""
+        """Remove a file; a file that does not exist is no error."""
         ...
 
     def is_dir(self, path: str) -> bool | None:
-        """Whether a directory is there, rather than a link to one or a file; None where nothing is."""
+        """Whether the path is a directory, and not a file or a link to a directory; None where nothing is at the path."""
         ...
 
     def list_dir(self, path: str) -> list[str]:
-        """Names in a directory, sorted; empty where there is none."""
+        """Names in a directory, sorted; empty where the directory does not exist."""
         ...
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and its parents; one that is there is no error."""
+        """Make a directory and its parents; a directory that exists already is no error."""
         ...
 
     def remove_dir(self, path: str) -> None:
-        """Remove a directory with all that is in it."""
+        """Remove a directory with everything in it."""
         ...
 
     def remove_empty_dir(self, path: str) -> None:
-        """Remove a directory in which nothing is; one that is not there is no error."""
+        """Remove an empty directory; a directory that does not exist is no error."""
         ...
 
     def space(self, path: str) -> tuple[int, int]:
@@ -149,27 +153,27 @@ class Filesystem(Protocol):
     def absolute(self, path: str) -> str: ...
 
     def lock(self, path: str) -> object | None:
-        """An exclusive lock, held until `unlock` or the end of the process; None when another has it."""
+        """Take an exclusive lock, held until `unlock` or the end of the process; None where another process holds the lock."""
         ...
 
     def holds(self, lock: object, path: str) -> bool:
-        """Whether the file that a lock is on still stands at ``path``. Never raises; where nobody can tell, it does."""
+        """Whether the locked file still stands at ``path``. Never raises; True where the operating system cannot say."""
         ...
 
     def unlock(self, lock: object) -> None: ...
 
 
 def sync_file(fs: Filesystem, path: str) -> None:
-    """Bring a file to the disk. Keeps no state, so it may run beside everything else.
+    """Bring a file to the disk. The function keeps no state, so that it may run in any thread.
 
-    Raises `FileNotFoundError`, `Damaged` where something else is in its place, OSError where no descriptor is left, and
-    `SyncFailed` for everything else.
+    Raises `FileNotFoundError`, `Damaged` where the path is not a file that may be opened, OSError where no descriptor is left,
+    and `SyncFailed` for every other error.
     """
     _synced(fs.sync_file, path)
 
 
 def sync_dir(fs: Filesystem, path: str) -> None:
-    """Bring a directory's entries, and its own, to the disk. Raises as `sync_file` does."""
+    """Bring a directory's entries and the directory's own entry to the disk. Raises the same errors as `sync_file`."""
     _synced(fs.sync_dir, path)
 
 

@@ -1,4 +1,4 @@
-"""Whose a log directory is: meta.properties (org.apache.kafka.metadata.properties.MetaProperties)."""
+"""To which cluster and node a log directory belongs: meta.properties (org.apache.kafka.metadata.properties.MetaProperties)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ottla.storage.filesystem import Filesystem, described
 
 META_FILE = "meta.properties"
 METADATA_DIRECTORY = "__cluster_metadata-0"
-"""Where the log of the cluster's metadata lies, Apache Kafka's as ottla's."""
+"""The directory of the cluster's metadata log. Apache Kafka and ottla give it the same name."""
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-"""What Apache Kafka begins a metadata log with, in a directory that it has not run on (BootstrapMetadata)."""
+"""The records with which Apache Kafka begins its metadata log, in a directory that it has not run on yet (BootstrapMetadata)."""
 KRAFT_FILE = "quorum-state"
-"""Beside the metadata log of Apache Kafka, never of ottla."""
+"""A file that Apache Kafka writes beside its metadata log, and ottla never does."""
 NOT_OURS = "something else has moved or removed the directory or its .lock"
-"""Why a directory is given up by the broker that has locked it."""
+"""The reason that a broker gives when it stops using the directory that it has locked."""
 
 
 class DirectoryError(Exception):
@@ -26,7 +26,7 @@ class DirectoryError(Exception):
 
 @dataclass(slots=True)
 class Identity:
-    """What meta.properties says."""
+    """The content of meta.properties."""
 
     cluster_id: str
     node_id: int
@@ -34,7 +34,7 @@ class Identity:
 
     @property
     def directory_uuid(self) -> bytes:
-        """No uuid where the file has none, or what is none."""
+        """The directory id as 16 bytes; `NO_UUID` where the file has no directory id, or a text that is not a UUID."""
         try:
             return parse_topic_id(self.directory_id)
         except ValueError:
@@ -42,7 +42,7 @@ class Identity:
 
 
 def read_identity(fs: Filesystem, path: str) -> Identity | None:
-    """None for a directory that has none yet. Raises `DirectoryError`."""
+    """Read meta.properties; None for a directory that has no such file yet. Raises `DirectoryError` for a damaged file."""
     try:
         raw = fs.read_file(f"{path}/{META_FILE}")
     except OSError as error:
@@ -65,7 +65,7 @@ def check_not_kafkas(fs: Filesystem, path: str) -> None:
     try:
         names, beside = fs.list_dir(f"{path}/{METADATA_DIRECTORY}"), fs.list_dir(path)
     except OSError:
-        # Whoever opens it next says what is wrong with it.
+        # The directory cannot be listed. The code that opens it next reports the error.
         return
     if KRAFT_FILE in names:
         reason = "is Apache Kafka's, which has run on it"
@@ -93,9 +93,10 @@ def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
 def identify(
     fs: Filesystem, path: str, node_id: int, new_uuid: Callable[[], bytes], cluster_id: str | None = None
 ) -> tuple[Identity, bool]:
-    """Whose a directory is, and whether it was nobody's until now: then it becomes this node's, in ``cluster_id`` or a new cluster.
+    """The identity of a directory, and whether the directory was new.
 
-    Raises `DirectoryError` for another node's, and for one whose identity cannot be read.
+    A new directory is given to node ``node_id``, in the cluster ``cluster_id`` or, where that is None, in a new cluster. Raises
+    `DirectoryError` for a directory of another node, and for a directory whose identity cannot be read.
     """
     identity = read_identity(fs, path)
     if identity is not None:

@@ -1,7 +1,7 @@
 """Offset and time index of a segment (org.apache.kafka.storage.internals.log.OffsetIndex and TimeIndex).
 
-Entries are kept in memory and written behind: an index can always be made again from its log, which is what an
-unclean start does. Files hold Kafka's big-endian entries and no preallocated tail.
+Entries are kept in memory, and `flush` writes them to the file later. That is safe because an index can be rebuilt from its log,
+and a start after a crash does so. Files hold Kafka's big-endian entries, without Kafka's preallocated tail.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ottla.storage.filesystem import File, Filesystem
 
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
-"""How an entry stands in the file; offsets are relative to the segment's base."""
+"""An entry of the time index in the file: timestamp, then offset. Offsets in both indexes are relative to the segment's base."""
 
 
 class OffsetIndex:
-    """Relative offset -> file position, one entry about every ``index.interval.bytes``."""
+    """Maps relative offsets to file positions, with about one entry every ``index.interval.bytes``."""
 
     __slots__ = ("_base", "_file", "_fs", "_offsets", "_positions", "_written")
 
@@ -33,7 +33,7 @@ class OffsetIndex:
         self._written = 0
 
     def load(self) -> bool:
-        """Take over the file; False when it is not an index of this segment and must be made again."""
+        """Read the file; False where the file is not a sound index of this segment, and must be rebuilt."""
         size = self._file.size
         if size % OFFSET_ENTRY.size:
             return False
@@ -51,11 +51,11 @@ class OffsetIndex:
 
     @property
     def stored(self) -> int:
-        """Entries that the file has."""
+        """The number of entries in the file."""
         return self._file.size // OFFSET_ENTRY.size
 
     def is_within(self, size_bytes: int) -> bool:
-        """Whether the entries lead into a log of that size, one behind the other."""
+        """Whether all positions ascend and lie inside a log of ``size_bytes``."""
         positions = self._positions
         if not positions:
             return True
@@ -63,7 +63,7 @@ class OffsetIndex:
         return ascending and positions[0] >= 0 and positions[-1] < size_bytes
 
     def least_gap_bytes(self) -> int:
-        """The least distance of an entry from the one before it in the log, of the first from its beginning; 0 without entries."""
+        """The smallest distance in the log, in bytes, from one entry's position to the next, counted from 0; 0 without entries."""
         return min((b - a for a, b in pairwise(chain((0,), self._positions))), default=0)
 
     @property
@@ -79,33 +79,36 @@ class OffsetIndex:
         self._positions.append(position)
 
     def lookup(self, offset: int) -> int:
-        """File position of the last entry at or below ``offset``, 0 without one."""
+        """File position of the last entry at or below ``offset``; 0 without such an entry."""
         return self.floor(offset)[1]
 
     def floor(self, offset: int) -> tuple[int, int]:
-        """The last entry at or below ``offset``: the last offset of a batch, and its file position; (-1, 0) without one."""
+        """The last entry at or below ``offset``: a batch's last offset and file position; (-1, 0) without such an entry."""
         at = bisect_right(self._offsets, offset - self._base) - 1
         return (self._base + self._offsets[at], self._positions[at]) if at >= 0 else (-1, 0)
 
     def offset_at_or_after(self, position: int) -> int | None:
-        """Offset of the first entry that lies at or after a file position (fetchUpperBoundOffset)."""
+        """Offset of the first entry at or after a file position (OffsetIndex.fetchUpperBoundOffset); None without such an entry."""
         at = bisect_left(self._positions, position)
         return self._base + self._offsets[at] if at < len(self._positions) else None
 
     def position_before(self, position: int) -> int:
-        """The last entry's file position that is not behind ``position``, 0 without one."""
+        """The largest file position of an entry at or before ``position``; 0 without such an entry."""
         at = bisect_right(self._positions, position) - 1
         return self._positions[at] if at >= 0 else 0
 
     def clear(self) -> None:
-        """Forget all entries. The file goes: Apache Kafka, and who reads the files of a broker at work, take it for sound."""
+        """Remove all entries and the file.
+
+        An empty file would look like a sound index to Apache Kafka, and to a process that reads the files of a running broker.
+        """
         self._offsets, self._positions, self._written = array("i"), array("i"), 0
         self._file.close()
         self._fs.unlink(self._file.path)
         self._file = self._fs.open(self._file.path)
 
     def flush(self) -> None:
-        """Write what is not in the file yet; an empty index is an empty file, never none."""
+        """Write the entries that are not in the file yet. An index without entries gets an empty file. Raises OSError."""
         if not self._offsets:
             self._file.append(b"")
         if self._written < len(self._offsets):
@@ -115,7 +118,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """Largest timestamp so far -> relative offset; both only grow."""
+    """Maps the largest timestamp so far to the relative offset of its batch. Both ascend from entry to entry."""
 
     __slots__ = ("_base", "_file", "_offsets", "_timestamps", "_written")
 
@@ -143,7 +146,7 @@ class TimeIndex:
 
     @property
     def stored(self) -> int:
-        """Entries that the file has."""
+        """The number of entries in the file."""
         return self._file.size // TIME_ENTRY.size
 
     @property
@@ -156,21 +159,21 @@ class TimeIndex:
 
     @property
     def last(self) -> tuple[int, int]:
-        """Timestamp and offset of the newest entry, (-1, base offset) without one."""
+        """Timestamp and offset of the newest entry; (-1, base offset) without entries."""
         if not self._timestamps:
             return -1, self._base
         return self._timestamps[-1], self._base + self._offsets[-1]
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
-        """Add an entry unless its timestamp is not larger than the last one's."""
+        """Add an entry if its timestamp is larger than the last entry's."""
         if not self._timestamps or timestamp_ms > self._timestamps[-1]:
             self._timestamps.append(timestamp_ms)
             self._offsets.append(offset - self._base)
 
     def lookup(self, timestamp_ms: int) -> tuple[int, int]:
-        """The last entry below ``timestamp_ms``: a timestamp, and the offset from which on later ones must be looked for.
+        """The last entry with a timestamp below ``timestamp_ms``; (-1, base offset) without such an entry.
 
-        (-1, base offset) without one.
+        Records with later timestamps stand at or behind the entry's offset.
         """
         at = bisect_left(self._timestamps, timestamp_ms) - 1
         return (self._timestamps[at], self._base + self._offsets[at]) if at >= 0 else (-1, self._base)

@@ -1,4 +1,4 @@
-"""What is true of a log after every append."""
+"""Asserts about the whole state of a log, which hold after every append."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def check_log(log: Log) -> None:
-    """log start <= LSO <= high watermark <= log end, and one account of the open transactions that agrees with the other."""
+    """Check that log start <= LSO <= high watermark <= log end, and that both records of the open transactions agree.
+
+    The producers' entries hold the first offset of each open transaction, and so does `ProducerState.open_txns`.
+    """
     offsets = (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset)
     assert list(offsets) == sorted(offsets), f"{log.name}: log start, LSO, high watermark and log end are {offsets}"
     producers = log.producers

@@ -1,4 +1,4 @@
-"""What the last stop, or the last crash, has left of a log directory's checkpoints."""
+"""The checkpoints of a log directory as the last stop or crash has left them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ CLEAN_FILE = ".kafka_cleanshutdown"
 LOG_STARTS = "log-start-offset-checkpoint"
 FIRST_DIRTY = "cleaner-offset-checkpoint"
 ABORTED = "ottla-aborted-checkpoint"
-"""For each log that a clean stop has closed, the CRC of its aborted transactions. Apache Kafka does not look at this file."""
+"""The file with a CRC of each log's aborted transactions, which a clean stop writes. Apache Kafka does not read this file."""
 NO_CHECKSUM = -1
-"""What no aborted transactions have."""
+"""A value that differs from every checksum of aborted transactions."""
 
 
 def remove_clean_file(fs: Filesystem, directory: str) -> bool:
-    """Whether there was the file of a clean stop. What is written from now on is not what that stop has left. Raises OSError."""
+    """Remove the clean-shutdown file, because the directory is about to be written. Returns whether the file existed.
+
+    Raises OSError.
+    """
     path = f"{directory}/{CLEAN_FILE}"
     if fs.read_file(path) is None:
         return False
     fs.unlink(path)
-    # Gone from the disk as well: what a power cut tears later must not be taken for damage to what a clean stop has left. Some
-    # file systems sync no directories, and some parents may not be read: they keep no new file for sure either.
+    # Bring the removal to the disk: after a later power cut the file must not come back, because a start would then report torn
+    # batches as damage to cleanly closed logs. Some file systems cannot sync directories, and some parent directories may not be
+    # opened; there a power cut may also lose any new file.
     with suppress(SyncFailed):
         sync_dir(fs, directory)
     return True
 
 
 class LastStop:
-    """The checkpoints as a start has found them. Later the directory takes out what was said of logs that are gone."""
+    """The checkpoints as a start has read them. `LogDirectory` later removes the entries of deleted logs (`forget_all_but`)."""
 
     __slots__ = (
         "aborted",
@@ -47,28 +51,33 @@ class LastStop:
 
     def __init__(self) -> None:
         self.was_clean = True
-        # False where they cannot be read.
+        # False where the checkpoint of recovery points is damaged or lost.
         self.knows_recovery_points = True
         self.recovery_points: dict[TopicPartition, int] = {}
-        """Up to which offset each log was on the disk. 0 means that nobody knows, so that no gap in the log is taken for a loss. A
-        person writes it who would rather go on without what is damaged, `ottla adopt` does for what another broker has written, and
-        a start does where this checkpoint was lost. A log that has never been written has no entry."""
+        """The offset up to which each log was on the disk. A log that has never been written has no entry. 0 means that the offset
+        is unknown, so that recovery reads no gap in the log as lost data. A 0 is written by a start that finds this checkpoint
+        lost, by `ottla adopt` for the logs of another broker, and by a person who wants to go on without the damaged part."""
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
         self.unreadable: list[str] = []
-        """A line for each checkpoint that is there and cannot be read, and what follows from it."""
+        """A line for each checkpoint that is damaged or lost, with the consequence."""
         self.aborted: dict[TopicPartition, int] = {}
         self.vouches = True
+        """Whether the checkpoint of aborted transactions could be read. True where the file does not exist."""
 
     def aborted_checksum(self, where: TopicPartition) -> int | None:
-        """What `checksum_of` gave for a log; None where nobody knows, and `NO_CHECKSUM` where whoever knew cannot be read."""
+        """The `checksum_of` a log's aborted transactions at the last stop.
+
+        None where the checkpoint has no entry for the log. `NO_CHECKSUM` where the checkpoint is damaged, so that the log's index
+        is rebuilt.
+        """
         return self.aborted.get(where) if self.vouches else NO_CHECKSUM
 
     def note_gaps_of(self, where: TopicPartition) -> bool:
-        """Whether compaction may have left gaps anywhere in a log, because nobody knows its recovery point.
+        """Whether compaction may have left gaps anywhere in a log, because the log's recovery point is unknown.
 
-        Where the checkpoint was lost this also gives the log a recovery point of 0, which is then written with the others:
-        that nobody knows has to stay written down until the log has a recovery point above 0.
+        Where the checkpoint was lost, this method also gives the log the recovery point 0. The next checkpoint then has the 0, so
+        that later starts know as well, until the log has a recovery point above 0.
         """
         if not self.knows_recovery_points:
             self.recovery_points.setdefault(where, 0)
@@ -78,23 +87,23 @@ class LastStop:
         return any(where in known for known in (self.recovery_points, self.log_starts, self.first_dirty))
 
     def forget_all_but(self, logs: set[TopicPartition]) -> None:
-        """Of others than these nothing is known any more."""
+        """Remove the entries of all logs but these."""
         for known in (self.recovery_points, self.log_starts, self.first_dirty):
             for key in known.keys() - logs:
                 del known[key]
 
 
 def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
-    """Read what the last stop has left, and begin what the next one will find. Raises OSError.
+    """Read the checkpoints of the last stop, and prepare the directory for this run. Raises OSError.
 
-    The file of a clean stop is removed, and a directory that was never used gets its checkpoint of recovery points.
+    Removes the clean-shutdown file. Writes the checkpoint of recovery points into a directory that was never used.
     """
     stop = LastStop()
-    # Gone before anything is loaded: a crash while loading must count as unclean (KAFKA-10471).
+    # The file is removed before any log is loaded: a crash during loading must count as unclean (KAFKA-10471).
     stop.was_clean = remove_clean_file(fs, directory)
 
     def take(name: str, consequence: str, *, is_expected: bool = False) -> tuple[dict[TopicPartition, int], bool]:
-        """What a checkpoint says, and whether it is neither damaged nor missing where it should be."""
+        """The entries of a checkpoint, and whether the file is sound. A missing file is sound unless ``is_expected``."""
         raw = fs.read_file(f"{directory}/{name}")
         offsets = parse_offsets(raw)
         is_whole = offsets is not None or (raw is None and not is_expected)
@@ -107,9 +116,9 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     is_used = stop.was_clean or fs.read_file(f"{directory}/{META_FILE}") is not None
     stop.recovery_points, stop.knows_recovery_points = take(RECOVERY_POINTS, through, is_expected=is_used)
     if not is_used and stop.knows_recovery_points:
-        # From now on it is missing only where it was lost.
+        # From now on a missing checkpoint means that it was lost.
         write_offsets(fs, f"{directory}/{RECOVERY_POINTS}", stop.recovery_points)
-    # Without them nobody can say where the logs ended.
+    # Without the recovery points it is unknown where the logs ended.
     stop.was_clean = stop.was_clean and stop.knows_recovery_points
     starts = "every log begins with its first segment, also where records were deleted"
     stop.log_starts, _ = take(LOG_STARTS, starts)

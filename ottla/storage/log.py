@@ -1,7 +1,7 @@
 """A partition's log: segments, producer state, offsets (org.apache.kafka.storage.internals.log.UnifiedLog).
 
-One append is one synchronous stretch: checks, file, indexes, producer state, last stable offset. A log has no
-directory until its first append.
+One append is one synchronous function call: it checks the batch, writes the file and the indexes, and changes the producer state
+and the last stable offset. A log has no directory until its first append.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ottla.storage.steps import Steps, run
 from ottla.storage.txn_index import AbortedTxn
 
 FILE_CHECK_MS = 1_000
-"""How long an append may go on without a look whether the file is still there, and as long as it should be."""
+"""How long appends go on, in ms, before the next one checks that the file still exists and has the right length."""
 
 SNAPSHOTS_KEPT = 2
-"""Snapshots of the newest segments that are kept at least, besides the one at the log end."""
+"""How many producer snapshots are kept at least, from the newest segments, besides the snapshot at the log end."""
 
 
 class Appended(msgspec.Struct, gc=False, frozen=True):
-    """Where a batch stands. ``log_append_time_ms`` is -1 where the topic keeps the client's timestamps."""
+    """The offsets of an appended batch. ``log_append_time_ms`` is -1 where the topic keeps the client's timestamps."""
 
     base_offset: int
     last_offset: int
@@ -45,7 +45,7 @@ class Appended(msgspec.Struct, gc=False, frozen=True):
 
 
 class Log:
-    """One partition. Raises `KafkaError` for what a client may see, OSError when the disk refuses."""
+    """The log of one partition. Raises `KafkaError` for errors that a client sees, and OSError where the disk refuses."""
 
     def __init__(
         self, fs: Filesystem, directory: str, topic: str, partition: int, config: LogConfig, topic_id: bytes = NO_UUID
@@ -66,13 +66,14 @@ class Log:
         self.high_watermark = 0
         self.recovery_point = 0
         self.recovery_point_checkpoint = 0
-        """What the checkpoint file has: after a crash recovery begins there, with the snapshot of that offset."""
+        """The recovery point in the checkpoint file. After a crash, recovery begins with the segment that holds this offset, and
+        with the producer snapshot at that segment's base."""
         self.first_dirty_offset = 0
         self.is_failed = False
         self.is_deleted = False
-        """Whether its topic is gone. Its files make room for those of a topic of the same name."""
+        """Whether the log's topic was deleted. A new topic of the same name may then take over the directory's name."""
         self.renames = OwedRenames()
-        # Why nothing is read or written before the next start, which looks at the files anew.
+        # Why the log is neither read nor written until the next start, which checks the files again. None for a log in service.
         self.offline_reason: str | None = None
         self._checked_ms = 0
 
@@ -89,7 +90,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset that is not decided yet, at most the high watermark."""
+        """First offset of the oldest open transaction; the high watermark where that is lower or no transaction is open."""
         unstable = self.producers.first_unstable_offset
         if unstable is None or unstable > self.high_watermark:
             return self.high_watermark
@@ -104,9 +105,9 @@ class Log:
     def append_as_leader(
         self, batch: memoryview | bytearray, header: BatchHeader, now_ms: int, *, implicit_add: bool = False
     ) -> Appended:
-        """Append a client's batch that passed `protocol.records.check_produced`; patches it in place.
+        """Append a client's batch that passed `protocol.records.check_produced`. Writes offset and leader epoch into ``batch``.
 
-        A retry of one of the last five batches is answered with where the first stands.
+        A retry of one of the producer's last five batches is not appended: the result has the offsets of the stored batch.
         """
         self._check_sound()
         if header.producer_id >= 0:
@@ -120,7 +121,7 @@ class Log:
         return self._append(batch, header, now_ms)
 
     def append_own(self, batch: bytearray, now_ms: int) -> Appended:
-        """Append a batch of the broker's own (coordinators, cluster metadata): no sequence, but an epoch to check."""
+        """Append a batch of a coordinator or of the cluster's metadata. Such a batch has no sequence, but may have an epoch."""
         header = read_header(batch)
         self._check_size(len(batch))
         if header.producer_id >= 0:
@@ -128,7 +129,7 @@ class Log:
         return self._append(batch, header, now_ms)
 
     def takes(self, size: int) -> bool:
-        """Whether a batch of ``size`` bytes is small enough."""
+        """Whether a batch of ``size`` bytes is small enough for max.message.bytes and segment.bytes."""
         return size <= self.config.max_message_bytes and size <= self.config.segment_bytes
 
     def _check_size(self, size: int) -> None:
@@ -159,10 +160,10 @@ class Log:
         return Appended(base_offset, last_offset, now_ms if append_time else NO_TIMESTAMP)
 
     def append_marker(self, marker: EndTxnMarker, now_ms: int, transaction_version: int) -> Appended:
-        """Append the control batch that ends a transaction here, and its aborted-transaction entry.
+        """Append the control batch that ends a transaction in this partition. An abort also adds to the transaction index.
 
-        Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker from the past, and MESSAGE_TOO_LARGE
-        as for any batch. Raises OSError with nothing changed where the disk refuses: the marker may be sent again.
+        Raises INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker of an older epoch, and MESSAGE_TOO_LARGE
+        as for any batch. Raises OSError with nothing changed where the disk refuses; the marker may then be sent again.
         """
         batch = build_marker(marker, now_ms)
         self._check_size(len(batch))
@@ -182,8 +183,8 @@ class Log:
             self._write(segment, batch, offset, now_ms)
         else:
             lso = self.producers.last_stable_offset_after(completed)
-            # The entry comes first: an entry without a marker is taken back if the disk refuses the marker, and is made
-            # anew by a start after a crash. A marker without its entry would show aborted records (KAFKA-7866).
+            # The index entry is written before the marker. Where the disk refuses the marker, the entry is removed again, and
+            # after a crash recovery rebuilds the index. A marker without its entry would show aborted records (KAFKA-7866).
             segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))
             try:
                 self._write(segment, batch, offset, now_ms)
@@ -207,7 +208,7 @@ class Log:
         return self.segments[-1]
 
     def check_online(self) -> None:
-        """Raises KAFKA_STORAGE_ERROR."""
+        """Raises KAFKA_STORAGE_ERROR where the log is offline."""
         if self.offline_reason is not None:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {self.offline_reason}")
 
@@ -218,12 +219,12 @@ class Log:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.name} has failed")
 
     def check_directory(self) -> None:
-        """Raises `Damaged` where what is not a directory is in its place: files are never written behind a link."""
+        """Raises `Damaged` where a file or a link is in the directory's place: the broker never writes through a link."""
         if self.fs.is_dir(self.directory) is False:
             raise Damaged(self.directory, "a link or a file is in the place of a directory; move the directory itself there")
 
     def _create(self, now_ms: int) -> None:
-        """Make the directory. Raises FileExistsError where an earlier topic's files could not be moved out of it."""
+        """Make the directory and the first segment. Raises FileExistsError where the directory has an earlier topic's files."""
         self.check_directory()
         if any(name.endswith((LOG_SUFFIX, snapshot.SUFFIX)) for name in self.fs.list_dir(self.directory)):
             raise FileExistsError(errno.EEXIST, f"{self.directory} holds the files of an earlier topic; move it away")
@@ -236,7 +237,8 @@ class Log:
         segment.append(batch, last_offset, timestamp_ms, self.config.index_interval_bytes)
 
     def _advance(self, log_end_offset: int) -> None:
-        # One replica: what is in the log is committed. With several, followers' fetches move the high watermark.
+        # There is one replica, so every appended record is committed. With several replicas, followers' fetches would move the high
+        # watermark.
         assert log_end_offset > self.log_end_offset >= self.log_start_offset, f"{self.name}: {log_end_offset} is no new end"
         self.log_end_offset = log_end_offset
         self.high_watermark = log_end_offset
@@ -244,23 +246,24 @@ class Log:
             check_log(self)
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the log end; a snapshot at its base makes recovery start there.
+        """Begin a new segment at the log end, with a producer snapshot at its base offset, from which recovery can start.
 
         Raises OSError with the old segment still active.
         """
         self.active.flush_indexes()
         snapshot.write(self.fs, self.directory, self.producers, self.log_end_offset)
         following = Segment(self.fs, self.directory, self.log_end_offset, now_ms)
-        # An empty file is what tells a start where the log ends once retention has taken all other segments.
+        # Create the file at once: after retention has removed all other segments, its name tells a start where the log ends.
         following.log.append(b"")
         self.segments.append(following)
         self._drop_old_snapshots()
 
     def _drop_old_snapshots(self) -> None:
-        # Recovery without one at its beginning reads the whole log, and finds only the last batch of what was compacted.
+        # Keep the snapshot where recovery would begin. Without that snapshot recovery would read the whole log, and in a compacted
+        # log find only the last batch of each producer.
         at = min(self.segment_at(self.recovery_point_checkpoint), max(len(self.segments) - SNAPSHOTS_KEPT, 0))
         wanted = {s.base_offset for s in self.segments[at:]} | {self.log_end_offset}
-        # One snapshot too many does no harm: the next roll tries again.
+        # A snapshot that cannot be removed does no harm, and the next roll tries again.
         with suppress(OSError):
             for offset in snapshot.offsets(self.fs, self.directory):
                 if offset not in wanted:
@@ -269,11 +272,11 @@ class Log:
     # removing
 
     def segment_at(self, offset: int) -> int:
-        """Index of the segment that holds ``offset``."""
+        """Index in `segments` of the segment that holds ``offset``; 0 for an offset before the first segment."""
         return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset) - 1, 0)
 
     def aborted_from(self, at: int, start: int, upper_bound: int) -> list[AbortedTxn]:
-        """Aborted transactions that touch [start, upper_bound), looked for from segment ``at`` on (collectAbortedTransactions)."""
+        """Aborted transactions that overlap [start, upper_bound), from segment ``at`` on (collectAbortedTransactions)."""
         entries: list[AbortedTxn] = []
         for segment in self.segments[at:]:
             if segment.txn_index.collect(start, upper_bound, entries):
@@ -281,7 +284,7 @@ class Log:
         return entries
 
     def delete_records(self, before_offset: int) -> None:
-        """Raise the log start offset; segments that lie wholly below go with the next retention, as in Kafka."""
+        """Raise the log start offset. The next retention removes segments that lie wholly below it, as in Kafka."""
         if before_offset > self.log_start_offset:
             self._start_at(before_offset)
 
@@ -292,9 +295,10 @@ class Log:
         self.epochs.truncate_start(offset)
 
     def delete_old(self, now_ms: int, at_most: int) -> list[str]:
-        """Apply retention by time, by size and by log start to some segments; the renamed files, to be unlinked later.
+        """Remove at most ``at_most`` of the oldest segments that are too old, too many, or below the log start.
 
-        Raises OSError where the disk refuses a rename: the segments are out of service, and the next call goes on there.
+        Returns the renamed files, which the caller unlinks later. Raises OSError where the disk refuses a rename: the segments are
+        then out of service already, and the next call tries the renames again.
         """
         self.renames.finish()
         if self.renames.has_retired:
@@ -315,7 +319,7 @@ class Log:
                 try:
                     self.roll(now_ms)
                 except OSError:
-                    # A full disk has no room for a new segment, and the more need of what the others take up.
+                    # A full disk may have no room for a new segment. Remove the other segments all the same, to free space.
                     gone -= 1
         if gone == 0:
             return []
@@ -329,11 +333,12 @@ class Log:
         return self.renames.take_retired()
 
     def replace(self, old: list[Segment], cleaned: Segment) -> None:
-        """Put a cleaned segment, which is on the disk, in the place of neighbours, whose files `renames` retires.
+        """Replace the neighbouring segments ``old`` by a cleaned segment, which is on the disk (LocalLog.replaceSegments).
 
-        Once its log is called ``*.swap`` a start finishes this, before that a start forgets it (LocalLog.replaceSegments).
-        In the same way here: where the disk refuses a rename before that, nothing has changed, and after it the cleaned
-        segment is in service and the other renames follow later. Raises OSError in both cases.
+        The replacement counts from the moment when the cleaned segment's log is called ``*.swap``: a start that finds such a file
+        finishes the replacement, and an earlier crash leaves the old segments. Errors go by the same moment. Where the disk refuses
+        a rename before it, nothing has changed. Where the disk refuses one after it, the cleaned segment is in service and
+        `renames` does the other renames later. Raises OSError in both cases.
         """
         cleaned.rename(SWAP_SUFFIX)
         at = self.segments.index(old[0])
@@ -345,9 +350,9 @@ class Log:
     # end
 
     def settled(self) -> tuple[list[str], int]:
-        """Files that no append touches any more and that may not be on the disk yet, and the recovery point once they are.
+        """The files of closed segments that may not be on the disk yet, and the recovery point after the caller has synced them.
 
-        `write_rebuilt` comes before: what is below the recovery point is trusted.
+        Call `write_rebuilt` before, because a start trusts the files below the recovery point.
         """
         at = self.segment_at(self.recovery_point)
         done = self.segments[at:-1]
@@ -356,15 +361,16 @@ class Log:
         return [f.path for s in done for f in s.files() if f.size], self.active.base_offset
 
     def write_rebuilt(self) -> Steps[None]:
-        """Write what a start has made anew and the disk had no room for. Raises OSError, and may be called again.
+        """Write the indexes and epochs that recovery has rebuilt and for which the disk had no room.
 
-        The files of a segment below the recovery point are trusted as soon as it has a time index again. So its aborted
-        transactions are on the disk before.
+        Raises OSError, and may then be called again.
+        A start trusts a segment below the recovery point as soon as the segment has a time index. So the index of aborted
+        transactions is brought to the disk before the time index is written.
         """
         self.epochs.flush()
         for segment in [segment for segment in self.segments if segment.is_behind]:
             if segment not in self.segments:
-                # Compaction or retention has taken it meanwhile.
+                # Compaction or retention has removed the segment between two steps.
                 continue
             segment.txn_index.flush()
             if segment is not self.active:
@@ -374,7 +380,7 @@ class Log:
             yield None
 
     def flush(self) -> None:
-        """Bring every file up to date and to the disk; moves the recovery point."""
+        """Write all indexes, sync every file above the recovery point, and move the recovery point to the log end."""
         run(self.write_rebuilt())
         for segment in self.segments[self.segment_at(self.recovery_point) :]:
             segment.flush_indexes()
@@ -382,7 +388,10 @@ class Log:
         self.recovery_point = self.log_end_offset
 
     def close(self) -> None:
-        """A clean end: snapshot at the log end, indexes written, everything synced. Raises OSError with all descriptors closed."""
+        """Write a producer snapshot at the log end and all indexes, sync every file, and close the descriptors.
+
+        Raises OSError, also then with all descriptors closed. A log that has failed or is offline is only closed.
+        """
         if not self.segments:
             return
         try:
@@ -395,6 +404,6 @@ class Log:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the descriptors and write nothing."""
+        """Close the descriptors without writing anything."""
         for segment in self.segments:
             segment.close()

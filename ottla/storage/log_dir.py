@@ -34,7 +34,7 @@ RETENTION_SEGMENTS_PER_STEP = 20
 
 
 class LogDirectory:
-    """All logs of one broker."""
+    """The one log directory of a broker, with all of the broker's logs."""
 
     def __init__(self, fs: Filesystem, path: str) -> None:
         self.fs = fs
@@ -44,24 +44,25 @@ class LogDirectory:
         self._last_stop = LastStop()
         self.checkpoints = CheckpointWriter(fs, path, self.logs)
         self._is_loaded = False
-        # New logs of names that the checkpoints still have another log's offsets for.
+        # New logs for whose names the checkpoints still have the offsets of deleted logs.
         self._misnamed: list[Log] = []
         self.trash = Trash(fs)
-        # Logs that were deleted in this life, and that the checkpoints may still name.
+        # Logs that this process has deleted and that the checkpoints may still name.
         self._deleted: set[TopicPartition] = set()
         self.has_forgotten = False
-        """Whether logs that are gone were taken out of the checkpoints, which are not synced yet: the answers of a new log of
-        such a name wait for it. Whoever sees to that sets it back."""
-        # Directories that belong to no topic and could not be renamed.
+        """Whether the checkpoints were written without the entries of deleted logs and are not synced yet. The broker acknowledges
+        no append to a new log of such a name before it has synced the checkpoints, and then sets this back to False."""
+        # Partitions whose directory belongs to no topic and could not be renamed.
         self._in_the_way: set[TopicPartition] = set()
 
     @property
     def was_clean(self) -> bool:
-        """Whether a clean stop has left the directory, and nothing is wrong with where it says that the logs ended."""
+        """Whether the last stop was clean and its checkpoint of recovery points could be read."""
         return self._last_stop.was_clean
 
     @property
     def unreadable(self) -> list[str]:
+        """A line for each checkpoint that is damaged or lost, with the consequence."""
         return self._last_stop.unreadable
 
     @property
@@ -69,11 +70,11 @@ class LogDirectory:
         return self.fs.absolute(self.path)
 
     def ignores_case(self) -> bool:
-        """Whether the file system takes names that differ by case for one. The directory has its identity already."""
+        """Whether the file system ignores the case of names. The directory must have its meta.properties already."""
         return self.fs.read_file(f"{self.path}/{META_FILE.upper()}") is not None
 
     def acquire(self) -> None:
-        """Lock the directory and read its checkpoints; once it is locked, nothing more. Raises `DirectoryError`."""
+        """Lock the directory and read its checkpoints. A second call does nothing. Raises `DirectoryError`."""
         if self._lock is not None:
             return
         try:
@@ -91,13 +92,17 @@ class LogDirectory:
             raise DirectoryError(f"cannot use {self.path}: {described(error)}") from error
 
     def is_ours(self) -> bool:
-        """Whether the lock still protects the directory: what is written else is lost, or written beside another broker."""
+        """Whether the lock still protects the directory.
+
+        Where it does not, the directory was moved or replaced: writes would be lost, or mix with those of another broker.
+        """
         return self.fs.holds(self._lock, f"{self.path}/{LOCK_FILE}")
 
     def partitions_on_disk(self) -> Iterator[TopicPartition]:
+        """The partitions that have a directory. Removes the directories of deleted partitions."""
         for name in self.fs.list_dir(self.path):
             if DELETED_NAME.fullmatch(name):
-                # What cannot be removed now is tried again by the next start.
+                # The next start tries again to remove a directory that cannot be removed now.
                 with suppress(OSError):
                     self.fs.remove_dir(f"{self.path}/{name}")
                 continue
@@ -111,9 +116,9 @@ class LogDirectory:
     def open(
         self, topic: str, partition: int, config: LogConfig, now_ms: int, topic_id: bytes = NO_UUID
     ) -> tuple[Log, RecoveryReport]:
-        """Open a log that is on disk, or make one that will be at its first append.
+        """Open a log that is on the disk, or make a log that its first append will put there.
 
-        One that cannot be opened is offline: it says why, and all others are served.
+        A log that cannot be opened is offline, with the reason in `Log.offline_reason`; all other logs are served.
         """
         key = (topic, partition)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
@@ -129,10 +134,10 @@ class LogDirectory:
         return log, report
 
     def _load(self, log: Log, now_ms: int) -> RecoveryReport:
-        """Raises OSError, and whatever reading a log may raise that is none."""
+        """Raises OSError, and also `KafkaError` or ValueError where the log's batches cannot be read."""
         key = (log.topic, log.partition)
         log.check_directory()
-        # Damaged metadata is told of here, where there is a log to take offline.
+        # Read here, so that a damaged partition.metadata takes only this log offline.
         topic_id = self.topic_id_on_disk(*key)
         report = open_log(
             log,
@@ -144,31 +149,32 @@ class LogDirectory:
             aborted_checksum=self._last_stop.aborted_checksum(key),
         )
         with suppress(OSError):
-            # A full disk keeps no log out of service: the next start comes back to this.
+            # A full disk must not keep a log out of service. The next start tries these writes again.
             if log.segments and topic_id is None and log.topic_id != NO_UUID:
                 write_partition_metadata(self.fs, log.directory, log.topic_id)
                 report.rebuilt.append(PARTITION_METADATA_FILE)
             if report.has_false_start:
-                # At once: after a crash a log is emptied that ends before its start.
+                # Written at once, because a start after a crash would empty a log that ends before its log start.
                 del self._last_stop.log_starts[key]
                 write_offsets(self.fs, f"{self.path}/{LOG_STARTS}", self._last_stop.log_starts)
         return report
 
     def was_written(self, topic: str, partition: int) -> bool:
-        """Whether a log held something at the clean stop before this start.
+        """Whether a log was not empty at the clean stop before this start.
 
-        After a crash the point may be that of an earlier topic of the name, which was deleted, and the new one not written yet.
+        False after a crash: the recovery point may then be that of a deleted topic of the same name.
         """
         return self.was_clean and self._last_stop.recovery_points.get((topic, partition), 0) > 0
 
     def create(self, topic: str, partition: int, config: LogConfig, topic_id: bytes) -> Log:
-        """A log that did not exist before.
+        """Make the log of a new topic's partition.
 
-        Where an earlier topic's directory is still in its place and cannot be moved away, it refuses to be written.
+        Where the directory of an earlier topic of the same name cannot be moved away, the new log refuses appends.
         """
         earlier = self.logs.get((topic, partition))
         if earlier is not None:
-            # Deleted, and its directory's turn has not come. What stays in the way is dealt with below.
+            # The earlier topic was deleted, and its directory not renamed yet. A directory that cannot be renamed is tried again
+            # below.
             with suppress(OSError):
                 self.delete(earlier, topic_id.hex(), 0)
         log = Log(self.fs, self.directory_of(topic, partition), topic, partition, config, topic_id)
@@ -183,7 +189,7 @@ class LogDirectory:
         return log
 
     def loaded(self) -> None:
-        """All logs are open: from now on the checkpoints may be written, which say nothing of a log that is not known."""
+        """Call this after a start has opened all logs. Before, the checkpoints must not be written: entries would be missing."""
         self._is_loaded = True
         if self._misnamed:
             self._forget_misnamed()
@@ -192,7 +198,7 @@ class LogDirectory:
         try:
             self._forget_deleted()
         except OSError:
-            # With another log's offsets in the checkpoints nothing may be written: the next start tries again.
+            # The checkpoints still have the deleted logs' offsets, so the new logs refuse appends. The next start tries again.
             for log in self._misnamed:
                 log.is_failed = True
         self._misnamed.clear()
@@ -201,10 +207,10 @@ class LogDirectory:
         return read_partition_metadata(self.fs, self.directory_of(topic, partition))
 
     def delete(self, log: Log, unique: str, now_ms: int) -> None:
-        """Rename the directory of a deleted log, which is removed later. One that is not there is no error.
+        """Take a deleted log out of service and rename its directory, which is removed later. A missing directory is no error.
 
-        Raises OSError where it cannot be renamed: the log is out of service all the same, and the next start, which knows no
-        topic of its id, sets the directory aside.
+        Raises OSError where the directory cannot be renamed. The log is out of service all the same, and the next start, which
+        knows no topic with the directory's topic id, sets the directory aside.
         """
         topic, partition = key = (log.topic, log.partition)
         if self.logs.get(key) is not log:
@@ -213,7 +219,7 @@ class LogDirectory:
         self._deleted.add(key)
         log.is_deleted = log.is_failed = True
         with suppress(OSError):
-            # Nothing in these files is wanted any more.
+            # The files are about to be removed, so an error while closing them does not matter.
             log.abandon()
         if not log.segments and not log.is_offline:
             return
@@ -228,7 +234,10 @@ class LogDirectory:
         self.trash.add_directory(renamed, now_ms + log.config.file_delete_delay_ms)
 
     def set_aside(self, topic: str, partition: int, unique: str) -> str:
-        """Rename a directory that belongs to no topic, as Kafka does with strays; its new name. Raises OSError."""
+        """Rename the directory of a partition that belongs to no topic, as Kafka does with stray partitions; returns the new path.
+
+        Raises OSError.
+        """
         renamed = f"{self.path}/{topic[:200]}-{partition}.{unique}{STRAY_SUFFIX}"
         self._in_the_way.add((topic, partition))
         self.fs.rename(self.directory_of(topic, partition), renamed)
@@ -236,10 +245,10 @@ class LogDirectory:
         return renamed
 
     def apply_retention(self, now_ms: int, on_refused: Callable[[Log, OSError], None]) -> Steps[None]:
-        """Delete what the logs' settings let go, in steps of a few segments.
+        """Delete the segments that each log's retention lets go, a few segments in each step.
 
-        ``on_refused`` hears of a log whose files the disk did not let go; the others are looked at all the same. Raises
-        OSError where the checkpoint of log starts cannot be written.
+        ``on_refused`` is called for a log whose files the disk refuses to rename; the other logs go on all the same. Raises OSError
+        where the checkpoint of log starts cannot be written.
         """
         moved, pace = False, Pace()
         for log in list(self.logs.values()):
@@ -256,23 +265,23 @@ class LogDirectory:
             self.checkpoints.write_log_starts(self._last_stop)
 
     def write_checkpoints(self) -> Steps[None]:
-        """All that are written while the broker runs, a file a step. Raises OSError."""
+        """Write all checkpoints that are written while the broker runs, one file in each step. Raises OSError."""
         return self.checkpoints.write(self._last_stop)
 
     def delete_records(self, log: Log, before_offset: int) -> str:
-        """Move a log's start, in the checkpoint first; the checkpoint's path. Raises OSError with nothing changed."""
+        """Raise a log's start offset, in the checkpoint first; returns its path. Raises OSError with nothing changed."""
         path = self.checkpoints.write_log_starts(self._last_stop, {(log.topic, log.partition): before_offset})
         log.delete_records(before_offset)
         return path
 
     def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
-        """In steps that each look at ``at_once`` producers at most."""
+        """Forget producers that were idle for ``expiration_ms``, in steps that each check at most ``at_once`` producers."""
         for log in list(self.logs.values()):
             if log.producers.has_any:
                 yield from log.producers.remove_expired(now_ms, expiration_ms, at_once)
 
     def _forget_deleted(self) -> None:
-        """Take logs that are gone out of all checkpoints: a start would take their offsets for those of new logs of their names.
+        """Write all checkpoints without the deleted logs. A start would otherwise give their offsets to new logs of the same names.
 
         Raises OSError.
         """
@@ -282,10 +291,10 @@ class LogDirectory:
         self._last_stop.forget_all_but(self.logs.keys() - {(log.topic, log.partition) for log in self._misnamed})
 
     def clean(self, dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
-        """Compact a log. Raises `Interrupted`, `SyncFailed` and other OSErrors, and `KafkaError` for one that cannot be read."""
+        """Compact a log. Raises `Interrupted`, `SyncFailed`, other OSErrors, and `KafkaError` for a log that cannot be read."""
         log = dirty.log
-        # A start takes gaps above the recovery point for losses. So the recovery point moves past the segments first, on the
-        # disk as well.
+        # Compaction leaves gaps in the offsets, and recovery reads every gap above the recovery point as lost data. So the recovery
+        # point is first moved past the segments that are compacted, in the synced checkpoint as well.
         yield from settle([log])
         self.checkpoints.write_recovery_points(self._last_stop)
         yield self.checkpoints.sync_recovery_points
@@ -297,22 +306,22 @@ class LogDirectory:
         return done
 
     def abandon(self) -> None:
-        """Give the directory up as it is: what a start that fails does."""
+        """Close all logs and unlock the directory without writing anything, as after a start that fails."""
         for log in self.logs.values():
             log.abandon()
         self._let_go()
 
     def _let_go(self) -> None:
-        """From now on another broker may have the directory: a timer that still fires must append nothing to its logs."""
+        """Unlock the directory. All logs refuse appends first: a timer that still fires must not write beside another broker."""
         for log in self.logs.values():
             log.is_failed = True
         self.fs.unlock(self._lock)
 
     def close(self) -> list[str]:
-        """A stop; what could not be written, a line each.
+        """Stop: close all logs, write all checkpoints, unlock the directory. Returns a line for each failed write.
 
-        The clean-shutdown file is the very last that is written, and only where all else was: without it the next start
-        recovers as after a crash. Nothing is written where the directory is not ours any more.
+        The clean-shutdown file is written last, and only where every other write has succeeded: without that file the next start
+        recovers as after a crash. Nothing is written where the lock no longer protects the directory.
         """
         unwritten: list[str] = []
         if not self.is_ours():

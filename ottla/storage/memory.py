@@ -1,4 +1,4 @@
-"""The process's memory, for those that read files in large pieces."""
+"""Keeps freed memory in the process, for processes that read files in large pieces."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LARGE_BLOCK_BYTES = 16 << 20
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep what is freed, up to a bound.
+    """Tell glibc to keep up to `KEPT_FREE_BYTES` of freed memory, and to take blocks below `LARGE_BLOCK_BYTES` from it.
 
-    By default a block of a megabyte, as every larger Fetch needs one, goes back to the kernel at once and costs 256
-    page faults when the next is taken: two thirds of a consume's processor time. Elsewhere this does nothing.
+    By default glibc returns a freed block of a megabyte to the kernel at once. Every larger Fetch needs such a block, and the
+    next one then costs 256 page faults: two thirds of a consume's processor time. With other C libraries this does nothing.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -1,4 +1,4 @@
-"""What the directories of partitions are called."""
+"""The names of partitions' directories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]{32}" + DELETE_SUFFIX, re.ASCII)
-"""What `LogDirectory.delete` calls a directory that is to be removed, as Kafka does. Nothing else is removed at a start."""
+"""The name that `LogDirectory.delete` gives to the directory of a deleted partition, as Kafka does. A start removes directories
+with such a name, and no others."""
 
 MAX_PARTITION = 0x7FFFFFFF
 _PARTITION_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
@@ -16,9 +17,9 @@ TopicPartition = tuple[str, int]
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition a directory is named after; None for every name that this broker gives to no partition.
+    """The partition that a directory is named after; None for every name that this broker gives to no partition.
 
-    One partition has one name: ``t-00`` and ``t-99999999999`` are none.
+    Each partition has exactly one name: ``t-00`` and ``t-99999999999`` name no partition.
     """
     parts = _PARTITION_NAME.fullmatch(name)
     if parts is None or int(parts[2]) > MAX_PARTITION:

@@ -8,7 +8,7 @@ from ottla.storage.segment import DELETED_SUFFIX, Segment
 
 
 class OwedRenames:
-    """The renames that one log owes its disk, in order, and the files that nobody was told of yet to remove."""
+    """The renames of one log's segments that are not done yet, in order, and the renamed files that are to be removed."""
 
     __slots__ = ("_owed", "_retired")
 
@@ -18,7 +18,7 @@ class OwedRenames:
 
     @property
     def are_owed(self) -> bool:
-        """Whether the disk has refused to rename files of segments that were removed or replaced."""
+        """Whether renames are left that the disk has refused."""
         return bool(self._owed)
 
     @property
@@ -26,11 +26,11 @@ class OwedRenames:
         return bool(self._retired)
 
     def add(self, segments: Iterable[Segment], suffix: str) -> None:
-        """Segments that are in service no more, or again, and whose files are to have this suffix."""
+        """Add renames that give the files of these segments a suffix; the empty suffix is the one of a segment in service."""
         self._owed += [(segment, suffix) for segment in segments]
 
     def finish(self) -> None:
-        """Raises OSError where the disk refuses one; the next call goes on there."""
+        """Do the renames. Raises OSError where the disk refuses a rename; the next call tries that rename first."""
         while self._owed:
             segment, suffix = self._owed[0]
             segment.close()
@@ -40,6 +40,6 @@ class OwedRenames:
                 self._retired += paths
 
     def take_retired(self) -> list[str]:
-        """Files that were renamed to ``*.deleted`` and that nobody was told of yet."""
+        """The files that were renamed to ``*.deleted`` since the last call. The caller removes them."""
         retired, self._retired = self._retired, []
         return retired

@@ -1,7 +1,7 @@
-"""What a partition knows of its producers: duplicates, sequences, epochs, open transactions.
+"""The state of a partition's producers: their last batches, sequences, epochs and open transactions.
 
-ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka in one: ``check_*`` only looks, ``apply_*``
-only changes, and nothing runs between the two.
+ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Kafka in one class. The ``check_*`` methods only read the state
+and raise; the ``apply_*`` methods only change it. No other code runs between a check and its change.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ottla.storage.steps import Steps
 
 DUPLICATE_WINDOW_BATCHES = 5
 MAX_UNVERIFIED = 200
-"""Producers of a partition whose batches verification has refused, and of whom that is remembered: clients may name any id."""
+"""How many producers with refused batches a partition remembers (`note_unverified`): clients may send any producer id."""
 TV2 = 2
 
 
 class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
-    """One of the last batches of a producer, as far as a retry must be recognised."""
+    """One of the last batches of a producer: the fields by which a retry is recognised and answered (Kafka's BatchMetadata)."""
 
     last_sequence: int
     offset_delta: int
@@ -42,7 +42,7 @@ class BatchMetadata(msgspec.Struct, gc=False, frozen=True):
 
 NO_BATCH = BatchMetadata(NO_SEQUENCE, 0, -1, -1)
 _SEEN = Struct("<qi")
-"""When the producer was last heard of, and the coordinator epoch of its last marker."""
+"""The time of the producer's last batch or marker in ms, and the coordinator epoch of its last marker."""
 _BATCH = Struct("<iiqq")
 _TIME = Struct("<q")
 _FULL_BYTES = _SEEN.size + DUPLICATE_WINDOW_BATCHES * _BATCH.size
@@ -50,9 +50,10 @@ _UNSEEN = _SEEN.pack(-1, -1)
 
 
 class ProducerEntry(msgspec.Struct, gc=False):
-    """One producer id. ``txn_first_offset`` is -1 outside a transaction.
+    """The state of one producer id (ProducerStateEntry). ``txn_first_offset`` is -1 outside a transaction.
 
-    ``packed`` is the rest, the last five batches in it: as objects a million producers would take three times the memory.
+    ``packed`` holds the other fields and the last five batches as bytes. As objects they would take three times the memory for a
+    million producers.
     """
 
     producer_id: int
@@ -123,20 +124,23 @@ class Unverified(msgspec.Struct, gc=False, frozen=True):
 
 
 class ProducerState:
-    """All producers of one partition. ``open_txns`` is ordered by first offset, for offsets only grow."""
+    """The state of all producers of one partition.
+
+    ``open_txns`` maps the producer id of each open transaction to the transaction's first offset, in the order of first offsets.
+    """
 
     __slots__ = ("_rounds", "_unverified", "entries", "open_txns")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
-        # Each id once, in the order in which expiry looks at them: so it may stop and go on while ids come and go.
+        # Each producer id once, in the order in which expiry checks them. So expiry may pause while producers are added.
         self._rounds: deque[int] = deque()
         self.open_txns: dict[int, int] = {}
-        # In the order in which they were refused first.
+        # By producer id, in the order of each producer's first refused batch.
         self._unverified: dict[int, Unverified] = {}
 
     def replace(self, entries: Iterable[ProducerEntry]) -> None:
-        """Become the state that a snapshot holds."""
+        """Replace the whole state by the entries of a snapshot."""
         self.entries = {e.producer_id: e for e in entries}
         self._rounds = deque(self.entries)
         ongoing = sorted((e for e in self.entries.values() if e.txn_first_offset >= 0), key=lambda e: e.txn_first_offset)
@@ -144,7 +148,7 @@ class ProducerState:
 
     @property
     def has_any(self) -> bool:
-        """Whether there is anything that may expire."""
+        """Whether the partition knows any producer that may expire."""
         return bool(self.entries or self._unverified)
 
     def _entry(self, producer_id: int) -> ProducerEntry:
@@ -156,7 +160,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """First offset of the oldest open transaction."""
+        """First offset of the oldest open transaction; None where no transaction is open."""
         for offset in self.open_txns.values():
             return offset
         return None
@@ -164,7 +168,7 @@ class ProducerState:
     # data
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """The stored batch that ``header`` is a retry of."""
+        """The stored batch that ``header`` repeats; None where the batch is not a retry of one of the last five."""
         entry = self.entries.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -186,9 +190,10 @@ class ProducerState:
             )
 
     def check_data(self, header: BatchHeader, *, implicit_add: bool) -> None:
-        """Raise what a client must see when its batch may not be appended.
+        """Raises `KafkaError` where a data batch may not be appended.
 
-        ``implicit_add``: the batch came by transaction version 2, whose producers always begin at sequence 0.
+        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a batch outside the producer's open
+        transaction. ``implicit_add``: the batch came by transaction version 2, whose producers always begin at sequence 0.
         """
         self.check_epoch(header)
         entry = self.entries.get(header.producer_id)
@@ -211,7 +216,10 @@ class ProducerState:
             )
 
     def note_unverified(self, header: BatchHeader, now_ms: int) -> None:
-        """A batch was refused before it came here: it will come again, and must not be overtaken (KAFKA-14359)."""
+        """Remember that verification has refused a batch: no later batch may be appended before the producer sends it again.
+
+        See KAFKA-14359 and VerificationStateEntry.
+        """
         known = self._unverified.get(header.producer_id)
         if known is None or header.producer_epoch > known.epoch or header.base_sequence < known.sequence:
             self._unverified[header.producer_id] = Unverified(header.producer_epoch, header.base_sequence, now_ms)
@@ -219,9 +227,10 @@ class ProducerState:
             del self._unverified[next(iter(self._unverified))]
 
     def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:
-        """``timestamp_ms`` is the batch's own; ``seen_ms``, when it came, is what the producer's age counts from.
+        """Note an appended data batch. ``timestamp_ms`` is the batch's own timestamp; at ``seen_ms`` the broker received the batch.
 
-        Kafka counts from the batch's timestamp, and forgets a producer that writes of long ago while it writes (IDM-22).
+        A producer expires by ``seen_ms`` (rule IDM-22, docs/rules.md). Kafka expires it by the batch's timestamp, and so forgets a
+        producer of old records while the producer writes.
         """
         producer_id = header.producer_id
         entry = self._entry(producer_id)
@@ -244,7 +253,8 @@ class ProducerState:
             return
         stale = marker.producer_epoch < entry.epoch
         if transaction_version >= TV2 and entry.txn_first_offset >= 0:
-            # KIP-1228: a TV2 marker carries a bumped epoch; an equal one is only a repeat when nothing is open.
+            # KIP-1228: a marker of transaction version 2 carries a bumped epoch. A marker with the producer's own epoch is valid
+            # only as a repeat, when no transaction is open.
             stale = marker.producer_epoch <= entry.epoch
         if stale:
             raise KafkaError(
@@ -258,12 +268,12 @@ class ProducerState:
             )
 
     def completed_by(self, marker: EndTxnMarker, offset: int) -> CompletedTxn | None:
-        """The transaction that a marker at ``offset`` would end; None for a marker without data before it."""
+        """The transaction that a marker at ``offset`` would end; None where the producer has no open transaction here."""
         first = self.open_txns.get(marker.producer_id)
         return None if first is None else CompletedTxn(marker.producer_id, first, offset, not marker.commit)
 
     def last_stable_offset_after(self, completed: CompletedTxn) -> int:
-        """The LSO once ``completed`` is decided (ProducerStateManager.lastStableOffset)."""
+        """The last stable offset after ``completed`` has ended (ProducerStateManager.lastStableOffset)."""
         for producer_id, offset in self.open_txns.items():
             if producer_id != completed.producer_id:
                 return offset
@@ -282,7 +292,7 @@ class ProducerState:
     # housekeeping
 
     def remove_expired(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
-        """Forget idle producers without an open transaction, ``at_once`` looked at between two steps."""
+        """Forget producers that were idle for ``expiration_ms`` and have no open transaction. A step checks ``at_once`` of them."""
         limit_ms = now_ms - expiration_ms
         entries, rounds = self.entries, self._rounds
         left = len(rounds)
@@ -299,11 +309,11 @@ class ProducerState:
         self._unverified = {p: u for p, u in self._unverified.items() if u.since_ms > limit_ms}
 
     def has_late_transaction(self, now_ms: int, limit_ms: int) -> bool:
-        """Whether a transaction has been without news for longer than ``limit_ms`` (ProducerStateManager.hasLateTransaction)."""
+        """Whether an open transaction had no batch for longer than ``limit_ms`` (ProducerStateManager.hasLateTransaction)."""
         return any(now_ms - self.entries[p].last_timestamp_ms > limit_ms for p in self.open_txns)
 
     def drop_open_before(self, log_start_offset: int) -> None:
-        """The log now starts later: transactions that began before begin at its start (STO-24)."""
+        """Open transactions that began before the new log start now begin at the log start (rule STO-24, docs/rules.md)."""
         for producer_id, first in list(self.open_txns.items()):
             if first < log_start_offset:
                 self.open_txns[producer_id] = log_start_offset

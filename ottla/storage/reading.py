@@ -1,4 +1,4 @@
-"""Reads of a log: slices for Fetch with the aborted list, and look-ups by timestamp."""
+"""Reads from a log: batches for Fetch with the list of aborted transactions, and look-ups by timestamp for ListOffsets."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import SoundBatches
 
 MAX_RECORD_BYTES = 64 << 20
-"""The largest record that is read as a whole."""
+"""The largest record that `records_of` reads."""
 SMALL_BYTES = 1 << 20
-"""Batches up to this size, not compressed, are read at once."""
+"""Up to this size `records_of` decodes an uncompressed batch as a whole."""
 BATCH_WORK = 2
 WORK_BYTES_SHIFT = 14
-"""What a batch costs in `Pace`'s units to be passed over: a fixed part, and one unit for each 16 KiB."""
+"""The cost of reading a batch without decoding it, in the units of `Pace`: `BATCH_WORK`, and one unit for each 16 KiB."""
 
 
 class Slice(msgspec.Struct, gc=False):
-    """Whole batches from the one that holds the fetch offset; ``aborted`` is None for read_uncommitted.
+    """Whole batches, beginning with the batch that holds the fetch offset. ``aborted`` is None for read_uncommitted.
 
-    ``has_more_segments``: the end that may be read is in a later segment than these.
+    ``has_more_segments``: a later segment than the one of these batches also begins at or below the bound of the read.
     """
 
     data: Buffer
@@ -44,9 +44,10 @@ EMPTY = b""
 
 
 def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool = True) -> Slice:
-    """Batches from ``fetch_offset`` up to the high watermark or, ``committed``, the last stable offset.
+    """Read batches from ``fetch_offset`` up to the high watermark or, with ``committed``, up to the last stable offset.
 
-    The bound is taken once, for data and aborted list alike (KAFKA-9807). Raises OFFSET_OUT_OF_RANGE.
+    Reads about ``max_bytes`` from one segment at most. With ``min_one_batch`` the first batch is read also where it is larger. Data
+    and aborted transactions share one bound, which is read once (KAFKA-9807). Raises OFFSET_OUT_OF_RANGE.
     """
     lso = log.last_stable_offset
     if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:
@@ -79,7 +80,7 @@ def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_on
 
 
 def _end_position(log: Log, at: int, bound: int) -> int:
-    """Where in segment ``at`` the first batch at or above ``bound`` begins."""
+    """File position in segment ``at`` of the first batch at or above ``bound``; the segment's size where there is none."""
     segment = log.segments[at]
     if bound >= log.log_end_offset or (at + 1 < len(log.segments) and log.segments[at + 1].base_offset <= bound):
         return segment.size_bytes
@@ -102,13 +103,14 @@ class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
 
 
 def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[TimestampedOffset | None]:
-    """The first record at or after a timestamp and below ``bound``; large batches are inflated piece by piece.
+    """The first record below offset ``bound`` whose timestamp is ``timestamp_ms`` or later. Large batches are inflated in pieces.
 
-    Raises CORRUPT_MESSAGE for a batch that cannot be read, UNKNOWN_TOPIC_OR_PARTITION for a log that is deleted meanwhile.
+    Raises CORRUPT_MESSAGE for a batch that cannot be read, UNKNOWN_TOPIC_OR_PARTITION where the log is deleted between two steps,
+    and KAFKA_STORAGE_ERROR where it goes offline.
     """
     pace, reached = Pace(), log.log_start_offset
     while reached < bound and log.segments:
-        # By offset, not by index: retention and compaction change the list between two steps.
+        # Find the segment by offset, because retention and compaction change the list of segments between two steps.
         at = log.segment_at(reached)
         segment = log.segments[at]
         following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else bound
@@ -129,9 +131,9 @@ def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[Times
 
 
 def _first_in(log: Log, segment: Segment, timestamp_ms: int, offsets: range, pace: Pace) -> Steps[TimestampedOffset | int | None]:
-    """The first record of a segment at or after a timestamp; None where it has none.
+    """The first record of a segment at or after a timestamp; None where the segment has no such record.
 
-    Where the segment was deleted or replaced meanwhile: the offset up to which it has none.
+    Where the segment is deleted or replaced between two steps: the offset up to which the segment has no such record.
     """
     reached = offsets.start
     position = segment.offset_index.lookup(max(segment.offset_below(timestamp_ms), reached))
@@ -161,7 +163,7 @@ def _check_there(log: Log) -> None:
 
 
 def _stands(log: Log, segment: Segment) -> bool:
-    """Whether a segment is still the log's, so that its files may be read. Raises as `_check_there` does."""
+    """Whether the log still has a segment, so that the segment's files may be read. Raises the errors of `_check_there`."""
     _check_there(log)
     return bool(log.segments) and log.segments[log.segment_at(segment.base_offset)] is segment
 
@@ -169,13 +171,13 @@ def _stands(log: Log, segment: Segment) -> bool:
 def _first_at(
     log: Log, batch: Buffer, header: BatchHeader, timestamp_ms: int, bound: int, pace: Pace
 ) -> Steps[TimestampedOffset | None]:
-    """The first record of a batch at or after a timestamp, from the log's start up to ``bound``."""
+    """The first record of a batch at or after a timestamp, from the log start offset up to ``bound``, exclusive."""
     if (
         header.attributes & TIMESTAMP_TYPE_BIT
         and log.log_start_offset <= header.base_offset
         and header.record_count > header.last_offset_delta
     ):
-        # All carry the batch's time, and none is missing.
+        # All records have the batch's append time as timestamp, and compaction has removed no record.
         return TimestampedOffset(header.max_timestamp_ms, header.base_offset, header.leader_epoch)
     stream = RecordStream(batch, header)
     try:
@@ -195,7 +197,7 @@ def _first_at(
 
 
 def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | None]:
-    """The first record that carries the largest timestamp of the log, None where it is not below ``bound``."""
+    """The first record that has the largest timestamp of the log; None where that record is not below ``bound``."""
     best: Segment | None = None
     for segment in log.segments:
         if segment.size_bytes and (best is None or segment.max_timestamp_ms > best.max_timestamp_ms):
@@ -207,9 +209,9 @@ def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | N
 
 
 def all_batches(log: Log) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Header and bytes of every batch of a log, segment by segment; for logs that are read at a start and trusted from then on.
+    """Header and bytes of every batch of a log, segment by segment, for a start that reads a log once and trusts it afterwards.
 
-    Raises `Damaged` where one cannot be read, has a wrong CRC, or an offset below the one before.
+    Raises `Damaged` where a batch cannot be read, has a wrong CRC, or has an offset below the batch before.
     """
     next_offset = 0
     for segment in log.segments:
@@ -226,9 +228,9 @@ def leader_epoch_at_start(log: Log) -> int:
 
 
 def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
-    """The records of a stored batch one by one, for who has time; what is held is a piece and a record.
+    """The records of a stored batch one by one. Keeps a piece of the batch and one record in memory, and never lets other work run.
 
-    Raises CORRUPT_MESSAGE for what cannot be read, and for a record larger than `MAX_RECORD_BYTES`.
+    Raises CORRUPT_MESSAGE for a batch that cannot be read, and for a record larger than `MAX_RECORD_BYTES`.
     """
     if not header.compression and len(batch) <= SMALL_BYTES:
         yield from read_records(batch)

@@ -1,4 +1,4 @@
-"""Files of the operating system. The only module of this room that imports ``os``."""
+"""Files of the operating system. No other module of this package imports ``os``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ottla.protocol.primitives import Buffer
 from ottla.storage.filesystem import Damaged, is_shortage
 
 MAX_OPEN_FILES = 2_000
-"""Descriptors kept open where nobody says how many there may be."""
+"""How many descriptors are kept open where the caller gives no limit."""
 
 _PLAIN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""A link is not followed: what it points to is not the broker's to write. Opening a pipe does not wait for its other end."""
+"""Flags of every open. A symbolic link is not followed, because its target is not a file of the broker. Opening a pipe does not
+wait for the pipe's other end."""
 
 
 class RealFile:
-    """Opens its descriptor at first use and again after the filesystem has taken it away."""
+    """A `File` that opens its descriptor at first use, and again after the filesystem has closed the descriptor."""
 
     __slots__ = ("_fd", "_fs", "_has_surplus", "path", "size")
 
@@ -61,7 +62,11 @@ class RealFile:
         return data if len(data) == size else self._read_on(data, size, offset)
 
     def _read_on(self, data: bytes, size: int, offset: int) -> bytes:
-        """What was read is short, which it may be at the end only, or where the operating system gives no more at once."""
+        """Read the rest of a short read.
+
+        A read is short at the end of the file, or where the operating system returns no more at once. Raises `Damaged` where
+        the file ends before ``self.size``.
+        """
         wanted = max(min(size, self.size - offset), 0)
         while len(data) < wanted:
             more = os.pread(self._fd, wanted - len(data), offset + len(data))
@@ -71,7 +76,7 @@ class RealFile:
         return data
 
     def has_length(self, size: int) -> bool:
-        """Whether the file is as long as it should be; it may be longer where the disk did not let a refused write be cut off."""
+        """Whether ``size`` is the right length. A file with a surplus (`take_back`) may be longer than ``self.size``."""
         return size >= self.size if self._has_surplus else size == self.size
 
     def check(self) -> None:
@@ -130,27 +135,27 @@ def _opened_to_sync(path: str, flags: int) -> int:
 
 
 class RealFilesystem:
-    """`Filesystem` on the local disk, with a bound on open descriptors. ``read_only`` files are never made or written."""
+    """`Filesystem` on the local disk, with a bound on open descriptors. With ``read_only`` no file is created or written."""
 
     def __init__(self, max_open_files: int = MAX_OPEN_FILES, *, read_only: bool = False) -> None:
         self._read_only = read_only
-        # The one that was opened first is the first that is closed.
+        # In the order of opening: the file that was opened first is closed first.
         self._open_files: dict[RealFile, None] = {}
         self.max_open_files = max_open_files
 
     @property
     def open_files(self) -> int:
-        """Files that are kept open."""
+        """How many files are kept open."""
         return len(self._open_files)
 
     def opened(self, file: RealFile) -> int:
-        """A descriptor for a file that has none. Raises `Damaged` where it is not the file that it was."""
+        """Open a descriptor for a file. Raises `Damaged` where the path does not hold the file of before."""
         while len(self._open_files) >= self.max_open_files:
             next(iter(self._open_files)).close()
         if self._read_only:
             flags = os.O_RDONLY
         else:
-            # A file that held something is never made anew: its place would be taken by one full of zeros.
+            # A file that had content is never created again: an append behind its old length would fill the new file with zeros.
             flags = os.O_RDWR | (0 if file.size else os.O_CREAT)
         try:
             fd = self._descriptor(file.path, flags)
@@ -172,7 +177,7 @@ class RealFilesystem:
         return fd
 
     def _descriptor(self, path: str, flags: int) -> int:
-        """Open; where there are no descriptors left, files that are kept open give theirs."""
+        """Open a path. Where no descriptor is left, close files that are kept open until the open succeeds."""
         while True:
             try:
                 return os.open(path, flags | _PLAIN, 0o644)
@@ -262,7 +267,7 @@ class RealFilesystem:
 
     def remove_dir(self, path: str) -> None:
         if os.path.islink(path):
-            # What it points to is not ours.
+            # Remove the link only, because its target is not a directory of the broker.
             os.unlink(path)
         else:
             shutil.rmtree(path, ignore_errors=False)

@@ -1,8 +1,9 @@
-"""Opening a log: after a clean stop by its files, after a crash by reading what may be torn (LogLoader).
+"""Opens a log: after a clean stop from its index files, after a crash by reading every batch that may be torn (LogLoader).
 
-The recovery point is the offset up to which the disk had the log for sure: nothing below it can be torn. Damage there was done
-later, what lies behind it was acknowledged, and nothing of it is cut: `Damaged` takes the partition offline. What is damaged above
-the recovery point may be what a crash has torn, and is cut as by Apache Kafka. A clean stop moves the recovery point to the end.
+The recovery point is the offset up to which the log was certainly on the disk. A crash cannot tear a batch below the recovery
+point, so damage there was done later. The batches behind such damage were acknowledged, so nothing is cut: `Damaged` takes the
+partition offline. Damage above the recovery point may come from a crash, and the log is cut there, as by Apache Kafka. A clean stop
+moves the recovery point to the log end.
 """
 
 from __future__ import annotations
@@ -42,16 +43,17 @@ _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening a log found: segments checked, what was cut or removed, in words, and the transactions that were read.
+    """The result of opening a log.
 
-    ``rebuilt`` names what did not fit the log that a stop has left, and was made anew from it.
+    ``losses`` has a line for each part that was cut or removed. ``rebuilt`` names the indexes and other files that did not fit the
+    log and were rebuilt from its batches. ``history`` has the transactions of the batches that were read.
     """
 
     segments_recovered: int = 0
     losses: list[str] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
     has_false_start: bool = False
-    """Whether the log start that was given is none that a closed log may have. It was passed over."""
+    """Whether the given log start offset lies behind the end of a cleanly closed log, and was ignored."""
     history: TransactionHistory | None = None
 
 
@@ -65,11 +67,11 @@ def open_log(
     aborted_checksum: int | None = None,
     may_be_compacted: bool = False,
 ) -> RecoveryReport:
-    """Fill a fresh `Log` from its directory. Raises OSError: `Damaged` where files are not what they should be.
+    """Fill a new `Log` from its directory. Raises OSError, and its subclass `Damaged` where a file is not as it was written.
 
-    ``clean``: the log was closed. One without a recovery point was not, whatever the directory says. ``aborted_checksum``:
-    what `checksum_of` its aborted transactions gave then, None where nobody knows. ``may_be_compacted``: a compaction may have
-    left gaps also above the recovery point, so that none is taken for a loss.
+    ``clean``: the directory had a clean stop. A log with the recovery point 0 counts as not closed all the same.
+    ``aborted_checksum``: the `checksum_of` its aborted transactions at that stop; None where unknown. ``may_be_compacted``: a
+    compaction may have left gaps also above the recovery point, so that no gap counts as lost data.
     """
     report = RecoveryReport()
     clean = clean and recovery_point > 0
@@ -117,7 +119,7 @@ def open_log(
 
 
 def _check_end(log: Log, recovery_point: int, *, clean: bool) -> None:
-    """A log never ends before its recovery point, and one that was closed has files. Raises `Damaged`."""
+    """Raises `Damaged` where the log ends before its recovery point, or has no files after a clean stop."""
     if log.log_end_offset < recovery_point or (clean and not log.segments):
         raise _other_end(log, recovery_point, clean=clean)
 
@@ -129,9 +131,10 @@ def _other_end(log: Log, recovery_point: int, *, clean: bool) -> Damaged:
 
 
 def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
-    """Finish or forget the exchange of cleaned segments for what they were made of (LogLoader.load, first three passes).
+    """Finish or undo replacements of segments by cleaned ones that a crash has interrupted (LogLoader.load, first three passes).
 
-    A cleaned segment whose log is not called ``*.swap`` yet was not finished; one whose log is takes the place of all in its range.
+    A cleaned segment whose log is still called ``*.cleaned`` is removed. A segment whose log is called ``*.swap`` replaces all
+    segments in its range of offsets.
     """
     names = [n for n in fs.list_dir(directory) if n.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
     unfinished = {n.partition(".")[0] for n in names if n.endswith(LOG_SUFFIX + CLEANED_SUFFIX)}
@@ -152,13 +155,14 @@ def _finish_swaps(fs: Filesystem, directory: str, now_ms: int) -> None:
                     fs.unlink(f"{directory}/{old}")
         swapped.rename("")
     for name in fs.list_dir(directory):
-        # The log came last, so it is in its place: what is called *.swap still is one of its indexes.
+        # `Segment.rename` renames the indexes first and the log last. A file that is still called *.swap here is an index whose log
+        # has its final name already.
         if name.endswith(SWAP_SUFFIX):
             fs.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 
 
 def _tidy(fs: Filesystem, directory: str) -> list[str]:
-    """Remove what an interrupted step left behind; the names that remain."""
+    """Remove leftovers of interrupted work, and indexes without a log; returns the names of the files that remain."""
     names = fs.list_dir(directory)
     logs = {n[: -len(LOG_SUFFIX)] for n in names if n.endswith(LOG_SUFFIX)}
     kept = []
@@ -175,10 +179,11 @@ def _tidy(fs: Filesystem, directory: str) -> list[str]:
 def _load_segments(
     log: Log, report: RecoveryReport, now_ms: int, *, clean: bool, recovery_point: int, is_gapless: bool
 ) -> tuple[TransactionHistory | None, list[int]]:
-    """Load or recover each segment. What nobody vouches for is read once, for its batches, indexes and producers.
+    """Load the segments that a clean stop or the recovery point covers, and recover the others.
 
-    Gives what was read so, None where there is no such segment. Also gives the other segments, by number, whose indexes did not
-    fit: those of transactions are to be made again.
+    To recover a segment is to read it once, which checks its batches, rebuilds its indexes and updates the producers. Returns the
+    history of the recovered segments, None where there are none. Also returns the numbers of the covered segments whose indexes did
+    not fit their log: the caller must rebuild their transaction indexes.
     """
     history: TransactionHistory | None = None
     remade: list[int] = []
@@ -193,14 +198,15 @@ def _load_segments(
         elif history is None:
             history = _history_up_to(log, segment.base_offset, now_ms)
         report.segments_recovered += 1
-        # The last segment is never compacted, so the recovery point lies between two of its batches.
+        # The last segment is never compacted, so no batch in it has offsets on both sides of the recovery point.
         on_batch = None if history is None else partial(_take, log, segment, history)
         sound = segment.recover(log.config.index_interval_bytes, recovery_point if is_last else 0, on_batch)
         reason = sound.reason
-        # Compaction leaves gaps, but only below a recovery point that it sets before; one of 0 may have got lost.
+        # Compaction leaves gaps only below the recovery point, which it moves before. A recovery point of 0 in a compacted log may
+        # mean that the recovery point was lost.
         may_have_gaps = below_point or not is_gapless or (log.config.is_compacted and recovery_point == 0)
         if reason is None and not is_last and not may_have_gaps and sound.next_offset < log.segments[at + 1].base_offset:
-            # A power cut took the end of this segment exactly between two batches.
+            # A power cut has removed the end of this segment, exactly between two batches.
             reason = f"it ends at offset {sound.next_offset}, before the next segment begins"
         if reason is not None:
             lost = _lost_behind(log, at, sound)
@@ -215,10 +221,11 @@ def _load_segments(
 
 
 def _check_beyond(log: Log, report: RecoveryReport, recovery_point: int) -> None:
-    """A log that was closed goes on behind its recovery point: an older checkpoint was put back, or another broker wrote on.
+    """Check the batches of a cleanly closed log behind its recovery point. Raises `Damaged`.
 
-    Nothing is lost by it, and Apache Kafka serves such a log. But nobody vouches for what is behind the point: the CRCs are
-    computed, and the last segment, which is never compacted, must have every offset, which no CRC covers. Raises `Damaged`.
+    Such a log has got an older checkpoint, or another broker has appended to it. No data is lost, and Apache Kafka serves the log.
+    But no stop has vouched for those batches. So their CRCs are checked. The CRC does not cover offsets, so the last segment, which
+    is never compacted, must also have every offset.
     """
     for segment in log.segments[log.segment_at(recovery_point) :]:
         sound = SoundBatches(segment.log, segment.base_offset)
@@ -232,7 +239,10 @@ def _check_beyond(log: Log, report: RecoveryReport, recovery_point: int) -> None
 
 
 def _recover_all(log: Log, report: RecoveryReport) -> list[int]:
-    """Read a closed log through, because some of its aborted transactions are not in the index."""
+    """Rebuild all indexes of a cleanly closed log, because the transaction indexes lack some aborted transactions.
+
+    Returns the numbers of all segments, whose transaction indexes the caller must fill. Raises `Damaged`.
+    """
     for segment in log.segments:
         sound = segment.recover(log.config.index_interval_bytes)
         if sound.reason is not None:
@@ -242,7 +252,7 @@ def _recover_all(log: Log, report: RecoveryReport) -> list[int]:
 
 
 def _lost_behind(log: Log, at: int, sound: Recovered) -> str:
-    """What lies behind the sound part of segment ``at``, in words: a person may want it back."""
+    """How much data lies behind the sound part of segment ``at``, in words for a person who may want to restore it."""
     size_bytes = log.segments[at].size_bytes - sound.size_bytes
     batches = whole_batches_behind(log.segments[at].log, sound.size_bytes, sound.damaged_offset).batch_count
     doomed = log.segments[at + 1 :]
@@ -254,9 +264,10 @@ def _lost_behind(log: Log, at: int, sound: Recovered) -> str:
 
 
 def _cut_after(log: Log, at: int, sound: Recovered) -> None:
-    """Nothing behind a bad batch can be trusted: later segments go (UnifiedLog.deleteProducerSnapshots, LogLoader.recoverLog).
+    """Remove everything behind the sound part of segment ``at``, later segments included (LogLoader.recoverLog).
 
-    The bad batch itself goes last. Wherever this is interrupted, the next start finds it, cuts again and tells of it.
+    The bad batch itself is cut last. So wherever a crash interrupts this function, the next start reads the bad batch again, cuts
+    again and reports the loss.
     """
     doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
     for segment in reversed(doomed):
@@ -268,7 +279,7 @@ def _cut_after(log: Log, at: int, sound: Recovered) -> None:
 
 
 def _drop_snapshots(log: Log, behind: int) -> None:
-    """Remove the producers' state as it was at offsets that the log does not have any more."""
+    """Remove the producer snapshots at offsets above ``behind``, which the log no longer has (deleteProducerSnapshots)."""
     for offset in snapshot.offsets(log.fs, log.directory):
         if offset > behind:
             log.fs.unlink(snapshot.path_of(log.directory, offset))
@@ -283,9 +294,13 @@ def _restart_at(log: Log, offset: int, now_ms: int) -> None:
 
 
 def _history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
-    """Fill the producers of ``log`` with what it says before offset ``at_most``, where a segment begins or the log ends."""
+    """Fill ``log.producers`` from the newest snapshot and the batches before offset ``at_most``; returns the history read.
+
+    At ``at_most`` a segment begins or the log ends.
+    """
     start = snapshot.load_newest(log.fs, log.directory, log.producers, at_most)
-    # Also what DeleteRecords has deleted: its batches are in the file, and a client may send the last of them again.
+    # Begin with the first segment, not with the log start: batches that DeleteRecords has deleted are still in the file, and a
+    # client may send the last of them again.
     position = log.segments[0].base_offset if start is None else start
     is_contiguous = start is not None or position == 0
     history = TransactionHistory(log.producers, position, is_contiguous=is_contiguous, read_ms=now_ms)
@@ -296,7 +311,7 @@ def _history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
 
 
 def _loaded_batches(log: Log, start: int, end: int) -> Iterator[tuple[Segment, BatchHeader, memoryview]]:
-    """The batches from offset ``start`` on of segments that are loaded, up to offset ``end``, where a segment begins or ends."""
+    """The batches from offset ``start`` up to ``end``, where a segment begins or ends. The segments must be loaded."""
     for segment in log.segments[log.segment_at(start) :] if start < end else ():
         if segment.base_offset >= end:
             break
@@ -306,7 +321,7 @@ def _loaded_batches(log: Log, start: int, end: int) -> Iterator[tuple[Segment, B
 
 
 def _take(log: Log, segment: Segment, history: TransactionHistory, header: BatchHeader, raw: Buffer) -> None:
-    """A batch that follows, of a segment whose index of transactions is made again."""
+    """Apply the next batch, of a segment whose transaction index is rebuilt: an aborted transaction gets its entry."""
     _note_epoch(log, header)
     completed = history.apply(header, raw)
     if completed is not None and completed.is_aborted:
@@ -320,11 +335,11 @@ def _note_epoch(log: Log, header: BatchHeader) -> None:
 
 
 def _remake_transaction_indexes(log: Log, remade: list[int]) -> None:
-    """Write the indexes of aborted transactions of some segments anew, from the segments' batches.
+    """Rebuild the transaction indexes of the segments with the numbers ``remade`` from the segments' batches.
 
-    Each aborted transaction begins with its producer's first batch, so the batches are played to a second `ProducerState` that
-    begins below these segments. The log's own state cannot serve: it stands at the end of the log already. The second begins with
-    a snapshot where there is one, as producers whose records retention or compaction has deleted are nowhere else
+    An entry needs the first offset of its transaction, which may lie in an earlier segment. So the batches are applied to a second
+    `ProducerState` that begins below these segments; the log's own state already stands at the log end. The second state begins
+    with a snapshot where one exists, because only a snapshot has the producers whose records retention or compaction has deleted
     (LogLoader.recoverSegment).
     """
     if not remade:
@@ -344,9 +359,9 @@ def _remake_transaction_indexes(log: Log, remade: list[int]) -> None:
 
 
 def _write_rebuilt(log: Log) -> None:
-    """Bring to the files what was made anew, if the disk has room: a full one takes no log out of service. Raises `Damaged`.
+    """Write the rebuilt files. A full disk does not stop the start: then the files are written before the next sync of segments.
 
-    The rest is written before the log's segments are settled, and when it is closed.
+    Raises `Damaged` and other errors that mean that the disk cannot be trusted (`is_damage`).
     """
     try:
         run(log.write_rebuilt())

@@ -1,4 +1,4 @@
-"""Which segments of a log have had their time, or are too much (UnifiedLog.deleteOldSegments)."""
+"""Which segments of a log are too old or exceed the log's size limit (UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from ottla.storage.segment import Segment
 
 
 def expired_count(segments: Sequence[Segment], config: LogConfig, high_watermark: int, log_end_offset: int, now_ms: int) -> int:
-    """How many segments, from the oldest on, retention takes away by time or by size: none that is not below the high watermark."""
+    """How many of the oldest segments retention removes, by ``retention.ms`` or ``retention.bytes``.
+
+    Only segments that lie wholly below the high watermark are removed.
+    """
     deletable = sum(1 for segment in segments[1:] if segment.base_offset <= high_watermark)
     if log_end_offset <= high_watermark:
         deletable += 1

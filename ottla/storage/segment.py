@@ -26,7 +26,7 @@ CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 LOOKUP_BYTES = 1 << 15
 MAX_ABORTED = 1 << 20
-"""Aborted transactions that a segment's index may have beyond its batches."""
+"""How many entries the transaction index of a segment may have where the segment has fewer batches than that."""
 
 
 OnBatch = Callable[[BatchHeader, memoryview], None]
@@ -39,7 +39,7 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 def parse_file_name(name: str, suffix: str) -> int | None:
-    """The offset that a file is named after; None for every name that `file_name` does not give with this suffix."""
+    """The offset in a file's name; None for every name that `file_name` does not make with this suffix."""
     parts = _FILE_NAME.fullmatch(name)
     if parts is None or parts[2] != suffix or int(parts[1]) > MAX_OFFSET:
         return None
@@ -47,14 +47,14 @@ def parse_file_name(name: str, suffix: str) -> int | None:
 
 
 def astray(path: str, entry: str) -> Damaged:
-    """An index that does not fit its log, whichever of the two is damaged."""
+    """The error for an index that does not fit its log. Either of the two may be damaged."""
     return Damaged(path, f"the entry of {entry} leads astray; remove the file, and the next start makes it anew")
 
 
 class Recovered(NamedTuple):
-    """What is sound of a segment: up to which offset and byte, and what is wrong behind it, if anything is.
+    """The sound part of a segment: the offset and the byte at which the part ends, and what is wrong there.
 
-    ``damaged_offset`` is the first offset of which nothing is known.
+    ``reason`` is None where the whole segment is sound. ``damaged_offset`` is the lowest offset that the damaged part may hold.
     """
 
     next_offset: int
@@ -64,7 +64,7 @@ class Recovered(NamedTuple):
 
 
 class Segment:
-    """Batches from ``base_offset`` on. Appends go to the log at once, to the indexes behind it."""
+    """The batches of a log from ``base_offset`` on. An append writes the log's file at once; `flush_indexes` writes the indexes."""
 
     __slots__ = (
         "_bytes_since_index",
@@ -94,7 +94,7 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self._bytes_since_index = 0
         self.is_behind = False
-        """Whether a start has made the indexes anew, and their files may lack some of it."""
+        """Whether recovery has rebuilt the indexes in memory, and their files may lack entries."""
         self.log: File = fs.open(self.path(LOG_SUFFIX))
         self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX_SUFFIX), base_offset)
@@ -127,7 +127,10 @@ class Segment:
         self._bytes_since_index += size
 
     def should_roll(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int, config: LogConfig) -> bool:
-        """LogSegment.shouldRoll: size, age, full indexes, or an offset too far from the base for four bytes."""
+        """Whether the next batch of ``size`` bytes must go into a new segment (LogSegment.shouldRoll).
+
+        The reasons are size, age, full indexes, and an offset whose distance from the base does not fit into four bytes.
+        """
         if self.log.size == 0:
             return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         if self.log.size > config.segment_bytes - size:
@@ -141,22 +144,22 @@ class Segment:
         return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
 
     def flush_indexes(self) -> None:
-        """Bring the files to what an inactive segment has: indexes up to the log with the last time entry, and no surplus.
+        """Write the indexes as a closed segment has them, with a last entry of the time index (onBecomeInactiveSegment).
 
-        As LogSegment.onBecomeInactiveSegment. Raises OSError, and may be called again.
+        Cuts off surplus bytes of refused writes first. Raises OSError, and may then be called again.
         """
         for file in self.files():
             file.cut_surplus()
         if self.log.size:
             self.time_index.maybe_append(self.max_timestamp_ms, self.max_timestamp_offset)
-        # A segment without time index entries is recovered by the next start, so they come last.
+        # The time index is written last, because the next start recovers a segment whose time index is empty.
         self.txn_index.flush()
         self.offset_index.flush()
         self.time_index.flush()
         self.is_behind = False
 
     def sync_transactions(self) -> None:
-        """Bring the aborted-transaction index to the disk; it may run beside the event loop."""
+        """Bring the transaction index to the disk. May run in another thread than the event loop's."""
         with suppress(FileNotFoundError):
             sync_file(self._fs, self.txn_index.file.path)
             sync_dir(self._fs, self._directory)
@@ -172,16 +175,17 @@ class Segment:
     def scan(
         self, position: int = 0, end: int | None = None, *, piece_bytes: int = PIECE_BYTES, must_reach_end: bool = False
     ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Position, header and bytes of each batch from a file position on; ends at the first that is not whole.
+        """Position, header and bytes of each batch from a file position on, up to the first batch that is not whole.
 
-        With ``must_reach_end`` raises `Damaged` there.
+        With ``must_reach_end`` raises `Damaged` at such a batch.
         """
         return batches(self.log, position, end, piece_bytes=piece_bytes, must_reach_end=must_reach_end)
 
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
         """File position and header of the first batch whose last offset is at or above ``offset``.
 
-        Raises `Damaged` where the index leads to no batch that it names: what it leaves out would be taken for never written.
+        None where the segment has no such batch. Raises `Damaged` where an index entry does not lead to the batch that it names:
+        the batches that a wrong entry skips would look as if they had never been written.
         """
         indexed, start = self.offset_index.floor(offset)
         for position, header in self.headers(start):
@@ -196,21 +200,21 @@ class Segment:
         return None
 
     def offset_below(self, timestamp_ms: int) -> int:
-        """The offset from which on a record at or after ``timestamp_ms`` must be looked for. Raises `Damaged` as `position_of`."""
+        """The offset from which on to search for a record at or after ``timestamp_ms``. Raises `Damaged` as `position_of` does."""
         timestamp, offset = self.time_index.lookup(timestamp_ms)
         if timestamp >= 0 and not self._has_timestamp(timestamp, offset):
             raise astray(self.time_index.file.path, f"timestamp {timestamp}")
         return offset
 
     def _has_timestamp(self, timestamp_ms: int, offset: int) -> bool:
-        """Whether ``timestamp_ms`` is the largest of the batch that holds an offset. Raises `Damaged` as `position_of`."""
+        """Whether ``timestamp_ms`` is the largest timestamp of the batch at an offset. Raises `Damaged` as `position_of` does."""
         place = self.position_of(offset)
         return place is not None and place[1].max_timestamp_ms == timestamp_ms
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from a file position on: reads a window, and jumps over large batches.
+        """Position and header of each batch from a file position on. Reads in windows of `LOOKUP_BYTES` and skips large batches.
 
-        Each turn moves on by a header at least; a read gives all of what is asked for, or raises.
+        The loop ends: each turn reads at least one header, because a read returns all bytes that it is asked for, or raises.
         """
         end = self.log.size
         while end - position >= HEADER_BYTES:
@@ -227,9 +231,10 @@ class Segment:
     # start
 
     def load(self, index_interval_bytes: int) -> bool:
-        """Take over the indexes after a clean stop; False when they must be rebuilt. Nothing but their ends is looked at."""
+        """Read the indexes after a clean stop; False where they must be rebuilt. Checks only their last entries against the log."""
         at_most = self.log.size // HEADER_BYTES
-        # More entries than batches: reading them could take any amount of memory. Compaction may leave transactions without any.
+        # An index with more entries than the segment can have batches is not read, because it could take any amount of memory. The
+        # transaction index may have more entries than batches, because compaction removes batches and keeps entries.
         if max(self.offset_index.stored, self.time_index.stored) > at_most or self.txn_index.stored > max(at_most, MAX_ABORTED):
             return False
         sound = self.offset_index.load() and self.time_index.load() and self.txn_index.load(self.base_offset)
@@ -245,9 +250,11 @@ class Segment:
             return False
 
     def _reach_end(self, index_interval_bytes: int) -> bool:
-        """Whether the offset index goes as near to the log's end as appends leave it, and the time index knows what follows.
+        """Whether the indexes cover the segment up to its end.
 
-        The interval may have been larger when the entries were set; they lie further apart than it was then.
+        The offset index does where the part of the log behind its last entry is no longer than appends leave it. That is
+        ``index.interval.bytes``, or the smallest distance between two entries where the interval was larger when they were written.
+        The time index does where no batch in that part has a larger timestamp than its last entry.
         """
         position = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
         self._bytes_since_index = self.log.size - position
@@ -259,12 +266,13 @@ class Segment:
         return gap_bytes <= index_interval_bytes or gap_bytes < self.offset_index.least_gap_bytes()
 
     def recover(self, index_interval_bytes: int, known_end: int = 0, on_batch: OnBatch | None = None) -> Recovered:
-        """Check every batch up to the first bad one, rebuild the indexes in memory; the one of transactions is empty.
+        """Check every batch up to the first bad one, and rebuild offset and time index in memory. Changes no byte of the log.
 
-        ``known_end`` is an offset where the log once ended, so that no batch has offsets on both sides of it. The CRC does not
-        cover the offsets. ``on_batch`` is given each sound batch. The log is left as it is.
+        The transaction index is empty afterwards; ``on_batch``, which is called with each sound batch, may fill it. ``known_end``
+        is an offset at which the log once ended. A batch with offsets on both sides of it is bad, although its CRC is right: the
+        CRC does not cover offsets.
         """
-        # The time index goes first: without it the next start does this again, wherever this one is killed.
+        # The time index is cleared first: wherever this start is killed, the next one recovers a segment without time index again.
         self.time_index.clear()
         self.offset_index.clear()
         self.txn_index.clear()
@@ -286,17 +294,17 @@ class Segment:
         return Recovered(sound.next_offset, sound.end, reason, sound.damaged_offset)
 
     def last_next_offset(self) -> int:
-        """The offset after the last batch, found from the last index entry."""
+        """The offset behind the last batch, which is found from the last entry of the offset index."""
         last = self._last_batch()
         return self.base_offset if last is None else last[1].next_offset
 
     def last_leader_epoch(self, otherwise: int) -> int:
-        """That of the last batch; ``otherwise`` where there is no batch."""
+        """The leader epoch of the last batch; ``otherwise`` where the segment has no batch."""
         last = self._last_batch()
         return otherwise if last is None else last[1].leader_epoch
 
     def ends_soundly(self) -> bool:
-        """Whether the last batch, found from the last index entry, is sound and ends where the file does."""
+        """Whether the last batch, which is found from the last entry of the offset index, is sound and ends where the file does."""
         last = self._last_batch()
         if last is None:
             return self.log.size == 0
@@ -318,21 +326,21 @@ class Segment:
             file.close()
 
     def mark_deleted(self) -> list[str]:
-        """Rename the files to ``*.deleted``, so that a crash never brings them back; the new paths."""
+        """Rename the files to ``*.deleted``, so that no start reads them again; returns the new paths."""
         self.close()
         return self.rename(DELETED_SUFFIX)
 
     def rename(self, suffix: str) -> list[str]:
-        """Give the files another suffix behind their names; their new paths. One that stopped half-way may be called again.
+        """Give the files another suffix behind their names; returns the new paths. A rename that stopped half-way may be repeated.
 
-        The log decides what a segment is: it goes first, and comes last.
+        A start goes by the name of the ``.log`` file. So on deletion that file is renamed first, and otherwise last.
         """
         paths = []
         for file in self.files() if suffix == DELETED_SUFFIX else reversed(self.files()):
             stem = file.path
             for worn in (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX):
                 stem = stem.removesuffix(worn)
-            # Not every segment has every index.
+            # A segment may lack some of its indexes.
             with suppress(FileNotFoundError):
                 if file.path != stem + suffix:
                     self._fs.rename(file.path, stem + suffix)

@@ -1,4 +1,4 @@
-"""Bringing segments that no append touches any more to the disk, so that a start after a crash need not look at them."""
+"""Brings closed segments to the disk and moves recovery points, so that a start after a crash need not read those segments."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def _raised(_: Log, error: OSError) -> None:
 
 def _sync(fs: Filesystem, files: list[str]) -> None:
     for path in files:
-        # Retention may have taken it meanwhile.
+        # Retention may have removed the file since the list was made.
         with suppress(FileNotFoundError):
             sync_file(fs, path)
 
 
 def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised) -> Steps[None]:
-    """Sync the segments of ``logs`` that no append touches any more, and move their recovery points.
+    """Sync the closed segments of ``logs``, and move the logs' recovery points behind them.
 
-    ``on_refused`` hears of a log whose files could not be opened or written: its recovery point stays, and the others are
-    synced all the same. Raises `SyncFailed`.
+    ``on_refused`` is called for a log whose files could not be opened or written. That log's recovery point stays, and the other
+    logs are synced all the same. Raises `SyncFailed`.
     """
     settled, pace = [], Pace()
     for log in logs:

@@ -1,9 +1,10 @@
 """Producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log.
 
-Apache Kafka writes one entry a producer, with its last batch. A client may have five batches in flight: of those that were
-stored but not acknowledged before a stop it sends all again, and where only the last is known, the first looks out of order;
-a Java producer without a transactional id then begins a new epoch and stores them a second time. So the batches before the
-last have entries of their own here, oldest first. Apache Kafka reads such a file: of several entries it keeps the last.
+Apache Kafka writes one entry for each producer, with the producer's last batch. ottla also writes entries for the batches before
+the last, oldest first. The reason: a client may have five batches in flight, and after a restart sends all batches again that were
+stored but not acknowledged. Where the broker knows only the last batch, the first one looks out of order. A Java producer without a
+transactional id then begins a new epoch and stores the batches a second time. Apache Kafka can read such a file: of several entries
+with one producer id it keeps the last.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
 _CRC_START = 6
 MAX_WHOLE_PRODUCERS = 10_000
-"""Producers whose earlier batches are written as well, those heard of last: who has been silent for long retries nothing."""
+"""How many producers have their earlier batches written as well. The producers that wrote last are chosen, because a producer that
+has been silent for long does not retry."""
 
 
 def path_of(directory: str, offset: int) -> str:
@@ -66,7 +68,7 @@ def _encoded(entry: ProducerEntry, batch: BatchMetadata) -> bytes:
 
 
 def decode(raw: bytes) -> list[ProducerEntry] | None:
-    """The producers, None when the file is not a sound snapshot of a known version."""
+    """The producers in a snapshot; None where the file is not a sound snapshot of a known version."""
     try:
         version, crc, count = _HEAD.unpack_from(raw)
         if version != VERSION or crc32c(memoryview(raw)[_CRC_START:]) != crc:
@@ -98,9 +100,9 @@ def write(fs: Filesystem, directory: str, state: ProducerState, offset: int) -> 
 
 
 def load_newest(fs: Filesystem, directory: str, state: ProducerState, at_most: int) -> int | None:
-    """Fill ``state`` from the newest sound snapshot at or below an offset; that offset, None without one.
+    """Fill ``state`` from the newest sound snapshot at or below the offset ``at_most``.
 
-    Unsound ones are deleted on the way, as Kafka does.
+    Returns the snapshot's offset; None where there is no such snapshot. Deletes unsound snapshots that it reads, as Kafka does.
     """
     for offset in reversed(offsets(fs, directory)):
         if offset > at_most:

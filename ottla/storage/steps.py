@@ -1,4 +1,4 @@
-"""Long work in steps, so that whoever runs it can let others in between two of them."""
+"""Long work as a generator of steps, so that its caller can run other work between two steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Pause:
-    """A step that lasts until somebody ends it, for work that waits for other work."""
+    """A step that lasts until another piece of work calls `end`."""
 
     __slots__ = ("_is_over", "_then")
 
@@ -18,7 +18,7 @@ class Pause:
         self._then: Callable[[], None] | None = None
 
     def then(self, go_on: Callable[[], None]) -> None:
-        """Have ``go_on`` called when it is over, at once where it is already."""
+        """Call ``go_on`` when the pause ends, or at once where it has ended already."""
         if self._is_over:
             go_on()
         else:
@@ -31,20 +31,23 @@ class Pause:
 
 
 Step = Callable[[], None] | Pause | None
-"""What a generator of steps yields: None to let other work run, a function that blocks, or a `Pause` to go on when it is over.
+"""The values that a generator of steps yields: None to let other work run, a function that blocks, or a `Pause` to wait for.
 
-Whoever carries out the steps runs such a function beside the event loop, so it must touch no state of the loop. An exception
-that it raises is raised again at the ``yield``.
+The scheduler runs a blocking function in another thread, so the function must touch no state of the event loop. An exception that
+the function raises is raised again at the ``yield``.
 """
 
 Steps = Generator[Step, None, T]
 
 WORK_A_STEP = 1_000
-"""Units of about two microseconds each."""
+"""How much work one step does, in units of about two microseconds."""
 
 
 class Pace:
-    """Counts work, and says when a step is over. ``begun``: the first step is as long as two, so that little needs no second."""
+    """Counts work, and says when a step is over.
+
+    With ``begun`` the first step is twice as long, so that short work needs no second step.
+    """
 
     __slots__ = ("_done",)
 
@@ -60,7 +63,7 @@ class Pace:
 
 
 def run(steps: Steps[T]) -> T:
-    """All steps at once, for a process that has nothing else to do."""
+    """Run all steps at once and return the result, for a process without other work to do between the steps."""
     failure: Exception | None = None
     while True:
         try:
@@ -77,7 +80,7 @@ def run(steps: Steps[T]) -> T:
 
 
 def begun(steps: Steps[T]) -> T | Steps[T]:
-    """The result of work that ends before its first step does; the rest of its steps where there are more."""
+    """Start the work. Returns the result where the work ends within its first step, else the remaining steps."""
     try:
         first = next(steps)
     except StopIteration as ended:

@@ -1,6 +1,6 @@
-"""What reading a log says of its transactions: the producers' state, and every marker that was passed.
+"""The transactions of a log as its batches record them: the producers' state, and every marker that was read.
 
-Recovery keeps one of the part that it reads anyway, ``ottla audit`` one of a whole log.
+Recovery builds a history of the batches that it reads anyway, ``ottla audit`` one of a whole log.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ _MAX_MS = (1 << 46) - 1
 
 
 class Settled(msgspec.Struct, gc=False, frozen=True):
-    """A producer at the offset where reading began. ``last_ms`` is when its last marker or, inside a transaction, batch came."""
+    """The state of a producer at the offset where reading began.
+
+    ``last_ms`` is the time of the producer's last marker or, inside a transaction, of its last batch.
+    """
 
     epoch: int
     last_ms: int
 
 
 class TransactionHistory:
-    """Applies batches in order to a `ProducerState`, and keeps their markers: eight bytes each."""
+    """Applies batches in offset order to a `ProducerState`, and keeps every marker, in eight bytes each."""
 
     __slots__ = (
         "_had_producers",
@@ -41,15 +44,16 @@ class TransactionHistory:
     )
 
     def __init__(self, producers: ProducerState, start_offset: int, *, is_contiguous: bool, read_ms: int = 0) -> None:
-        """``is_contiguous``: ``producers`` is all that the log has said before ``start_offset``.
+        """``is_contiguous``: ``producers`` has the effect of every batch before ``start_offset``.
 
-        ``read_ms`` is when the log is read; it matters to whoever keeps ``producers``.
+        ``read_ms`` is the time of reading, from which the age of idempotent producers counts. A caller that drops ``producers``
+        afterwards need not give it.
         """
         self.producers = producers
         self._read_ms = read_ms
-        # Whether no offset was missing so far, as after compaction or retention.
+        # Whether every offset was there so far. Compaction and retention leave gaps.
         self.is_contiguous = is_contiguous
-        # When the first marker behind the last gap was written, None without one.
+        # The timestamp of the first marker behind the last gap; None without such a marker.
         self.first_marker_ms: int | None = None
         self.first_batch_ms: int | None = None
         self._next_offset = start_offset
@@ -58,7 +62,7 @@ class TransactionHistory:
         self._settled: dict[int, Settled | None] = {}
 
     def apply(self, header: BatchHeader, raw: Buffer) -> CompletedTxn | None:
-        """Apply a batch that follows; the transaction that it ends, if it ends one."""
+        """Apply the next batch; returns the transaction that the batch ends, if any."""
         if header.base_offset > self._next_offset or header.record_count <= header.last_offset_delta:
             self.is_contiguous = False
             self.first_marker_ms = None
@@ -76,8 +80,9 @@ class TransactionHistory:
             self._settled[header.producer_id] = self._now(header.producer_id)
         producers, timestamp_ms = self.producers, header.max_timestamp_ms
         if marker is None:
-            # A batch does not say when it came, and its timestamp may be of any time: the age of an idempotent producer counts
-            # from the reading, so that a retry is recognised. A transaction's age must go on, and its marker says when it came.
+            # A stored batch does not say when the broker received it, and a client chooses its timestamp freely. So the age of an
+            # idempotent producer counts from now on, and the producer's retry is still recognised. An open transaction must keep
+            # its age across a restart, so there the batch's timestamp counts.
             seen_ms = timestamp_ms if header.is_transactional else self._read_ms
             producers.apply_data(header, header.base_offset, header.last_offset, timestamp_ms, seen_ms)
             return None
@@ -96,13 +101,13 @@ class TransactionHistory:
         return None if entry is None else Settled(entry.epoch, entry.last_timestamp_ms)
 
     def settled(self, producer_id: int) -> Settled | None:
-        """The producer as it was where reading began; None where it had not written before."""
+        """The producer's state where reading began; None where the producer was unknown there."""
         if not self._had_producers:
             return None
         return self._settled[producer_id] if producer_id in self._settled else self._now(producer_id)
 
     def markers(self, producer_id: int) -> Sequence[int]:
-        """The producer's markers in the log's order, packed; `unpack` reads one."""
+        """The producer's markers in offset order, each packed into an integer that `unpack` reads."""
         return self._markers.get(producer_id, ())
 
 
@@ -117,5 +122,5 @@ def unpack(packed: int) -> tuple[int, int, bool]:
 
 
 def has_data(packed: int) -> bool:
-    """Whether records stood before the marker that none had decided."""
+    """Whether the marker ended a transaction that had records in this log."""
     return bool(packed & 1)

@@ -1,4 +1,4 @@
-"""Files and directories that were renamed out of the way, and are removed once `file.delete.delay.ms` is over."""
+"""Files and directories that were renamed to be removed, and are removed after `file.delete.delay.ms`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from ottla.storage.steps import Steps
 
 
 class Trash:
-    """What one log directory is to remove, and when. It is not written down: a start removes what it finds by its names."""
+    """The paths that one log directory is to remove, and when.
+
+    The list is kept in memory only. After a restart, a start recognises the files and directories by their names and removes them.
+    """
 
     __slots__ = ("_due", "_fs")
 
     def __init__(self, fs: Filesystem) -> None:
         self._fs = fs
-        # When it is due, its path, and whether that is a directory's.
+        # For each path: the time from which it may be removed in ms, the path, and whether it is a directory.
         self._due: list[tuple[int, str, bool]] = []
 
     def add_files(self, paths: list[str], due_ms: int) -> None:
@@ -23,9 +26,9 @@ class Trash:
         self._due.append((due_ms, path, True))
 
     def empty(self, now_ms: int) -> Steps[list[str]]:
-        """Remove what is due, aside: a large file takes its time.
+        """Remove the paths that are due, beside the event loop, because removing a large file takes long.
 
-        A line for each that could not be removed: it waits for the next start.
+        Returns a line for each path that could not be removed; the next start tries again.
         """
         due = [(path, is_dir) for due_ms, path, is_dir in self._due if due_ms <= now_ms]
         left: list[str] = []

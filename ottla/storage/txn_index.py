@@ -1,4 +1,4 @@
-"""The aborted-transaction index of a segment (``.txnindex``): 34 bytes a transaction, by growing last offset."""
+"""The aborted-transaction index of a segment (``.txnindex``): 34 bytes for each transaction, in the order of last offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRY_BYTES = ENTRY.size
 
 
 class AbortedTxn(msgspec.Struct, gc=False, frozen=True):
-    """One aborted transaction: its first data offset, its marker's offset, and the LSO once it was decided."""
+    """One aborted transaction (AbortedTxn): its first offset, the offset of its marker, and the last stable offset after it."""
 
     producer_id: int
     first_offset: int
@@ -31,7 +31,7 @@ def _packed(entry: AbortedTxn) -> bytes:
 
 
 class TxnIndex:
-    """The file exists only where a transaction was aborted in the segment."""
+    """The index in memory and its file (TransactionIndex). The file exists only where a transaction was aborted in the segment."""
 
     __slots__ = ("_entries", "_file", "_fs")
 
@@ -41,7 +41,7 @@ class TxnIndex:
         self._entries: list[AbortedTxn] = []
 
     def load(self, base_offset: int) -> bool:
-        """Take over the file; False when it must be made again (TransactionIndex.sanityCheck)."""
+        """Read the file; False where the file is damaged and must be rebuilt (TransactionIndex.sanityCheck)."""
         if self._file.size == 0:
             return True
         if self._file.size % ENTRY_BYTES:
@@ -57,7 +57,7 @@ class TxnIndex:
 
     @property
     def stored(self) -> int:
-        """Entries that the file has."""
+        """The number of entries in the file."""
         return self._file.size // ENTRY_BYTES
 
     @property
@@ -68,28 +68,28 @@ class TxnIndex:
         return iter(self._entries)
 
     def append(self, entry: AbortedTxn) -> None:
-        """Write the entry at once: the LSO may pass the marker only when this is in the file."""
+        """Add an entry and write it at once: the last stable offset may pass the marker only when the file has the entry."""
         self.flush()
         self._file.append(_packed(entry))
         self._entries.append(entry)
 
     def restore(self, entry: AbortedTxn) -> None:
-        """Add an entry that a start has found in the log; `flush` writes it, which a full disk may refuse for a while."""
+        """Add an entry that recovery has read in the log. `flush` writes it later, because a full disk may refuse it now."""
         self._entries.append(entry)
 
     def flush(self) -> None:
-        """Write what is not in the file yet. Raises OSError, and may be called again."""
+        """Write the entries that are not in the file yet. Raises OSError, and may then be called again."""
         unwritten = self._entries[self.stored :]
         if unwritten:
             self._file.append(b"".join(map(_packed, unwritten)))
 
     def take_back(self) -> None:
-        """Remove the last entry again: the marker that it belongs to was refused by the disk."""
+        """Remove the last entry, because the disk has refused the marker that the entry belongs to."""
         self._entries.pop()
         self._file.take_back(self._file.size - ENTRY_BYTES)
 
     def collect(self, fetch_offset: int, upper_bound: int, into: list[AbortedTxn]) -> bool:
-        """Add those that touch [fetch_offset, upper_bound); True when no later segment can hold more."""
+        """Add the transactions that overlap [fetch_offset, upper_bound) to ``into``; True where no later segment has more."""
         entries = self._entries
         for at in range(bisect_left(entries, fetch_offset, key=attrgetter("last_offset")), len(entries)):
             entry = entries[at]
@@ -107,7 +107,10 @@ class TxnIndex:
 
 
 def checksum_of(indexes: Iterable[TxnIndex]) -> int:
-    """The CRC of all entries of a log. Their files have none, and where one is missing, aborted records are read as committed."""
+    """The CRC of all entries of a log's indexes.
+
+    The files themselves have no CRC, and where an entry is missing, consumers read aborted records as committed.
+    """
     checksum = 0
     for index in indexes:
         checksum = int(crc32c(b"".join(map(_packed, index)), checksum))

@@ -1,7 +1,7 @@
-"""The one walk over stored batches, piece by piece: a segment of any size costs the memory of a piece, or of its largest batch.
+"""Reads the batches of a segment's file in pieces: a segment of any size needs the memory of one piece, or of its largest batch.
 
-`batches` takes a file as it is and stops at the first batch that is not whole. `SoundBatches` also checks each batch, as a start
-after a crash does; it is for files that nobody has checked yet. `Segment.headers` looks batches up without reading them.
+`batches` does not check CRCs and stops at the first batch that is not whole. `SoundBatches` also checks each batch, for files that
+were not checked before, as after a crash. `Segment.headers` reads only headers.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from ottla.storage.filesystem import Damaged, File
 
 PIECE_BYTES = 1 << 20
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
-"""How far an offset may be from its segment's base: the indexes have four bytes for it."""
+"""The largest distance of an offset from its segment's base: the indexes store the distance in four bytes."""
 FIRST_SEARCHED_BYTES = 4096
 SEARCHED_BYTES = 256 << 20
-"""Bytes of what only looks like a batch that a search for whole batches computes CRCs of, or examines, before it ends."""
+"""How many bytes of false batches, which only look like batches, `whole_batches_behind` examines before it gives up."""
 
 PLACE_BYTES = 1 << 12
-"""What the search counts for each place that it examines, at least: that is dearer than the CRC of so many bytes."""
+"""The least number of bytes that the search counts for each place that it examines. Examining a place costs about as much time as
+the CRC of so many bytes."""
 
 _LENGTH_AND_MAGIC = Struct(">8xi4xb")
 _MAGIC_AT = 16
 
 MayRead = Callable[[int, BatchHeader], bool]
-"""Takes the position and the header of a batch that is larger than a piece; whether it may be read as a whole."""
+"""Gets the position and the header of a batch that is larger than a piece; returns whether the batch may be read as a whole."""
 
 
 class Piece(NamedTuple):
-    """Whole batches as they follow each other in a file from ``position`` on. The batches begin and end at ``bounds``."""
+    """Neighbouring whole batches, from ``position`` in a file on. Between two ``bounds``, indexes into ``data``, lies one batch."""
 
     position: int
     data: bytes
@@ -59,11 +60,12 @@ def pieces(
     may_read: MayRead | None = None,
     must_reach_end: bool = False,
 ) -> Iterator[Piece]:
-    """The batches of a file from a position on, in pieces; ends at the first that is not whole.
+    """The batches of a file from a position on, in pieces, up to the first batch that is not whole.
 
-    ``may_read`` is asked because the length of a batch may be damaged, and name all the rest of the file. With ``must_reach_end``
-    whoever reads may not take what lies behind such a batch for nothing: raises `Damaged` for it.
-    Each turn moves on by a batch, or reads more than the last; a read gives all of what is asked for, or raises.
+    A damaged length may make a batch appear as long as the rest of the file. So ``may_read`` is asked before a batch that is larger
+    than a piece is read. With ``must_reach_end`` raises `Damaged` for a batch that is not whole, for callers that must not ignore
+    the bytes behind it. The loop ends: each turn passes a batch or reads more than the turn before, because a read returns all
+    bytes that it is asked for, or raises.
     """
     end = file.size if end is None else end
     wanted, is_readable = max(piece_bytes, HEADER_BYTES), True
@@ -114,11 +116,11 @@ def batches(
 class SoundBatches:
     """The batches of a segment's file up to the first that is not sound: torn, with a wrong CRC, or out of order.
 
-    Iterate once. Then ``end`` is the file position behind the last sound batch and ``next_offset`` the offset behind it.
-    ``reason`` says what is wrong with the batch at ``end``, None where there is no whole one. ``damaged_offset`` is the first
-    offset of which nothing is known: where offsets go back, either of two batches may bear the wrong one, and it is the lower.
-    Memory is bounded also where a length is damaged: a batch that is larger than a piece is read whole only after its CRC was
-    found right, piece by piece.
+    Iterate once. Afterwards ``end`` is the file position behind the last sound batch, and ``next_offset`` the offset behind it.
+    ``reason`` says what is wrong with the batch at ``end``; None where no whole batch stands there. ``damaged_offset`` is the
+    lowest offset that the damaged part may hold: where a batch has a lower offset than the batch before, either of the two may be
+    wrong, and ``damaged_offset`` is the lower offset. Memory is bounded even where a length is damaged: a batch that is larger than
+    a piece is read as a whole only after its CRC was computed in pieces and is right.
     """
 
     __slots__ = (
@@ -134,7 +136,7 @@ class SoundBatches:
     )
 
     def __init__(self, file: File, base_offset: int, position: int = 0, *, piece_bytes: int = PIECE_BYTES) -> None:
-        """``base_offset`` is the segment's; ``position`` is where a batch begins."""
+        """``base_offset`` is the segment's; at the file position ``position`` a batch begins."""
         self.file = file
         self._base_offset = self.next_offset = self.damaged_offset = base_offset
         self.end = self._position = position
@@ -169,7 +171,7 @@ class SoundBatches:
             yield position, header, raw
 
     def damage(self) -> Damaged:
-        """What a reader raises who must not take the bytes behind ``end`` for nothing."""
+        """The error to raise where the bytes behind ``end`` must not be ignored."""
         because = "" if self.reason is None else f": {self.reason}"
         return Damaged(self.file.path, f"it cannot be read from byte {self.end} on{because}")
 
@@ -185,17 +187,17 @@ def _wrong_crc(header: BatchHeader) -> str:
 
 
 class WholeBatches(NamedTuple):
-    """Whole batches with right CRCs that lie somewhere behind a damaged place."""
+    """Number and total size of whole batches with right CRCs behind a damaged place."""
 
     batch_count: int
     size_bytes: int
 
 
 def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches:
-    """Search a file from a position on for whole batches at or above ``offset``, whatever lies between them.
+    """Search a file from a position on for whole batches at or above ``offset``. Any bytes may lie between the batches.
 
-    A write that a crash has torn is the last of its file. So batches behind a damaged place tell that it was damaged later, or
-    that a power cut has taken a piece out of the middle, and what is lost with them was acknowledged.
+    A write that a crash has torn is the last write to its file. So whole batches behind a damaged place mean that the place was
+    damaged later, or that a power cut has lost a piece in the middle. In both cases the lost batches had been acknowledged.
     """
     count = size_bytes = wasted = 0
     while wasted < SEARCHED_BYTES:
@@ -214,9 +216,10 @@ def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches
 
 
 def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> tuple[int, BatchHeader, int] | None:
-    """Position and header of the first place from a position on that looks like a batch, and what examining those before it counts.
+    """The first place from a position on that looks like a batch: position, header, and the bytes to count for places before it.
 
-    Batches mostly follow each other.
+    None where there is no such place, or where more than ``at_most_bytes`` are counted. The first read is small, because the next
+    batch mostly begins right at ``position``.
     """
     wanted, end, examined_bytes = FIRST_SEARCHED_BYTES, file.size, 0
     magic = _magic_behind(offset)
@@ -237,16 +240,17 @@ def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> 
 
 
 def _magic_behind(offset: int) -> re.Pattern[bytes]:
-    """The magic byte of headers whose offset may follow ``offset``, by the upper half of the offset and by signs.
+    """A pattern for the magic byte of a header whose base offset may follow ``offset``.
 
-    A call of Python's for each such byte would hold a start up for an hour where a gigabyte is full of them.
+    The pattern also checks the upper half of the base offset, and that the batch length is not negative. To check each byte of
+    value 2 in Python would delay a start by an hour where a gigabyte is full of such bytes.
     """
     uppers = b"|".join(re.escape(upper.to_bytes(4, "big")) for upper in (offset >> 32, (offset + MAX_RELATIVE_OFFSET) >> 32))
     return re.compile(rb"\x02(?<=(?:" + uppers + rb")[\0-\xff]{4}[\0-\x7f][\0-\xff]{7}\x02)")
 
 
 def _is_likely(header: BatchHeader, offset: int, room: int) -> bool:
-    """Whether bytes may be a batch's header, by what needs no CRC."""
+    """Whether bytes may be a batch's header, by the checks that need no CRC. ``room`` counts the bytes up to the file's end."""
     return (
         MIN_BATCH_LENGTH <= header.batch_length <= room - LENGTH_OVERHEAD
         and offset <= header.base_offset <= offset + MAX_RELATIVE_OFFSET
