@@ -1,1 +1,4 @@
-"""Bytes to typed messages and back: messages, headers, errors, record batches. Pure: no clock, socket or file."""
+"""Kafka's wire protocol: converts bytes to typed messages, headers, errors and record batches, and back.
+
+The package is pure: it uses no clock, socket or file.
+"""

@@ -1,4 +1,4 @@
-"""Requests and responses as whole frames: headers, bodies, and which versions exist."""
+"""Encodes and decodes whole frames of requests and responses, with their headers, and coordinators' records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DECODE_FAILURES = (DecodeError, StructError, IndexError, ValueError, OverflowErr
 
 @dataclass(slots=True, frozen=True)
 class Api:
-    """The codecs of one API. ``max_version`` is the last stable one; unstable ones decode but are not offered."""
+    """The codecs of one API. ``max_version`` is the last stable version. Unstable versions can be decoded, but are not offered."""
 
     key: int
     name: str
@@ -48,7 +48,7 @@ class Api:
 
 @cache
 def api(key: int) -> Api:
-    """The codecs of an API; its module is imported at first use. Raises KeyError for an unknown key."""
+    """The codecs of an API. Imports the API's generated module at first use. Raises KeyError for an unknown key."""
     entry = APIS[key]
     module = import_module(f"ottla.protocol.messages.{entry.module}")
     return Api(
@@ -65,7 +65,10 @@ def api(key: int) -> Api:
 
 
 def read_client_id(buf: Buffer, *, flexible: bool) -> tuple[str | None, int]:
-    """Client id and the position of the body. The client id is not compact even in a flexible header."""
+    """The client id in a request header, and the position of the body. The client id is not compact, even in a flexible header.
+
+    Raises `DecodeError`, and may raise any of `DECODE_FAILURES`.
+    """
     client_id, pos = read_nullable_string(buf, 8)
     if flexible:
         pos = skip_tags(buf, pos) if buf[pos] else pos + 1
@@ -83,11 +86,12 @@ def decode_body(
     may_trail: bool = False,
     max_elements: int = MAX_ELEMENTS,
 ) -> Any:
-    """A message that must fill the rest of ``buf``, or with ``may_trail`` lie in it.
+    """Decode a message that fills the rest of ``buf``. With ``may_trail`` further bytes may follow the message.
 
-    Raises `DecodeError`, `TooManyElements` where all its arrays together hold more than ``max_elements``.
+    Raises `DecodeError`, and `TooManyElements` where all arrays of the message together hold more than ``max_elements``.
 
-    Requests may trail, as in Kafka: librdkafka 2.16 ends a Metadata request for all topics with three bytes too many.
+    Requests are decoded with ``may_trail``, as in Kafka: librdkafka 2.16 ends a Metadata request for all topics with three bytes
+    too many.
     """
     begin_message(max_elements)
     try:
@@ -102,7 +106,7 @@ def decode_body(
 
 
 def response_parts(codec: Api, version: int, correlation_id: int, message: Any) -> list[Buffer]:
-    """A response frame in pieces, size first; record data is passed through without a copy."""
+    """A response frame in pieces, with the frame's size first. Record data is not copied."""
     parts: list[Buffer] = [b"", _CORRELATION.pack(correlation_id)]
     if version >= codec.flexible_from and codec.key != API_VERSIONS_KEY:
         parts.append(b"\0")
@@ -124,7 +128,7 @@ def request_frame(key: int, version: int, correlation_id: int, client_id: str | 
 
 
 def decode_response_frame(key: int, version: int, frame: Buffer) -> tuple[int, Any]:
-    """Correlation id and message of a response frame without its size."""
+    """Correlation id and message of a response frame. ``frame`` begins behind the frame's size."""
     codec = api(key)
     (correlation_id,) = _CORRELATION.unpack_from(frame)
     pos = 4
@@ -134,7 +138,7 @@ def decode_response_frame(key: int, version: int, frame: Buffer) -> tuple[int, A
 
 
 def encode_record(module: Any, message: Any, version: int) -> bytes:
-    """A coordinator or metadata record: its version as int16, then the message."""
+    """Encode a key or value of a coordinator's record: its version as int16, then the message."""
     parts: list[Buffer] = [version.to_bytes(2, "big")]
     module.encode(parts.append, message, version)
     return b"".join(parts)

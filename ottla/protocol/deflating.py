@@ -1,4 +1,4 @@
-"""A payload compressed piece by piece, as the stock clients do it: one stream, or xerial's blocks for snappy."""
+"""Compresses a batch's payload piece by piece, in the format of stock clients: one stream, or xerial's blocks for snappy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Plain:
 
 
 class _Snappy:
-    """Every piece as some blocks; the header comes once."""
+    """Writes every piece as some blocks of xerial's format. The format's header stands before the first block only."""
 
     def __init__(self) -> None:
         self._begun = False
@@ -75,7 +75,7 @@ def _stream(compression: int) -> _Stream:
 
 
 class Deflated:
-    """``compression`` by its number in a batch's attributes, 0 for none."""
+    """A payload that is compressed while it grows. ``compression`` is the number in a batch's attributes, 0 for none."""
 
     def __init__(self, compression: int) -> None:
         self._stream = _stream(compression)

@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the two exceptions of this room."""
+"""Kafka's error codes, and the two exceptions of this package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class DecodeError(ValueError):
-    """Bytes that are no message: the connection they came on is closed."""
+    """Bytes that cannot be decoded as a message. Where a client has sent them, the broker closes the connection."""
 
 
 class Code(IntEnum):
@@ -152,16 +152,17 @@ class Code(IntEnum):
 
 
 MAX_MESSAGE_CHARS = 1_000
-"""Of an error message. It may quote names that clients have sent, and must stay a string that every version can tell."""
+"""The longest error message in characters. A message may quote names that clients have sent, and must fit into a string of every
+version of the protocol."""
 
 
 def clipped(message: str) -> str:
-    """A message that goes into an answer, cut to `MAX_MESSAGE_CHARS`."""
+    """An error message for a response, cut to `MAX_MESSAGE_CHARS`."""
     return message if len(message) <= MAX_MESSAGE_CHARS else message[: MAX_MESSAGE_CHARS - 3] + "..."
 
 
 class KafkaError(Exception):
-    """An error that a client may see: ``code`` goes into the response, ``message`` where the version has room."""
+    """An error that a client may see: the response gets ``code``, and also ``message`` where its version has a field for it."""
 
     def __init__(self, code: Code, message: str | None = None) -> None:
         self.code = code

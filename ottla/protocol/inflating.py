@@ -1,7 +1,7 @@
-"""The payload of a record batch, inflated piece by piece: what a piece costs is bounded, however far the whole goes.
+"""Inflates the payload of a record batch piece by piece: time and memory for a piece are bounded, however large the payload is.
 
-Each piece is the work of C code that gives up the interpreter's lock, so that a thread may do it beside the event loop.
-Several zstd frames are read one after the other, as Java's stream does; of gzip and lz4 what follows the first is left.
+C code inflates each piece and releases the interpreter's lock, so that a thread may do so beside the event loop. A payload may have
+several zstd frames, as in Java. Of gzip and lz4 only the first stream is read, and bytes behind it are ignored.
 """
 
 from __future__ import annotations
@@ -24,32 +24,34 @@ else:
     from backports import zstd
 
 PIECE_BYTES = 1 << 16
-"""A piece has at most so many bytes."""
+"""The largest piece of inflated data, in bytes."""
 INPUT_BYTES = 1 << 14
-"""How much goes into a decompressor at once."""
+"""How many compressed bytes a decompressor gets at once."""
 SNAPPY_MAX_RATIO = 22
-"""Three bytes make 64 at the most: what says more is no snappy."""
+"""The largest ratio of inflated to compressed bytes: in snappy three bytes inflate to 64 at most. A block that claims more is
+damaged."""
 SNAPPY_BLOCK_BYTES = 64 << 20
-"""Snappy has no stream: a block is inflated as a whole, and one of more bytes is refused."""
+"""The largest inflated snappy block, in bytes. Snappy has no stream, so each block is inflated as a whole."""
 ZSTD_MAX_WINDOW_LOG = 27
-"""Frames that want more than 128 MiB of history are refused, as every stock client refuses them."""
+"""The base-2 logarithm of the largest zstd window in bytes. Frames that need more than 128 MiB of history are refused, as by every
+stock client."""
 _GZIP_WINDOW = 31
 _STATE_BYTES = 1 << 20
-"""About what a decompressor without a declared window takes, with the pieces that wait."""
+"""The memory of a decompressor without a declared window, together with the pieces that were read ahead; an estimate."""
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER_BYTES = 16
 _BLOCK = Struct(">i")
 
 
 class TooLarge(KafkaError):
-    """The payload inflates to more than is allowed."""
+    """The payload inflates to more bytes than are allowed (MESSAGE_TOO_LARGE)."""
 
     def __init__(self, reason: str = "the batch inflates to more than is allowed") -> None:
         super().__init__(Code.MESSAGE_TOO_LARGE, reason)
 
 
 class Allowance:
-    """How many bytes may still be inflated for someone, a request as a rule."""
+    """How many bytes may still be inflated for one purpose, mostly for one request."""
 
     __slots__ = ("left_bytes", "limit_bytes")
 
@@ -58,16 +60,16 @@ class Allowance:
         self.left_bytes = limit_bytes
 
     def take(self, size: int) -> None:
-        """Raises `TooLarge`."""
+        """Count ``size`` inflated bytes. Raises `TooLarge` where they exceed the limit."""
         self.left_bytes -= size
         if self.left_bytes < 0:
             raise TooLarge
 
 
 def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes]:
-    """The inflated payload; an empty piece is only a step on the way.
+    """The inflated payload in pieces. An empty piece only means that the decompressor needs more input.
 
-    Raises `TooLarge`, and CORRUPT_MESSAGE where the payload is no such thing.
+    Raises `TooLarge`, and CORRUPT_MESSAGE where the payload does not have the named compression.
     """
     try:
         if compression == GZIP:
@@ -85,7 +87,7 @@ def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes
 
 
 def memory_bytes(payload: memoryview, compression: int) -> int:
-    """What inflating this may hold in memory: for zstd the history that its header asks for, for snappy a block."""
+    """How much memory inflating a payload may need, in bytes: for zstd the window that its header declares, for snappy a block."""
     if compression == SNAPPY:
         return min(SNAPPY_MAX_RATIO * len(payload), SNAPPY_BLOCK_BYTES) + _STATE_BYTES
     if compression in (0, GZIP):
@@ -96,7 +98,7 @@ def memory_bytes(payload: memoryview, compression: int) -> int:
 
 
 def _zstd_window_bytes(payload: memoryview) -> int:
-    """The Window_Size of a frame's header (RFC 8878, 3.1.1.1.2); the whole content where the frame is one segment."""
+    """The Window_Size of a zstd frame's header (RFC 8878, 3.1.1.1.2) in bytes; the content's size for a single-segment frame."""
     if len(payload) < 6:
         return 0
     if payload[4] & 0x20:
@@ -159,9 +161,9 @@ def _zstd(payload: memoryview) -> Iterator[bytes]:
 
 
 def _snappy(payload: memoryview) -> Iterator[memoryview]:
-    """Raw snappy, or the blocks of xerial's stream that the Java client writes.
+    """Inflate raw snappy, or the blocks of xerial's format that the Java client writes.
 
-    Of the stream's header nothing but the magic is asked for, as by Java's reader and librdkafka's.
+    Only the magic bytes of xerial's header are checked, as by the readers of Java and librdkafka.
     """
     if bytes(payload[:8]) != _XERIAL_MAGIC:
         yield from _parts(_snappy_block(payload), PIECE_BYTES)

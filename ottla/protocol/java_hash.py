@@ -1,4 +1,4 @@
-"""Java's hash of a text, by which Kafka finds the partition of a coordinator's log for an id."""
+"""Java's hash of a string, by which Kafka assigns a group id or a transactional id to a partition of its coordinator's log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 def java_hash(text: str) -> int:
     """String.hashCode of Java, over UTF-16 code units, as a signed 32-bit number.
 
-    In blocks: an id may be 32,767 characters long, and a request may name many.
+    The hash is computed in blocks to be fast: an id may have 32,767 characters, and a request may name many ids.
     """
     units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
     value, first = 0, len(units) % _BLOCK
@@ -26,11 +26,11 @@ def java_hash(text: str) -> int:
 
 
 HASHED_CHARACTERS = 25
-"""Of an id, which Java's hash of it takes in one unit of `storage.steps`."""
+"""How many characters of an id `java_hash` hashes in one unit of work (`storage.steps.Pace`)."""
 
 
 def id_work(text: str) -> int:
-    """What `partition_for` takes for an id, in the units of `storage.steps`: a client may have one of 32,767 characters."""
+    """The cost of `partition_for` for an id, in units of `storage.steps.Pace`. A client may send ids of 32,767 characters."""
     return 5 + len(text) // HASHED_CHARACTERS
 
 

@@ -1,8 +1,8 @@
 """Readers and writers for the primitive types of Kafka's wire protocol.
 
-A reader takes a buffer and a position and returns the value and the next position. A length that lies is
-caught by a slice that comes up short, so nothing is ever allocated by a declared size. Generated code calls
-these; ``protocol.codec`` turns what they raise into `DecodeError`.
+A reader takes a buffer and a position, and returns the value and the next position. No reader allocates memory by a declared
+length: a wrong length only yields a slice that is too short. Generated code calls these functions; `protocol.codec` turns the
+exceptions that they raise into `DecodeError`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ T = TypeVar("T")
 
 NO_UUID = bytes(16)
 MAX_TAGGED_FIELDS = 128
-"""Tagged fields in one section; Kafka has no cap and can be made to work through millions (CVE-2026-111115)."""
+"""The largest number of tagged fields in one section. Kafka has no such limit, so that a client can make it read millions of them
+(CVE-2026-111115)."""
 MAX_ELEMENTS = 250_000
-"""Elements of all arrays of one message: a hundred bytes of memory each, from as little as one byte sent (CVE-2026-111108)."""
+"""The largest number of elements in all arrays of one message. An element takes about a hundred bytes of memory, and as little as
+one byte in the request (CVE-2026-111108)."""
 
 MAX_STRING_BYTES = 0x7FFF
-"""The longest string of any version, also where its length could say more: an older version must be able to tell it."""
+"""The longest string in bytes, in every version. A compact string could be longer, but an older version could not carry it."""
 
 _H = Struct(">h")
 _I = Struct(">i")
@@ -127,7 +129,7 @@ def read_compact_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, in
 
 
 def read_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
-    """A view into the buffer: who keeps it past the request must copy it."""
+    """Record data as a slice of the buffer. Where the buffer is a memoryview, code that keeps the slice longer must copy it."""
     (size,) = _unpack_i(buf, pos)
     pos += 4
     if size < 0:
@@ -145,11 +147,11 @@ def read_compact_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
 
 
 class TooManyElements(DecodeError):
-    """A message holds more elements than its decoding was allowed."""
+    """The arrays of a message hold more elements than are allowed."""
 
 
 class _Count:
-    """Elements of the message that is being decoded, and how many it may have."""
+    """The number of array elements in the message that is being decoded, and the limit."""
 
     __slots__ = ("elements", "limit")
 
@@ -159,23 +161,23 @@ class _Count:
 
 
 _message: ContextVar[_Count] = ContextVar("message", default=_Count())  # noqa: B039
-"""The default is the event loop's. What decodes in another thread counts in a context of its own: `count_apart`."""
+"""The default counts for the event loop. Decoding in another thread needs a count of its own: see `count_apart`."""
 
 
 def begin_message(max_elements: int = MAX_ELEMENTS) -> None:
-    """A message begins: its elements are counted from here."""
+    """Start counting the elements of the next message, which may have ``max_elements``."""
     count = _message.get()
     count.elements = 0
     count.limit = max_elements
 
 
 def message_elements() -> int:
-    """How many elements the message that was decoded last has, in all its arrays together."""
+    """The number of elements in all arrays of the message that was decoded last."""
     return _message.get().elements
 
 
 def count_apart(decode: Callable[[], T]) -> T:
-    """Run ``decode`` with a count of its own, so that it may run beside another decoding."""
+    """Run ``decode`` with a count of its own, so that it may run while another thread decodes."""
 
     def run() -> T:
         _message.set(_Count())
@@ -185,7 +187,11 @@ def count_apart(decode: Callable[[], T]) -> T:
 
 
 def _checked(count: int, buf: Buffer, pos: int) -> int:
-    """An element takes a byte at least, and far more once it is an object: both the bytes and the sum are bounded."""
+    """Check an array's element count. Raises `DecodeError`, and `TooManyElements` where the message's arrays exceed the limit.
+
+    An element takes at least a byte in the buffer, so an array of more elements than bytes is refused. A decoded element takes far
+    more memory than a byte, so the number of elements of the whole message is limited as well.
+    """
     if count > len(buf) - pos:
         raise DecodeError(f"array of {count} elements in {len(buf) - pos} bytes")
     if count <= 0:
@@ -198,7 +204,7 @@ def _checked(count: int, buf: Buffer, pos: int) -> int:
 
 
 def read_nullable_length(buf: Buffer, pos: int) -> tuple[int, int]:
-    """The element count of an array, -1 for null."""
+    """The element count of an array; -1 for a null array."""
     (count,) = _unpack_i(buf, pos)
     pos += 4
     if count < -1:
@@ -233,7 +239,7 @@ def read_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def read_tag(buf: Buffer, pos: int) -> tuple[int, int, int]:
-    """Tag, position of its value, position after it."""
+    """The tag of a tagged field, the position of the field's value, and the position behind the value."""
     tag, pos = read_uvarint(buf, pos)
     size, pos = read_uvarint(buf, pos)
     if size > len(buf) - pos:

@@ -1,7 +1,8 @@
-"""The records of one batch, a few at a time, in bounded memory: nothing but a piece of the payload is ever held.
+"""Reads the records of one batch, a few at a time, in bounded memory: only a piece of the payload is kept.
 
-A record larger than `LARGE_RECORD_BYTES` is walked through and a stand-in handed out instead: the same attributes, deltas and
-nulls, without the bytes. Reading ahead is C code, which a thread may run beside the event loop.
+A record larger than `LARGE_RECORD_BYTES` is read in pieces and replaced by a stand-in: a small record with the same attributes and
+deltas, whose key and value are null where the record's are, and else empty. Inflating pieces in advance is C code that releases the
+interpreter's lock, so that a thread may do so beside the event loop.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from ottla.protocol.records import COMPRESSION_MASK, HEADER, HEADER_BYTES, Batch
 T = TypeVar("T")
 
 Steps = Generator[Callable[[], None] | None, None, T]
-"""As `storage.steps.Steps`."""
+"""The same type as `storage.steps.Steps`, without pauses. This package cannot import that one."""
 
 MIN_RECORD_BYTES = 7
-"""Length, attributes, two deltas, two lengths and the number of headers, a byte each."""
+"""The size of the smallest record: a byte each for length, attributes, two deltas, two lengths and the number of headers."""
 RECORDS_AT_ONCE = 2_000
-"""How many records are made into objects at a time: less than a millisecond's work."""
+"""How many records are decoded into objects at a time, in less than a millisecond."""
 LARGE_RECORD_BYTES = 4 * PIECE_BYTES
 READ_AHEAD_BYTES = 1 << 20
 READ_AHEAD_PIECES = 64
 MAX_KEY_BYTES = 1 << 20
-"""The longest key that a stand-in keeps."""
+"""The longest key in bytes that a stand-in keeps."""
 _HEADERS_AT_ONCE = 5_000
 _MAX_VARINT_BYTES = 10
 _HEAD_BYTES = 4 * _MAX_VARINT_BYTES
 _NULL = b"\1"
-"""A length of -1."""
+"""The varint of the length -1, which stands for null."""
 
 
 def varint(buf: Buffer, at: int) -> tuple[int, int]:
@@ -63,11 +64,12 @@ def malformed(reason: str) -> KafkaError:
 
 
 def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
-    """How far the whole records from ``start`` on reach, and how many they are."""
+    """The position behind the whole records in ``data`` from ``start`` on, and their number, at most ``at_most``."""
     at, size = start, len(data)
     for count in range(at_most):
         try:
-            # Lengths of one and of two bytes are read here: nearly all are, and a call takes longer than all the rest.
+            # Nearly all lengths have one or two bytes. These are read here, because a call of `varint` takes longer than the rest
+            # of this loop.
             value, body = data[at], at + 1
             if value >= 0x80:
                 second = data[body]
@@ -88,7 +90,7 @@ def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
 
 
 def whole_headers(data: bytes, start: int, at_most: int) -> tuple[int, int]:
-    """How far the whole headers of a record from ``start`` on reach, and how many they are."""
+    """The position behind a record's whole headers in ``data`` from ``start`` on, and their number, at most ``at_most``."""
     at, size = start, len(data)
     for count in range(at_most):
         try:
@@ -110,7 +112,7 @@ def _keyless() -> KafkaError:
 
 
 def plain(header: BatchHeader, records: Buffer, count: int) -> bytes:
-    """``count`` records as an uncompressed batch that aiokafka's C codec reads; its length and CRC are not made right."""
+    """``count`` records as an uncompressed batch for aiokafka's C codec. Length and CRC stay wrong, as the codec ignores them."""
     head = HEADER.pack(
         header.base_offset,
         header.batch_length,
@@ -130,9 +132,10 @@ def plain(header: BatchHeader, records: Buffer, count: int) -> bytes:
 
 
 class RecordStream:
-    """``keeps_keys``: stand-ins have the key of their record, if it is no longer than `MAX_KEY_BYTES`.
+    """Reads the records of one batch. With ``keeps_keys`` a stand-in has the key of its record.
 
-    Raises INVALID_RECORD for what are no records, CORRUPT_MESSAGE for what cannot be inflated, `TooLarge` beyond a limit.
+    The methods raise INVALID_RECORD for bytes that are not records, and for a key longer than `MAX_KEY_BYTES` with ``keeps_keys``;
+    CORRUPT_MESSAGE where the payload cannot be inflated; `TooLarge` where it inflates to more than ``allowance``.
     """
 
     __slots__ = (
@@ -158,22 +161,23 @@ class RecordStream:
         self._ready: deque[bytes | memoryview] = deque()
         self._keeps_keys = keeps_keys
         self.large_bytes = 0
-        """How many bytes the record has that `next_whole` stopped at, because it is large; the first of them are held."""
+        """The size in bytes of the large record at which `next_whole` has stopped; 0 where it has not. The record's first bytes are
+        in memory."""
         self._error: BaseException | None = None
         self._is_done = False
         self._data = b""
         self._at = 0
         self._base = 0
         self.memory_bytes = memory_bytes(payload, header.compression) if self._is_aside else 0
-        """What reading this holds in memory at the most."""
+        """The largest amount of memory that reading this batch needs, in bytes."""
 
     @property
     def inflated_bytes(self) -> int:
-        """How much of the payload was taken so far."""
+        """How many inflated bytes of the payload were read so far."""
         return self._base + len(self._data)
 
     def _read_ahead(self) -> None:
-        """Errors wait for the one who takes the pieces."""
+        """Inflate some pieces in advance. An error is kept, and raised where the piece is needed (`_next_piece`)."""
         size = 0
         try:
             for _ in range(READ_AHEAD_PIECES if self._is_aside else 1):
@@ -204,7 +208,7 @@ class RecordStream:
         return piece
 
     def _more(self, wanted_bytes: int = 1) -> Steps[bool]:
-        """More behind what is held, ``wanted_bytes`` if there are as many; False where there is nothing more."""
+        """Append at least ``wanted_bytes`` to the bytes in memory, or all that are left; False where none are left."""
         parts: list[bytes | memoryview] = [self._data[self._at :]]
         while wanted_bytes > 0 and (piece := (yield from self._next_piece())) is not None:
             parts.append(piece)
@@ -214,14 +218,17 @@ class RecordStream:
         return len(parts) > 1
 
     def next_records(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
-        """Some records, one behind the other, and how many they are; none at the end. Of a large one a stand-in."""
+        """The bytes of the next records, and their number; 0 records at the end. A large record is replaced by a stand-in."""
         records, count = yield from self.next_whole(at_most)
         if not count and self.large_bytes:
             return (yield from self._stand_in()), 1
         return records, count
 
     def next_whole(self, at_most: int = RECORDS_AT_ONCE) -> Steps[tuple[bytes, int]]:
-        """Some whole records and how many they are; none at the end, and before a large one, which is left to `take`."""
+        """The bytes of the next records, and their number; 0 records at the end.
+
+        Also 0 records before a large one: then `large_bytes` is its size, and `take` reads its bytes.
+        """
         self.large_bytes = 0
         while True:
             end, count = whole_records(self._data, self._at, at_most)
@@ -240,7 +247,7 @@ class RecordStream:
                 return b"", 0
 
     def take(self, at_most: int) -> Steps[bytes]:
-        """What comes next, as it is: some bytes, and not more than are wanted."""
+        """The next bytes of the payload, at least one and at most ``at_most``."""
         if self._at == len(self._data) and not (yield from self._more()):
             raise malformed("the last one is cut off")
         part = self._data[self._at : self._at + at_most]
@@ -248,7 +255,10 @@ class RecordStream:
         return part
 
     def _next_size(self) -> tuple[int, int]:
-        """How many bytes the record has that comes next, and how many are not held yet; 1 where even its length is cut off."""
+        """The size of the next record in bytes, and how many of its bytes are missing in memory.
+
+        (0, 1) where not even the record's length is in memory as a whole.
+        """
         try:
             length, body = varint(self._data, self._at)
         except IndexError:
@@ -274,7 +284,7 @@ class RecordStream:
                 raise malformed("a field is cut off")
 
     def _stand_in(self) -> Steps[bytes]:
-        """Walk through one large record, and give a small one that says the same of itself."""
+        """Read one large record in pieces and return its stand-in. Raises INVALID_RECORD where its fields do not fit its length."""
         length = yield from self._varint()
         end = self._base + self._at + length
         attributes = self._data[self._at]
@@ -291,7 +301,7 @@ class RecordStream:
             self._at, walked = whole_headers(self._data, self._at, min(headers, _HEADERS_AT_ONCE))
             headers -= walked
             if headers and walked < _HEADERS_AT_ONCE:
-                # The next one is not held as a whole.
+                # The next header is not in memory as a whole.
                 yield from self._skip_header()
                 headers -= 1
             yield None

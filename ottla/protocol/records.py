@@ -1,7 +1,7 @@
 """Record batches (message format v2): headers, checks, control batches, and the coordinators' small batches.
 
-The broker treats a batch as opaque bytes behind a 61-byte header; the CRC covers what follows the epoch and
-magic, so offset and leader epoch are patched in place. Records are decoded and built by aiokafka's C codec.
+The broker reads the 61-byte header of a batch and treats the rest as opaque bytes. The CRC covers only the bytes behind the CRC
+field, so the broker can write base offset and leader epoch into a client's batch. aiokafka's C codec decodes and builds records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.protocol.primitives import Buffer
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 LENGTH_OVERHEAD = 12
-"""Bytes before the part that ``batch_length`` counts."""
+"""The bytes of base offset and batch length, which ``batch_length`` does not count."""
 CRC_START = 21
 MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_OVERHEAD
 
@@ -39,9 +39,9 @@ NO_TIMESTAMP = -1
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 MAX_COMPRESSION = 4
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Their names, by number (org.apache.kafka.common.record.CompressionType)."""
+"""The names of the compressions, by their number (org.apache.kafka.common.record.CompressionType)."""
 _LZ4_FAST = 1
-"""What Java's default level stands for: twenty times the speed of level 9, for a tenth more bytes."""
+"""The lz4 level that corresponds to Java's default: twenty times as fast as level 9, for a tenth more bytes."""
 _ENCODERS = {GZIP: gzip_encode, SNAPPY: snappy_encode, LZ4: lambda p: lz4_encode(p, level=_LZ4_FAST), ZSTD: zstd_encode}
 
 _OFFSET_AND_LENGTH = Struct(">qi")
@@ -53,7 +53,7 @@ _PREFIX = Struct(">qiib")
 
 
 class BatchHeader(msgspec.Struct, gc=False, frozen=True):
-    """The header of one record batch; field for field what is on disk."""
+    """The header of one record batch, with the fields in the order of the format."""
 
     base_offset: int
     batch_length: int
@@ -119,7 +119,7 @@ def crc_is_valid(buf: Buffer, header: BatchHeader, pos: int = 0) -> bool:
 
 
 def batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch; stops before one that is cut off."""
+    """Position and header of each whole batch in ``buf``; ends before a batch that is cut off."""
     pos, end = 0, len(buf)
     while end - pos >= HEADER_BYTES:
         header = read_header(buf, pos)
@@ -130,15 +130,16 @@ def batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def produced_crc(records: Buffer) -> int:
-    """The CRC that a client's batch ought to have: a tenth of a millisecond's work a mebibyte, without Python's lock."""
+    """The right CRC of a client's batch. Takes a tenth of a millisecond for each MiB, and releases the interpreter's lock."""
     return int(crc32c(memoryview(records)[CRC_START:]))
 
 
 def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | None = None) -> BatchHeader:
-    """The header of a client's batch after every check that needs no log. ``crc``: what `produced_crc` gave, if it was asked.
+    """Check a client's batch as far as that needs no log, and return its header.
 
-    Raises `KafkaError` as LogValidator and ProduceRequest.validateRecords do: INVALID_RECORD for anything but one
-    well-formed v2 data batch, CORRUPT_MESSAGE for a wrong CRC, size or magic.
+    ``crc`` is the result of `produced_crc` where the caller has computed it. Raises `KafkaError` as LogValidator and
+    ProduceRequest.validateRecords do: INVALID_RECORD for anything but one well-formed data batch of magic 2, CORRUPT_MESSAGE for a
+    wrong CRC, size or magic, UNSUPPORTED_COMPRESSION_TYPE for zstd before Produce 7.
     """
     size = len(records)
     if size < _PREFIX.size:
@@ -176,19 +177,19 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | Non
 
 
 def assign(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Patch base offset and leader epoch, which the CRC does not cover."""
+    """Write base offset and leader epoch into a batch. The CRC does not cover these fields."""
     length = _EPOCH.unpack_from(batch, 8)[0]
     _OFFSET_AND_LENGTH.pack_into(batch, 0, base_offset, length)
     _EPOCH.pack_into(batch, 12, leader_epoch)
 
 
 def renew_crc(batch: bytearray | memoryview) -> None:
-    """Make the CRC what the rest of the batch asks for."""
+    """Compute the CRC of a batch and write it into the header."""
     _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
 
 
 def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
-    """Mark a batch LogAppendTime at ``now_ms`` and renew its CRC, as Kafka does for such a topic."""
+    """Give a batch the timestamp type LogAppendTime and the timestamp ``now_ms``, and renew its CRC, as Kafka does."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, 21)
     _ATTRIBUTES.pack_into(batch, 21, attributes | TIMESTAMP_TYPE_BIT)
     _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
@@ -196,7 +197,10 @@ def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
 
 
 def correct_timestamps(batch: bytearray | memoryview, max_timestamp_ms: int) -> BatchHeader:
-    """Have the header of a client's batch say what its records say, of timestamps of the client's own; renews the CRC."""
+    """Set the header's timestamp type to CreateTime and its largest timestamp to that of the records, and renew the CRC.
+
+    Returns the new header.
+    """
     (attributes,) = _ATTRIBUTES.unpack_from(batch, 21)
     _ATTRIBUTES.pack_into(batch, 21, attributes & ~TIMESTAMP_TYPE_BIT)
     _MAX_TIMESTAMP.pack_into(batch, 35, max_timestamp_ms)
@@ -205,12 +209,12 @@ def correct_timestamps(batch: bytearray | memoryview, max_timestamp_ms: int) -> 
 
 
 def compress(payload: bytes, compression: int) -> bytes:
-    """``compression`` by its number in the attributes, 0 for none."""
+    """Compress a payload. ``compression`` is the number in a batch's attributes, 0 for none."""
     return bytes(_ENCODERS[compression](payload)) if compression else payload
 
 
 def pack_batch(header: BatchHeader, payload: bytes) -> bytearray:
-    """The batch of a header and its records as they stand behind it; length and CRC are made to fit."""
+    """Build a batch from a header and its payload, which is compressed already. Sets batch length and CRC."""
     batch = bytearray(HEADER_BYTES)
     HEADER.pack_into(
         batch,
@@ -235,7 +239,7 @@ def pack_batch(header: BatchHeader, payload: bytes) -> bytearray:
 
 
 def with_attributes(batch: bytearray, attributes: int) -> bytearray:
-    """Set attribute bits of a batch of our own and renew its CRC."""
+    """Set attribute bits of a batch that the broker has built, and renew its CRC."""
     (known,) = _ATTRIBUTES.unpack_from(batch, 21)
     _ATTRIBUTES.pack_into(batch, 21, known | attributes)
     renew_crc(batch)
@@ -252,7 +256,7 @@ class Record(msgspec.Struct, gc=False):
 
 
 def read_records(batch: Buffer) -> list[Record]:
-    """Decode one batch (any compression). Raises CORRUPT_MESSAGE when the payload is not what the header says."""
+    """Decode one batch of any compression. Raises CORRUPT_MESSAGE where the payload does not fit the header."""
     try:
         decoded = DefaultRecordBatch(bytes(batch))
         return [Record(r.offset, r.timestamp, r.key, r.value) for r in decoded]
@@ -270,7 +274,7 @@ def build_batch(
     transactional: bool = False,
     compression: int = 0,
 ) -> bytearray:
-    """One batch of (key, value) records, all of one timestamp, at offset 0."""
+    """Build a batch of (key, value) records with one timestamp, at base offset 0."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=compression,
@@ -294,7 +298,7 @@ class ControlType(IntEnum):
 
 @dataclass(slots=True, frozen=True)
 class EndTxnMarker:
-    """What one transaction marker says."""
+    """The content of one transaction marker (EndTransactionMarker)."""
 
     producer_id: int
     producer_epoch: int
@@ -334,7 +338,7 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
-    """The marker in a control batch, or None for a control batch of another kind or one that compaction has emptied."""
+    """The marker in a control batch; None for another kind of control batch, and for one whose record compaction has removed."""
     if header.record_count <= 0:
         return None
     record = read_records(batch)[0]
@@ -342,7 +346,10 @@ def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
 
 
 def marker_of(header: BatchHeader, key: bytes | None, value: bytes | None) -> EndTxnMarker | None:
-    """What the first record of a control batch says. Raises CORRUPT_MESSAGE for half a marker."""
+    """The marker in the first record of a control batch; None for another kind of record.
+
+    Raises CORRUPT_MESSAGE for a marker whose value is too short.
+    """
     if key is None or len(key) < _CONTROL_KEY.size:
         return None
     _, control = _CONTROL_KEY.unpack_from(key)

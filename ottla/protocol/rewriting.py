@@ -1,7 +1,8 @@
-"""Batches with fewer records than were sent, for compaction (MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader).
+"""Rewrites a batch without some of its records, for compaction (MemoryRecords.filterTo, DefaultRecordBatch.writeEmptyHeader).
 
-What stays keeps its bytes: offsets and timestamps are deltas from the batch's own, and the batch keeps its base offset, its last
-offset, its sequence and its producer. Only a delete horizon, which takes the base timestamp's place, has the deltas written anew.
+The records that stay keep their bytes: their offsets and timestamps are deltas to base offset and base timestamp, and the batch
+keeps its base offset, last offset, sequence and producer. Only where the batch gets a delete horizon, which replaces the base
+timestamp, are the timestamp deltas written anew.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ottla.protocol.records import (
 
 
 class RawRecord(msgspec.Struct, gc=False):
-    """Where a record lies in its payload: [start, end) with its length, ``body`` after its timestamp."""
+    """A record's fields and its place in the payload: [start, end), length prefix included. ``body`` is behind its timestamp."""
 
     start: int
     body: int
@@ -36,7 +37,7 @@ class RawRecord(msgspec.Struct, gc=False):
 
 
 def split(records: bytes, count: int) -> Iterator[RawRecord]:
-    """``count`` records that fill ``records``, one by one. Raises CORRUPT_MESSAGE where they do not."""
+    """The ``count`` records in ``records``, one by one. Raises CORRUPT_MESSAGE where they do not fill ``records`` exactly."""
     at = 0
     try:
         for _ in range(count):
@@ -64,14 +65,15 @@ def _record_at(payload: bytes, start: int) -> RawRecord:
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:
-    """When tombstones and a marker in the batch may go; None until the cleaner has seen them once."""
+    """The time from which tombstones or a marker in the batch may be removed; None before the first pass of the cleaner."""
     return header.base_timestamp_ms if header.attributes & DELETE_HORIZON_BIT else None
 
 
 class Kept:
-    """What stays of a batch, taken record by record and compressed as the batch was.
+    """Builds the batch of the records that stay. The caller adds them one by one; the compression stays the batch's own.
 
-    ``horizon_ms`` is the delete horizon to set now; it takes the base timestamp's place, so that each delta is written anew.
+    ``horizon_ms`` is the delete horizon to set, or None. The horizon replaces the base timestamp, so that each timestamp delta is
+    written anew.
     """
 
     __slots__ = ("_header", "_horizon_ms", "_payload", "_waiting")
@@ -86,7 +88,7 @@ class Kept:
         self._waiting += self._moved(records, record.start, record.end)
 
     def add_head(self, head: bytes, size: int) -> None:
-        """The first bytes of a record of ``size`` bytes; `add_part` brings the others."""
+        """Add the first bytes of a record of ``size`` bytes. `add_part` adds the other bytes."""
         self._waiting += self._moved(head, 0, size)
 
     def add_part(self, part: bytes) -> None:
@@ -102,16 +104,16 @@ class Kept:
 
     @property
     def is_full(self) -> bool:
-        """Whether `compress` has something to do."""
+        """Whether enough bytes wait for a call of `compress`."""
         return len(self._waiting) >= PIECE_BYTES
 
     def compress(self) -> None:
-        """C code that gives up the interpreter's lock."""
+        """Compress the waiting bytes. This is C code that releases the interpreter's lock, so that a thread may run it."""
         waiting, self._waiting = self._waiting, bytearray()
         self._payload.add(waiting)
 
     def batch(self, record_count: int, max_timestamp_delta_ms: int) -> bytes:
-        """The batch, with its base offset, its last offset, its sequence and its producer."""
+        """The finished batch. Base offset, last offset, sequence and producer are those of the original batch."""
         header, horizon_ms = self._header, self._horizon_ms
         self.compress()
         max_timestamp_ms = header.max_timestamp_ms
@@ -128,7 +130,7 @@ class Kept:
 
 
 def empty(header: BatchHeader) -> bytes:
-    """The batch without any record: it holds the producer's sequence, or the log's last offset, and nothing else."""
+    """The batch without any record. Only the header is kept, for the producer's sequence or the last mapped offset."""
     kept = header.attributes & ~(0x07 | DELETE_HORIZON_BIT)
     changed = msgspec.structs.replace(header, attributes=kept, base_timestamp_ms=-1, record_count=0)
     return bytes(pack_batch(changed, b""))

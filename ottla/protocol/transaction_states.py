@@ -1,4 +1,4 @@
-"""The states that a transaction goes through, by the numbers that stand in ``__transaction_state``."""
+"""The states of a transactional id, with their numbers in the records of ``__transaction_state``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class TxnState(IntEnum):
-    """org.apache.kafka.coordinator.transaction.TransactionState. Values are those in the log."""
+    """org.apache.kafka.coordinator.transaction.TransactionState. The values are the numbers in the log."""
 
     EMPTY = 0
     ONGOING = 1

@@ -1,7 +1,7 @@
-"""A client's records, looked at one by one before they are stored (LogValidator): what consumers could not read is refused.
+"""Checks a client's records one by one before they are stored (LogValidator), and refuses records that consumers could not read.
 
-Small batches are checked at once, by aiokafka's C codec. Others are checked a few records at a time, inflated piece by piece:
-memory is bounded whatever a header declares, and nothing is stored unseen.
+Small batches are checked at once by aiokafka's C codec. Larger batches are inflated in pieces and checked a few records at a time:
+memory is bounded whatever the header declares, and no record is stored unchecked.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from ottla.protocol.records import HEADER_BYTES, LZ4, NO_TIMESTAMP, SNAPPY, TIME
 
 SMALL_RECORDS = 5_000
 SMALL_BYTES = 1 << 18
-"""At most so many records and bytes, compressed or not, are checked in one stretch: a millisecond or two as a rule, and ten where
-they are all headers, which take two bytes and most of the time."""
+"""The limits of a batch that is checked without a pause: records, and bytes both compressed and inflated. The check mostly takes
+one or two milliseconds, and up to ten where the records consist of headers of two bytes each."""
 BLAMED_AT_ONCE = 2_000
-"""A batch of more records with a fault in some is looked at again in steps: to say what is wrong with each takes longer."""
+"""A batch of more records than this, of which some are bad, is checked again in steps, because naming the error of each record
+takes longer."""
 MAX_RECORD_ERRORS = 10_000
-"""Records of one batch that are named in an answer; the others count among those refused for their sake."""
+"""How many bad records of one batch a response names. Further bad records are counted only."""
 _SHOWN_ERRORS = 3
 
 _scratch = bytearray()
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What a topic asks of records. Timestamps are held against [earliest, latest] unless the broker stamps them."""
+    """A topic's rules for records. Timestamps must lie in [earliest_ms, latest_ms], except with LogAppendTime."""
 
     partition: str
     keys_wanted: bool
@@ -42,14 +43,14 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 class RecordError(NamedTuple):
-    """Why a record was refused (KIP-467). ``batch_index`` is its place in the batch."""
+    """Why a record was refused (KIP-467). ``batch_index`` is the record's index in the batch."""
 
     batch_index: int
     message: str
 
 
 class RecordsRefused(KafkaError):
-    """Some records of a batch are to blame: INVALID_TIMESTAMP where one of them has a bad timestamp, else INVALID_RECORD."""
+    """The batch has bad records: INVALID_TIMESTAMP where a timestamp is bad, else INVALID_RECORD. ``count`` is their number."""
 
     def __init__(self, errors: list[RecordError], count: int, *, is_timestamp: bool) -> None:
         self.errors = errors
@@ -65,9 +66,9 @@ class RecordsRefused(KafkaError):
 
 
 def _timestamps(plain_batch: bytes, first_offset: int, *, keys_wanted: bool) -> list[int]:
-    """The timestamps of the records that are in their place, and have a key if one is wanted. Raises INVALID_RECORD.
+    """The timestamps of the records that have the right offset, and have a key if ``keys_wanted``. Raises INVALID_RECORD.
 
-    Record after record is forgotten at once, which is faster than to keep them, and takes no memory.
+    No record object is kept, which is faster than a list of records and saves its memory.
     """
     try:
         records = enumerate(DefaultRecordBatch(plain_batch), first_offset)
@@ -79,7 +80,7 @@ def _timestamps(plain_batch: bytes, first_offset: int, *, keys_wanted: bool) -> 
 
 
 class _Check:
-    """Looks at the records of one batch, some at a time."""
+    """Checks the records of one batch, some at a time, and collects their errors."""
 
     __slots__ = ("_errors", "_failed", "_header", "_is_timestamp", "_rules", "checked", "max_timestamp_ms")
 
@@ -93,7 +94,7 @@ class _Check:
         self.max_timestamp_ms = NO_TIMESTAMP
 
     def inspect(self, plain_batch: bytes, count: int) -> None:
-        """Raises INVALID_RECORD where they do not follow one another."""
+        """Check the next ``count`` records. Raises INVALID_RECORD where their offsets do not follow one another."""
         highest = _sound(plain_batch, self._header, self._rules, self.checked, count)
         if highest is None:
             highest = self._blame(list(DefaultRecordBatch(plain_batch)))
@@ -138,7 +139,7 @@ class _Check:
         return None
 
     def end(self) -> int:
-        """The largest timestamp of all records. Raises `RecordsRefused`, and INVALID_RECORD for records too few."""
+        """Finish the check; returns the largest timestamp. Raises `RecordsRefused`, and INVALID_RECORD for missing records."""
         if self.checked != self._header.record_count:
             raise malformed(f"{self.checked} records in a batch of {self._header.record_count}")
         if self._failed:
@@ -147,7 +148,7 @@ class _Check:
 
 
 def _sound(plain_batch: bytes, header: BatchHeader, rules: Rules, first: int, count: int) -> int | None:
-    """The largest timestamp of records without a fault, None where one of them has some. Raises INVALID_RECORD."""
+    """The largest timestamp of ``count`` records; None where one of them is bad. Raises INVALID_RECORD."""
     stamps = _timestamps(plain_batch, header.base_offset + first, keys_wanted=rules.keys_wanted)
     if len(stamps) != count or header.attributes & TIMESTAMP_TYPE_BIT:
         return None
@@ -158,11 +159,11 @@ def _sound(plain_batch: bytes, header: BatchHeader, rules: Rules, first: int, co
 
 
 def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: Allowance) -> int | None:
-    """Check a batch at once: every record must be there, whole, at its offset, with a key and a timestamp that are allowed.
+    """Check a small batch without a pause: every record must be whole, at its offset, with an allowed key and timestamp.
 
-    The largest timestamp of the records; None for a batch that is to be checked by `check_in_steps`. Raises INVALID_RECORD
-    for records that are not what the header says, CORRUPT_MESSAGE for a payload that cannot be inflated, and
-    `RecordsRefused`.
+    Returns the largest timestamp of the records; None for a batch that `check_in_steps` must check. Raises INVALID_RECORD for
+    records that do not fit the header, CORRUPT_MESSAGE for a payload that cannot be inflated, MESSAGE_TOO_LARGE where it inflates
+    to more than ``allowance``, and `RecordsRefused`.
     """
     count, left_bytes = header.record_count, allowance.left_bytes
     _check_count(batch, header, allowance)
@@ -191,7 +192,7 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
 
 
 def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: Allowance, stream: RecordStream) -> Steps[int]:
-    """`check_records` for a batch of any size, which must not change meanwhile. Raises MESSAGE_TOO_LARGE besides."""
+    """Check a batch of any size in steps; returns and raises the same as `check_records`. ``batch`` must not change meanwhile."""
     _check_count(batch, header, allowance)
     check = _Check(header, rules)
     records_left, left_bytes = SMALL_RECORDS, SMALL_BYTES
@@ -222,7 +223,10 @@ def _too_large(allowance: Allowance) -> KafkaError:
 
 
 def _check_count(batch: Buffer, header: BatchHeader, allowance: Allowance) -> None:
-    """A record takes some bytes: more than there can be are refused before anything is decoded."""
+    """Refuse a batch that declares more records than its bytes can hold, before any record is decoded.
+
+    Raises INVALID_RECORD, or MESSAGE_TOO_LARGE where so many records would inflate to more than ``allowance``.
+    """
     least = header.record_count * MIN_RECORD_BYTES
     size = len(batch) - HEADER_BYTES
     if not header.compression and least > size:
@@ -232,7 +236,7 @@ def _check_count(batch: Buffer, header: BatchHeader, allowance: Allowance) -> No
 
 
 def _small(payload: memoryview, compression: int) -> Buffer | None:
-    """The payload, inflated at once; None where it is larger than `SMALL_BYTES`."""
+    """The inflated payload; None where it is larger than `SMALL_BYTES`, or must be inflated in pieces to find the error."""
     global _scratch  # noqa: PLW0603
     if not _scratch:
         _scratch = bytearray(SMALL_BYTES)
@@ -244,7 +248,7 @@ def _small(payload: memoryview, compression: int) -> Buffer | None:
             written = module.decompress_into(payload, _scratch)
             return memoryview(_scratch)[:written]
         except (cramjam.DecompressionError, ValueError):
-            # Too large, or no such thing: piece by piece tells.
+            # The payload is too large or damaged. `check_in_steps` finds out which.
             return None
     inflated = bytearray()
     for piece in pieces(payload, compression):
