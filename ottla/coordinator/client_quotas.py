@@ -1,7 +1,7 @@
-"""Quotas of users, clients and addresses: kept and shown as Kafka does, and not enforced.
+"""Quotas of users, clients and IP addresses. ottla keeps and describes them as Kafka does, and does not enforce them.
 
-As org.apache.kafka.controller.ClientQuotaControlManager: an entity is one or more of a user, a client id and an address, by name or
-as the default of its type, and has values by key.
+org.apache.kafka.controller.ClientQuotaControlManager of Kafka. A quota belongs to an entity: a user, a client id, both, or an IP
+address. Each is a name or the default of its type. An entity has one value for each key, such as ``producer_byte_rate``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ENTITY_TYPES = {USER, CLIENT_ID, IP}
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Types with names, None for the default of the type; in the order of the types, so that equal entities are equal."""
+"""Pairs of a type and a name, where None is the default of the type. Sorted by type, so that equal entities compare equal."""
 
 MAX_ENTITIES = 10_000
-"""Entities that may have quotas. Kafka's own bound is 10,000 records in one operation, with the same code."""
+"""How many entities may have quotas. Kafka only limits one operation to 10,000 records, with the same error code."""
 MAX_NAME_CHARACTERS = 1_000
-"""Of a user or a client id that may have quotas; Kafka takes as many as a text may have, 32,767."""
+"""The longest name of a user or client id that may have quotas. Kafka allows the longest string, 32,767 characters."""
 
 _LARGEST = {"INT": 2**31 - 1, "LONG": 2**63}
 _USER_KEYS = {
@@ -39,7 +39,7 @@ _SMALLEST_FRACTION = 1e-6
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """Of a type that is named more than once the last name counts."""
+    """The entity of these pairs of type and name. Of several pairs with one type the last pair counts."""
     return tuple(sorted(dict(parts).items(), key=lambda part: part[0]))
 
 
@@ -52,7 +52,10 @@ class ClientQuotas:
         self.by_entity: dict[Entity, dict[str, float]] = {}
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None]) -> Result[None]:
-        """Set or, with None, take back. Raises INVALID_REQUEST, or POLICY_VIOLATION for one entity too many or too long a name."""
+        """Set values or, with None, remove them.
+
+        Raises INVALID_REQUEST, and POLICY_VIOLATION for too many entities or too long a name.
+        """
         keys = _keys_of(entity)
         own = self.by_entity.get(entity, {})
         records = []
@@ -80,7 +83,7 @@ class ClientQuotas:
             del self.by_entity[entity]
 
     def snapshot(self) -> list[LogRecord]:
-        """The records that make these quotas again."""
+        """The records from which a replay makes these quotas again."""
         return [_record(entity, key, value) for entity, values in self.by_entity.items() for key, value in values.items()]
 
 
@@ -91,7 +94,7 @@ def _record(entity: Entity, key: str, value: float | None) -> LogRecord:
 
 
 def _keys_of(entity: Entity) -> dict[str, str]:
-    """The keys that an entity may have, with their types. Raises INVALID_REQUEST for what is no entity."""
+    """The keys that an entity may have, with their types. Raises INVALID_REQUEST for pairs that are not a valid entity."""
     if not entity:
         raise KafkaError(Code.INVALID_REQUEST, "Invalid empty client quota entity")
     types = dict(entity)
@@ -111,7 +114,7 @@ def _keys_of(entity: Entity) -> dict[str, str]:
 
 
 def _is_address(name: str | None) -> bool:
-    """Kafka also takes the name of a host, and asks the resolver for it; a decision here asks nobody."""
+    """Whether a name is an IP address, ``localhost`` or the default. Kafka also accepts host names, which it resolves."""
     try:
         return name is None or name == "localhost" or bool(ip_address(name))
     except ValueError:
@@ -119,7 +122,7 @@ def _is_address(name: str | None) -> bool:
 
 
 def _check_value(keys: Mapping[str, str], key: str, value: float) -> None:
-    """Raises INVALID_REQUEST."""
+    """Raises INVALID_REQUEST for an unknown key or a value that the key's type does not allow."""
     kind = keys.get(key)
     if kind is None:
         reason = f"Invalid configuration key {key}"

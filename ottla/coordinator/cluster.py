@@ -37,12 +37,15 @@ CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 PRODUCER_ID_BLOCK = 1_000
 LARGEST_ALLOTTED_PRODUCER_ID = 2**62
-"""A controller counts from 0 and comes nowhere near. Larger ids are those of clients that make up their own, which Kafka takes."""
+"""The largest producer id that a controller is expected to allocate: it counts from 0 and never gets so far. Kafka also accepts
+larger ids, which clients have made up."""
 MAX_TOPIC_NAME = 249
 MAX_KEPT = 10_000
-"""Groups that may have configs, and subscriptions to client metrics: whoever asks for one need not have it there."""
+"""How many groups may have configs, and how many subscriptions to client metrics there may be. The limit is needed because a client
+may set configs for names of groups and subscriptions that do not exist."""
 MAX_KEPT_CHARACTERS = 10_000_000
-"""Names and configs of all groups together, and of all subscriptions: a single name may have 32,767 characters."""
+"""The size in characters of the names and configs of all groups together, and of all subscriptions together. A single name may have
+32,767 characters."""
 MAX_PARTITIONS_PER_TOPIC = 10_000
 
 _FIRST_PARTITION = bytes(4)
@@ -51,7 +54,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 @dataclass(slots=True)
 class Topic:
-    """One topic. ``leader_epochs`` has one entry a partition."""
+    """One topic. ``leader_epochs`` has one entry for each partition."""
 
     name: str
     topic_id: bytes
@@ -82,33 +85,34 @@ def check_topic_name(name: str) -> None:
 
 
 def check_creatable(name: str) -> None:
-    """Whether a client may have a topic of this name made. Raises INVALID_REQUEST for the metadata log (ControllerApis)."""
+    """Raises INVALID_REQUEST for the name of the metadata log, which no client may create (ControllerApis)."""
     if name == METADATA_TOPIC:
         raise KafkaError(Code.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
 
 
 def characters_of(name: str, configs: Mapping[str, str]) -> int:
-    """Of a resource that has configs, and of all these; none where it has none."""
+    """The number of characters in the name and the configs of a resource; 0 for a resource without configs."""
     return len(name) + sum(len(key) + len(value) for key, value in configs.items()) if configs else 0
 
 
 @dataclass(slots=True)
 class ConfigTotals:
-    """How many resources of one type have configs, and how many characters these and their names have."""
+    """How many resources of one type have configs, and how many characters their names and configs have together."""
 
     resources: int = 0
     characters: int = 0
 
 
 def as_allotted(producer_id: int) -> int:
-    """-1 in place of an id that a client has made up. From there nothing is counted on: behind the largest there is none left."""
+    """``producer_id``; -1 for an id that a client has made up. Allocation must not continue behind such an id and run out."""
     return producer_id if producer_id <= LARGEST_ALLOTTED_PRODUCER_ID else -1
 
 
 class _Alike(NamedTuple):
-    """The last partition's record that was replayed, in pieces around the partition's number, which stands first in its body.
+    """The partition record that was replayed last, split around the partition's number.
 
-    Those of one topic differ in nothing else, and a topic may have 10,000.
+    The records of a topic's partitions differ in this number alone, and a topic may have 10,000 partitions. So a record that is
+    otherwise equal is not decoded again. ``at`` is the position of the number; ``head`` and ``tail`` are the bytes around it.
     """
 
     at: int
@@ -119,10 +123,10 @@ class _Alike(NamedTuple):
 
 
 class ClusterState:
-    """The one shard of cluster metadata."""
+    """The cluster's metadata. Unlike groups and transactions it has a single log and so a single shard."""
 
     def __init__(self, node_id: int, *, ignores_case: bool = False) -> None:
-        """``ignores_case``: whether the file system under the topics does."""
+        """``ignores_case``: whether the file system that holds the topics ignores the case of names."""
         self.node_id = node_id
         self._ignores_case = ignores_case
         self._topics_by_folded_name: dict[str, str] = {}
@@ -130,7 +134,7 @@ class ClusterState:
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.config_totals: dict[int, ConfigTotals] = {}
-        """By type of resource, where any of the type has configs."""
+        """By type of resource. A type is missing where no resource of the type has configs."""
         self.features: dict[str, int] = {}
         self.client_quotas = ClientQuotas()
         self.credentials = ScramCredentials()
@@ -149,7 +153,7 @@ class ClusterState:
         return Result(Topic(name, topic_id, [0] * partition_count), records)
 
     def check_new_topic(self, name: str) -> None:
-        """Whether there is room for a topic of this name. Raises as `create_topic`, but for INVALID_PARTITIONS."""
+        """Raises the errors of `create_topic` for a name that a new topic may not have."""
         check_creatable(name)
         check_topic_name(name)
         if name in self.topics:
@@ -157,9 +161,9 @@ class ClusterState:
         self._check_collisions(name)
 
     def _check_collisions(self, name: str) -> None:
-        """Raises INVALID_TOPIC_EXCEPTION for a name that another topic, or one of the broker's own, leaves no room for."""
+        """Raises INVALID_TOPIC_EXCEPTION for a name whose `_folded` text equals that of another topic or an internal topic."""
         if name in INTERNAL_TOPICS:
-            # The broker cannot do without it, whatever else there is.
+            # The broker needs its internal topics, whatever topics exist.
             return
         folded = self._folded(name)
         taken = {self._folded(own): own for own in INTERNAL_TOPICS}
@@ -170,10 +174,10 @@ class ClusterState:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
     def _folded(self, name: str) -> str:
-        """Equal for names that must not stand beside each other.
+        """A text that is equal for two names that must not exist beside each other.
 
-        Names of metrics have '_' for '.', so Kafka refuses a second topic that would share them. Where the file system takes
-        ``A`` for ``a``, two topics would share their files.
+        Names of metrics have '_' in place of '.', so Kafka refuses a second topic whose metrics would have the same names. Where
+        the file system ignores case, two topics whose names differ only in case would share their files.
         """
         folded = name.replace(".", "_")
         return folded.lower() if self._ignores_case else folded
@@ -181,7 +185,7 @@ class ClusterState:
     def create_partitions(self, name: str, count: int) -> Result[None]:
         topic = self.topic(name)
         if topic.is_internal:
-            # Kafka takes it and loses the ids that hash elsewhere afterwards (scenario CRD-16): refused here.
+            # Kafka allows it, and afterwards loses the ids whose hash leads to another partition (rule CRD-16, docs/rules.md).
             raise KafkaError(Code.INVALID_REQUEST, f"the partition count of {name} is fixed; ids are hashed by it")
         if count == topic.partition_count:
             raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
@@ -203,7 +207,7 @@ class ClusterState:
         return Result(None, [self._config(resource_type, name, key, value) for key, value in changes.items()])
 
     def set_features(self, levels: Mapping[str, int]) -> Result[None]:
-        """All of them or none: those that are at another level now."""
+        """Set the levels of all features in ``levels``. Only features that have another level now get a record."""
         changed = {name: level for name, level in levels.items() if self.features.get(name) != level}
         message = feature_level_record.FeatureLevelRecord
         return Result(None, [metadata_record(feature_level_record, message(name, level)) for name, level in changed.items()])
@@ -216,10 +220,10 @@ class ClusterState:
         return Result((first, end), [metadata_record(producer_ids_record, message)])
 
     def snapshot(self, without_features: Collection[str] = ()) -> list[LogRecord]:
-        """The records that make this state again, in the order that KRaft's own snapshots have."""
+        """The records from which a replay makes this state again, in the order of KRaft's own snapshots."""
         levels = sorted((n, level) for n, level in self.features.items() if n not in without_features)
         feature = feature_level_record
-        # metadata.version comes first: it says how the others are read.
+        # metadata.version comes first, because it determines how the other records are read.
         levels.sort(key=lambda pair: pair[0] != "metadata.version")
         records = [metadata_record(feature, feature.FeatureLevelRecord(name=name, feature_level=level)) for name, level in levels]
         for topic in self.topics.values():
@@ -253,7 +257,7 @@ class ClusterState:
     # replay
 
     def replay(self, record: LogRecord) -> None:
-        """Raises DecodeError for what is no metadata record, or one of a kind that is not known, with nothing changed."""
+        """Apply one record. Raises DecodeError, with nothing changed, for an unknown kind of record or one that does not fit."""
         raw = record.value or b""
         alike = self._alike
         if alike is not None and raw[alike[0] + 4 :] == alike[2] and raw[: alike[0]] == alike[1]:
@@ -321,7 +325,7 @@ class ClusterState:
         change = bool(configs) - had_some
         self._count_configs(message.resource_type, change, characters + change * len(message.resource_name))
         if not configs:
-            # Anybody may set and take back the configs of a group that there is not.
+            # Remove the empty entry: clients may set and delete the configs of any number of groups that do not exist.
             del self.configs[resource]
 
     def _count_configs(self, resource_type: int, resources: int, characters: int) -> None:
@@ -347,7 +351,7 @@ class ClusterState:
             raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
     def _partitions(self, topic_id: bytes, indexes: range) -> list[LogRecord]:
-        """New partitions of one topic. Their records differ in the number alone, so one of them is encoded for all."""
+        """The records of new partitions. They differ only in the partition's number, so one record is encoded and copied."""
         raw = self._partition(topic_id, 0).value or b""
         at = raw.index(_FIRST_PARTITION + topic_id)
         head, tail = raw[:at], raw[at + len(_FIRST_PARTITION) :]
@@ -387,4 +391,4 @@ _REPLAY: dict[int, tuple[Any, Callable[[ClusterState, Any], None]]] = {
         (remove_user_scram_credential_record, lambda state, message: state.credentials.replay_removal(message)),
     )
 }
-"""The schema of each type of record, and what a record of it changes."""
+"""For each type of record, its generated module and the method that applies a record of the type."""

@@ -1,7 +1,7 @@
-"""Regular expressions that clients send, in RE2's syntax: none takes more than linear time, nor more memory than is said here.
+"""Compiles regular expressions that clients send, in RE2's syntax. Matching takes linear time, and memory is limited.
 
-Kafka uses RE2/J, ottla google-re2, which is an extra (``ottla[regex]``). Python's own expressions may take exponential time, so
-they are no substitute. google-re2 refuses repetitions above 1,000 also where they are nested, which RE2/J does not.
+Kafka uses RE2/J. ottla uses google-re2, which is an extra (``ottla[regex]``). Python's own regular expressions may take exponential
+time, so they are no substitute. Unlike RE2/J, google-re2 refuses nested repetitions that multiply to more than 1,000.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from typing import Any
 
 MAX_EXPRESSION_CHARACTERS = 5_000
 MAX_UNICODE_CLASSES = 50
-"""Classes such as ``\\pL`` in one expression: google-re2 takes about 0.12 ms for each before it looks at how large it all is."""
+"""How many classes such as ``\\pL`` an expression may have. google-re2 takes about 0.12 ms for each of them before it checks the
+size of the whole expression."""
 MAX_COMPILED_BYTES = 1 << 19
-"""Of one expression: what it is compiled to, and the states that matching adds to that."""
+"""The memory of one compiled expression, together with the states that matching adds."""
 MAX_STATES = 8_000
-"""Of one expression, counted repetitions written out: a name of 249 characters is matched in some 15 ms at most."""
+"""How many states an expression may have after its repetitions are expanded. With so many states a name of 249 characters is
+matched in about 15 ms at most."""
 COMPILED_EXPRESSIONS = 16
-"""How many are kept, those last used."""
+"""How many compiled expressions are cached. The ones that were used last are kept."""
 
 STATE_CHARACTERS = 250
-"""States of an expression times characters of a text that one unit of `storage.steps` is enough for, when matching is slowest."""
+"""How much matching one unit of work (`storage.steps.Pace`) covers in the slowest case: an expression's states times a text's
+characters."""
 
 _DESCRIPTIONS = {
     "bad repetition operator": "invalid nested repetition operator",
@@ -35,15 +38,15 @@ _DESCRIPTIONS = {
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "regexp/syntax: internal error",
 }
-"""What RE2/J says where google-re2 says something else."""
+"""RE2/J's descriptions of errors, by those of google-re2."""
 
 
 class InvalidExpression(ValueError):
-    """The text says what is wrong, as RE2/J describes it where that has a description."""
+    """The text says what is wrong with the expression, in RE2/J's words where RE2/J has a description."""
 
 
 def compiled(expression: str) -> Any:
-    """A pattern of google-re2. Raises `InvalidExpression`, also where google-re2 is not installed."""
+    """The compiled expression of google-re2. Raises `InvalidExpression`, also where google-re2 is not installed."""
     _check_size(expression)
     if not _is_installed():
         raise InvalidExpression("expressions need google-re2: pip install 'ottla[regex]'")
@@ -51,7 +54,7 @@ def compiled(expression: str) -> Any:
 
 
 def check_expression(expression: str) -> None:
-    """For an expression that is kept and not matched. Raises `InvalidExpression`; without google-re2 for its size alone."""
+    """Raises `InvalidExpression` for an expression that is stored and not matched. Without google-re2 only its size is checked."""
     _check_size(expression)
     if _is_installed():
         _compiled(expression)
@@ -84,7 +87,7 @@ def _compiled(expression: str) -> Any:
     except re2.error as error:
         raise InvalidExpression(_description(error)) from None
     finally:
-        # It keeps the last 128 of its own accord.
+        # google-re2 has a cache of its own for 128 expressions. Clear it, because `_compiled` caches fewer.
         re2.purge()
     if pattern.programsize > MAX_STATES:
         raise InvalidExpression("it is too large")
@@ -92,7 +95,7 @@ def _compiled(expression: str) -> Any:
 
 
 def match_work(pattern: Any, text: str) -> int:
-    """How much a match may take, in units of `storage.steps`."""
+    """The largest cost of matching ``text``, in units of `storage.steps.Pace`."""
     return 1 + int(pattern.programsize) * len(text) // STATE_CHARACTERS
 
 

@@ -1,4 +1,4 @@
-"""What is true of a coordinator's state after every command that was carried out."""
+"""Asserts about the whole state of a coordinator, which hold after every command that was carried out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.invariants import MAX_ELEMENTS
 
 
 def check_transactions(shard: TransactionShard) -> None:
-    """Sweeps see every transaction that is not at rest, and nothing is remembered of ids that are gone."""
+    """Check that sweeps see exactly the ids in Ongoing or Prepare, and that no last epoch of a removed id is remembered."""
     if len(shard.ids) > MAX_ELEMENTS:
         return
     unfinished = {i: m for i, m in shard.ids.items() if m.state not in AT_REST}
@@ -26,7 +26,10 @@ def check_transactions(shard: TransactionShard) -> None:
 
 
 def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
-    """``open_producers`` have an open transaction in the shard's log: nobody else's offsets are pending."""
+    """Check all groups of a shard, and that only producers with an open transaction in its log have pending offsets.
+
+    ``open_producers`` are the producers with an open transaction in the shard's log.
+    """
     pending = shard.offsets.pending
     if len(shard.groups) + len(pending) > MAX_ELEMENTS:
         return
@@ -50,7 +53,7 @@ def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
 
 
 def _check_share_group(group: ShareGroup) -> None:
-    """What is counted is what the members say, and what is remembered of members is of members."""
+    """Check that the counts of subscribers agree with the members, and that sessions and targets belong to members only."""
     name, members = f"{group.group_id} ({group.state_name})", group.members
     assert group.sessions_ms.keys() == members.keys(), f"{name}: sessions of {group.sessions_ms.keys() ^ members.keys()}"
     assert group.targets.keys() <= members.keys(), f"{name}: targets of {group.targets.keys() - members.keys()}"
@@ -61,7 +64,7 @@ def _check_share_group(group: ShareGroup) -> None:
 
 
 def _check_streams_group(group: StreamsGroup) -> None:
-    """An active task is with one member at most, and what is remembered of members is of members."""
+    """Check that each active task belongs to one member at most, and that all maps by member id name members only."""
     name, members = f"{group.group_id} ({group.state_name})", group.members
     held: dict[tuple[str, int], str] = {}
     for member in members.values():
@@ -79,7 +82,7 @@ def _check_streams_group(group: StreamsGroup) -> None:
 
 
 def _check_consumer_group(group: ConsumerGroup) -> None:
-    """A partition is with one member at most, and what is counted is what the members say."""
+    """Check that each partition belongs to one member at most, and that all counts and maps agree with the members."""
     name, members = f"{group.group_id} ({group.state_name})", group.members
     held = held_partitions(members)
     shared = {partition: holders for partition, holders in held.items() if len(holders) > 1}

@@ -1,4 +1,4 @@
-"""What a coordinator's command gives back."""
+"""The result of a coordinator's command: records for the log, the response, and effects."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ class LogRecord(msgspec.Struct, gc=False, frozen=True):
 
 
 Waiter = Callable[[Any], None]
-"""Takes the answer that a parked request waits for."""
+"""Called with the answer that a parked request waits for."""
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """One thing that follows from a decision beside its records, as a value: each kind is a subclass that only adds fields.
+    """A consequence of a decision besides its records, as a value. Each kind of effect is a subclass that only adds fields.
 
-    Some change what a coordinator keeps in memory and not in its log; the coordinator's own ``apply`` makes these changes. The
-    others reach beyond it, such as `AnswerMember`, and the broker carries them out.
+    Some effects change state that a coordinator keeps in memory and not in its log: the coordinator's own ``apply`` carries them
+    out. The other effects, such as `AnswerMember`, concern other parts of the broker, and the broker carries them out.
     """
 
 
 class AnswerMember(Effect, frozen=True):
-    """A parked request of a group's member gets its answer."""
+    """Answer a parked request of a group's member."""
 
     waiter: Waiter
     answer: Any
 
 
 class Result(msgspec.Struct, Generic[T]):
-    """What a command has decided, as data. Whoever carries it out goes in this order, and drops all of it where the append fails:
+    """The decision of a command, as data. The broker carries a result out in this order, and drops it where the append fails:
 
-    1. ``records`` are appended,
-    2. ``records`` are replayed,
-    3. ``effects`` are carried out in order, but answers last: who is answered finds every other change made.
+    1. It appends ``records`` to the log.
+    2. It replays ``records``.
+    3. It carries out ``effects`` in order, but answers to parked requests last: a client that gets its answer finds every other
+       change made.
     """
 
     response: T
@@ -51,19 +52,19 @@ class Result(msgspec.Struct, Generic[T]):
 
 
 RECORD_OVERHEAD_BYTES = 32
-"""At most what a record takes in a batch beside its key and value."""
+"""The most bytes that a record takes in a batch besides its key and value."""
 
 
 def decided_in_batches(
     keys: Iterable[K], decide: Callable[[K], Iterable[LogRecord]], max_batch_bytes: int
 ) -> Iterator[list[LogRecord]]:
-    """What a sweep decides, key by key, in pieces that each fit into a batch of this size (KAFKA-13099).
+    """The records that a sweep decides, key by key, in pieces that each fit into a batch of ``max_batch_bytes`` (KAFKA-13099).
 
-    A record that is larger alone stands alone. There is at least one piece, and the last may be empty.
+    A record that is larger than a batch is a piece of its own. There is at least one piece, and the last piece may be empty.
 
-    Whoever takes a piece carries it out before asking for the next, and lets others work in between. So nothing that was decided
-    before a piece was given out is used after it: ``decide`` is asked again, of a key too that did not fit whole. A key whose
-    records were refused is passed over until the next sweep.
+    The caller appends and replays each piece before it asks for the next, and other work may run in between. So no decision from
+    before a piece is used after it: ``decide`` is called again, also for a key of which some records did not fit into the piece. If
+    ``decide`` then returns the same first record again, the append was refused, and the key is skipped until the next sweep.
     """
     piece: list[LogRecord] = []
     size_bytes = 0
@@ -88,7 +89,7 @@ def decided_in_batches(
 
 
 def first_that_fit(keys: Iterable[K], records_of: Callable[[K], Iterable[LogRecord]], max_batch_bytes: int) -> list[K]:
-    """The first keys whose records fit into a batch of this size together; the first of all also where it does not."""
+    """The first keys whose records together fit into a batch of ``max_batch_bytes``. The very first key is always included."""
     fitting: list[K] = []
     size_bytes = 0
     for key in keys:

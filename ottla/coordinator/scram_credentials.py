@@ -1,6 +1,7 @@
-"""SCRAM credentials of users (KIP-554): kept as Kafka keeps them, for a cluster that asks for them one day; ottla asks nobody.
+"""SCRAM credentials of users (KIP-554). ottla keeps them as Kafka does, and never asks a client for a password.
 
-As org.apache.kafka.controller.ScramControlManager: the salted password is not stored, but the two keys that are made of it.
+They are kept for a Kafka cluster that takes the data over. As in org.apache.kafka.controller.ScramControlManager, the salted
+password is not stored, only the two keys that are derived from it.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ HASHES = {1: "sha256", 2: "sha512"}
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 MAX_SALT_BYTES = 1_000
 MAX_SALTED_PASSWORD_BYTES = 1_000
-"""It is the output of the hash function, 32 or 64 bytes, wherever a client makes it as SCRAM says."""
+"""The longest salted password. A client that follows SCRAM sends the output of the hash function, 32 or 64 bytes."""
 MAX_NAME_CHARACTERS = 1_000
-"""Of a user that may have credentials; Kafka takes as many as a text may have, 32,767."""
+"""The longest name of a user that may have credentials. Kafka allows the longest string, 32,767 characters."""
 MAX_USERS = 10_000
-"""Users that may have credentials. Kafka's own bound is 10,000 records in one operation, with the same code."""
+"""How many users may have credentials. Kafka only limits one operation to 10,000 records, with the same error code."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Credential:
-    """What a user's password is checked against."""
+    """A credential of one user for one mechanism: a server checks the user's password against it (RFC 5802)."""
 
     salt: bytes
     stored_key: bytes
@@ -47,7 +48,10 @@ class ScramCredentials:
         self.by_user: dict[str, dict[int, Credential]] = {}
 
     def set(self, name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> Result[None]:
-        """Raises UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM, or POLICY_VIOLATION for a user too many, too long a name."""
+        """Set a user's credential for one mechanism.
+
+        Raises UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM, and POLICY_VIOLATION for too many users or a long name.
+        """
         _check_user(name, mechanism)
         if iterations < MIN_ITERATIONS:
             raise KafkaError(Code.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
@@ -75,7 +79,7 @@ class ScramCredentials:
         return Result(None, [_record(name, mechanism, credential)])
 
     def remove(self, name: str, mechanism: int) -> Result[None]:
-        """Raises UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM or RESOURCE_NOT_FOUND."""
+        """Remove a user's credential. Raises UNACCEPTABLE_CREDENTIAL, UNSUPPORTED_SASL_MECHANISM or RESOURCE_NOT_FOUND."""
         _check_user(name, mechanism)
         if mechanism not in self.by_user.get(name, ()):
             raise KafkaError(Code.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
@@ -97,7 +101,7 @@ class ScramCredentials:
             self.by_user.pop(message.name, None)
 
     def snapshot(self) -> list[LogRecord]:
-        """The records that make these credentials again."""
+        """The records from which a replay makes these credentials again."""
         return [_record(name, how, credential) for name, of_user in self.by_user.items() for how, credential in of_user.items()]
 
 

@@ -1,1 +1,1 @@
-"""The transaction coordinator: states, metadata, and one shard a partition of ``__transaction_state``."""
+"""The transaction coordinator: states, metadata, and one shard for each partition of ``__transaction_state``."""

@@ -1,4 +1,4 @@
-"""What follows from a decision about a transactional id once its record is in the log."""
+"""The effects of decisions about transactional ids. Each is carried out once the decision's record is in the log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla.coordinator.result import Effect
 
 
 class RememberLastEpoch(Effect, frozen=True):
-    """The epoch before the one that an id has now, -1 for none: the log cannot hold it (see `TxnMetadata.last_epoch`)."""
+    """Remember the epoch that an id had before its present one, -1 for none. The log cannot hold it (`TxnMetadata.last_epoch`)."""
 
     transactional_id: str
     producer_id: int
@@ -15,7 +15,7 @@ class RememberLastEpoch(Effect, frozen=True):
 
 
 class RememberEarlyCommit(Effect, frozen=True):
-    """The id was told to come again with a commit, because nothing was open at this epoch."""
+    """Remember that a commit was answered with CONCURRENT_TRANSACTIONS because no transaction was open at this epoch."""
 
     transactional_id: str
     producer_id: int
@@ -23,13 +23,13 @@ class RememberEarlyCommit(Effect, frozen=True):
 
 
 class CountDecision(Effect, frozen=True):
-    """A transaction was decided: ``outcome`` (commit, abort, fenced or timeout) and how long it was open."""
+    """Count a decided transaction by its ``outcome`` (commit, abort, fenced or timeout) and the time that it was open, in ms."""
 
     outcome: str
     open_ms: int
 
 
 class SendMarkers(Effect, frozen=True):
-    """The id's transaction is decided: its markers go out, and then it is completed."""
+    """Send the markers of the id's decided transaction, and complete the transaction afterwards."""
 
     transactional_id: str

@@ -1,4 +1,4 @@
-"""What the coordinator knows of one transactional id, and its record in ``__transaction_state``."""
+"""The state of one transactional id, and its record in ``__transaction_state`` (TransactionMetadata, TransactionLog)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ottla.protocol.transaction_states import TxnState
 TopicPartition = tuple[str, int]
 _STATES = {int(state): state for state in TxnState}
 _STATE_AT = 16
-"""Behind version, producer id, producer epoch and time-out."""
+"""The position of the state in a record's value, behind version, producer id, producer epoch and time-out."""
 
 TXN_KEY_VERSION = 0
-"""In the key of every record."""
+"""The version of the key of every record."""
 LAST_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = LAST_EPOCH - 1
-"""The largest epoch a client is ever given; 32767 is only for the abort that fences it."""
+"""The largest epoch that a client gets. The epoch 32767 is used only for the abort that fences such a client."""
 
 
 class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
-    """One transactional id. Times are in ms, -1 where there is none.
+    """The state of one transactional id. Times are in ms, -1 for none.
 
-    ``last_epoch`` tells a repeated InitProducerId from a fenced one; it is not in the log, so a restart forgets it
-    (as in Kafka).
+    ``last_epoch`` is the producer's epoch before the present one. By it a repeated InitProducerId is recognised, and not fenced. It
+    is not in the log, so a restart forgets it, as in Kafka.
     """
 
     transactional_id: str
@@ -51,7 +51,7 @@ class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
         return self.producer_epoch >= EXHAUSTED_EPOCH
 
     def logged(self) -> TxnMetadata:
-        """This, as it reads after a restart."""
+        """The state as a restart reads it from the log."""
         return msgspec.structs.replace(self, last_epoch=NO_PRODUCER_EPOCH)
 
 
@@ -60,7 +60,7 @@ def key_record(transactional_id: str) -> bytes:
 
 
 def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
-    """``flexible``: value version 1, written from transaction.version 1 on."""
+    """The record of a transactional id. ``flexible``: with value version 1, which is written from transaction.version 1 on."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(metadata.partitions):
         topics.setdefault(topic, []).append(partition)
@@ -72,7 +72,7 @@ def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
         next_producer_epoch=metadata.next_producer_epoch,
         transaction_timeout_ms=metadata.timeout_ms,
         transaction_status=metadata.state,
-        # Kafka writes null for Empty and the list, be it empty, for every other state.
+        # Kafka writes null in state Empty, and in every other state a list, which may be empty.
         transaction_partitions=None
         if metadata.state is TxnState.EMPTY
         else [PartitionsSchema(topic=topic, partition_ids=numbers) for topic, numbers in topics.items()],
@@ -88,7 +88,7 @@ def tombstone(transactional_id: str) -> LogRecord:
 
 
 def state_of(value: bytes) -> TxnState | None:
-    """The state in a record's value, which is at one place in every version; None where no such state is there."""
+    """The state in a record's value, which is at the same position in every version; None for an unknown version or state."""
     if len(value) <= _STATE_AT or value[0] or value[1] > transaction_log_value.MAX_VERSION:
         return None
     return _STATES.get(value[_STATE_AT])

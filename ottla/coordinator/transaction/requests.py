@@ -1,4 +1,4 @@
-"""What goes into and comes out of a transaction shard."""
+"""The settings of a transaction shard, and the arguments and results of its commands."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NewProducerId = Callable[[], int]
 TV2 = 2
 
 NO_TIMEOUT_MS = 0x7FFFFFFF
-"""The time-out of a producer that takes part in a two-phase commit: its transactions wait for as long as it takes (KIP-939)."""
+"""The time-out of a producer that takes part in a two-phase commit: its transactions never time out (KIP-939)."""
 
 
 class TxnConfig(msgspec.Struct, frozen=True):
-    """``two_phase_commit``: clients may prepare transactions that never time out."""
+    """The settings of the transaction coordinator. ``two_phase_commit``: clients may prepare transactions that never time out."""
 
     max_timeout_ms: int = 900_000
     two_phase_commit: bool = False
@@ -30,14 +30,14 @@ class ProducerIdAndEpoch(msgspec.Struct, gc=False, frozen=True):
 
 
 class Initialised(msgspec.Struct, gc=False, frozen=True):
-    """Answer of InitProducerId. ``aborting``: an open transaction is aborted first and the client must ask again."""
+    """The result of InitProducerId. ``aborting``: an open transaction is aborted first, and the client must retry."""
 
     identity: ProducerIdAndEpoch
     aborting: bool = False
 
 
 class Ended(msgspec.Struct, gc=False, frozen=True):
-    """Answer of EndTxn. ``refused``: what the client is told instead."""
+    """The result of EndTxn. ``refused``: an error that the client gets although the command has effects."""
 
     identity: ProducerIdAndEpoch
     refused: Code = Code.NONE

@@ -1,8 +1,8 @@
 """One partition of ``__transaction_state``: every decision about its transactional ids.
 
-TransactionCoordinator and TransactionStateManager of Kafka without threads: a command looks at the metadata and
-returns records, ``replay`` changes it. Errors are `KafkaError`; PRODUCER_FENCED is spelled for the newest versions,
-the handlers turn it into INVALID_PRODUCER_EPOCH for the older ones.
+TransactionCoordinator and TransactionStateManager of Kafka without threads: a command only reads the metadata and returns records;
+`replay` changes the metadata. Commands raise `KafkaError`. They raise PRODUCER_FENCED as for the newest versions of requests, and
+the handlers turn it into INVALID_PRODUCER_EPOCH for older versions.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ class TransactionShard:
         self.transaction_version = transaction_version
         self.coordinator_epoch = coordinator_epoch
         self.ids: dict[str, TxnMetadata] = {}
-        # Those in Ongoing or Prepare, so that sweeps need not walk all ids.
+        # The ids in state Ongoing or Prepare*, so that sweeps need not read all ids.
         self._unfinished: dict[str, TxnMetadata] = {}
-        # The one thing the log cannot hold (see TxnMetadata.last_epoch): id -> (producer id, epoch, epoch before).
+        # Transactional id -> (producer id, epoch, last epoch). The log does not have the last epoch (TxnMetadata.last_epoch).
         self._last_epochs: dict[str, tuple[int, int, int]] = {}
-        # Ids that were last told to come again with a commit while nothing was open, and the identity they had.
+        # The ids whose last commit was answered with CONCURRENT_TRANSACTIONS while no transaction was open (`_empty_commit`), with
+        # their producer id and epoch at that time.
         self._early_commits: dict[str, ProducerIdAndEpoch] = {}
 
     # InitProducerId
@@ -69,9 +70,12 @@ class TransactionShard:
         two_phase_commit: bool = False,
         keep_prepared: bool = False,
     ) -> Result[Initialised]:
-        """A producer with this id starts, or (KIP-360, ``expected``) recovers.
+        """Give a producer with this transactional id its producer id and epoch. An open transaction is aborted first.
 
-        With ``two_phase_commit`` it names no time-out. ``keep_prepared`` is refused, as Kafka 4.3 does.
+        ``expected`` is the identity of a producer that recovers from an error (KIP-360), None for a producer that starts. With
+        ``two_phase_commit`` ``timeout_ms`` is ignored. ``keep_prepared`` is refused, as in Kafka 4.3. Raises
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS or
+        PRODUCER_FENCED.
         """
         if two_phase_commit and not self.config.two_phase_commit:
             raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transaction.two.phase.commit.enable is false")
@@ -118,7 +122,8 @@ class TransactionShard:
     ) -> Result[None]:
         current = self._known(transactional_id)
         if current.state in PREPARED:
-            # First of all: in an epoch overflow the client may already use the next producer id (KAFKA-18660).
+            # This check comes before `check_identity`: in an epoch overflow the client may already use the next producer id
+            # (KAFKA-18660).
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         transitions.check_identity(current, identity)
         ongoing = current.state is TxnState.ONGOING
@@ -138,7 +143,10 @@ class TransactionShard:
     def verify_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Code]:
-        """Whether each partition belongs to the open transaction; TRANSACTION_ABORTABLE where not."""
+        """NONE for each partition that belongs to the open transaction, and TRANSACTION_ABORTABLE for the others (KIP-890).
+
+        Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS for all of them.
+        """
         current = self._known(transactional_id)
         transitions.check_identity(current, identity)
         if current.state in PREPARED:
@@ -163,7 +171,7 @@ class TransactionShard:
         now_ms: int,
         new_producer_id: NewProducerId,
     ) -> Result[Ended]:
-        """Commit or abort. ``client_version`` is 2 for EndTxn 5 and later (every end bumps the epoch), else 0."""
+        """Commit or abort. ``client_version`` is 2 for EndTxn 5 and later, where every end bumps the epoch, else 0."""
         current = self._known(transactional_id)
         if client_version >= TV2:
             return self._end_v2(current, identity, commit, now_ms, new_producer_id)
@@ -192,8 +200,9 @@ class TransactionShard:
         is_retry = completed and (asked == stored - 1 or (overflowed and current.producer_id != identity.producer_id))
         if is_retry:
             if current.state is not outcome(commit):
-                # A client repeats what it has asked for, so a commit that finds its transaction aborted was overtaken by an
-                # abort of the coordinator's: fenced, as at every older version, where INVALID_TXN_STATE is fatal (KAFKA-20785).
+                # A client repeats the same request. So where a repeated commit finds the transaction aborted, the coordinator has
+                # aborted the transaction first. Every older version then answers PRODUCER_FENCED, and ottla does so here too,
+                # because INVALID_TXN_STATE is fatal for a client (KAFKA-20785).
                 raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
             return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored)))
         if asked != stored:
@@ -206,11 +215,12 @@ class TransactionShard:
         return self._decided(Ended(transitions.successor(prepared)), prepared, "commit" if commit else "abort")
 
     def _empty_commit(self, current: TxnMetadata) -> Result[Ended]:
-        """CONCURRENT_TRANSACTIONS the first time at an epoch, then Kafka's INVALID_TXN_STATE, which is fatal for a producer.
+        """Answer a commit while no transaction is open: CONCURRENT_TRANSACTIONS at first, then INVALID_TXN_STATE as Kafka does.
 
-        Java's producer looks whether batches are unsent before it takes the lock under which it sends EndTxn. Under
-        transactions V2 no AddPartitionsToTxn stands in between, so a commit may go out ahead of the whole transaction.
-        It repeats the commit after its batches.
+        INVALID_TXN_STATE is fatal for a producer, and the commit may only have come too early. Java's producer checks for unsent
+        batches before it takes the lock under which it sends EndTxn. With transaction version 2 no AddPartitionsToTxn comes before,
+        so the producer may send the commit before all batches of the transaction. After CONCURRENT_TRANSACTIONS it repeats the
+        commit behind the batches. The retry is granted once for each epoch.
         """
         at = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
         if self._early_commits.get(current.transactional_id) == at:
@@ -219,7 +229,7 @@ class TransactionShard:
         return Result(Ended(at, refused=Code.CONCURRENT_TRANSACTIONS), effects=[remember])
 
     def complete(self, transactional_id: str, now_ms: int) -> Result[None]:
-        """All markers are written: the second phase."""
+        """Complete a decided transaction after all its markers are written (the second phase)."""
         current = self._known(transactional_id)
         completed = transitions.completion(current, now_ms)
         return self._result(None, completed)
@@ -227,7 +237,7 @@ class TransactionShard:
     # time
 
     def timed_out(self, now_ms: int) -> list[str]:
-        """Ids whose open transaction is older than its time-out."""
+        """The ids whose open transaction is older than its time-out."""
         return [transactional_id for transactional_id in self._unfinished if self.is_timed_out(transactional_id, now_ms)]
 
     def is_timed_out(self, transactional_id: str, now_ms: int) -> bool:
@@ -241,9 +251,9 @@ class TransactionShard:
         return self._decided(None, aborted, "timeout")
 
     def expire_ids(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Tombstones for ids at rest that nobody has used for ``transactional.id.expiration.ms``.
+        """Tombstones for ids without a transaction that were not used for ``transactional.id.expiration.ms``.
 
-        In steps that each look at ``at_once`` ids at most, and fit into a batch (KAFKA-13099).
+        Each result covers at most ``at_once`` ids, and its records fit into one batch (KAFKA-13099).
         """
         limit_ms = now_ms - self.config.id_expiration_ms
         ids = list(self.ids)
@@ -258,17 +268,17 @@ class TransactionShard:
         return [tombstone(transactional_id)] if is_expired else []
 
     def unfinished(self) -> Iterator[TxnMetadata]:
-        """Ids with an open or a decided transaction."""
+        """The ids with an open or decided transaction."""
         return iter(self._unfinished.values())
 
     def prepared(self) -> Iterator[TxnMetadata]:
-        """Decided transactions whose markers are still owed."""
+        """The ids with a decided transaction whose markers are not all written yet."""
         return (m for m in list(self._unfinished.values()) if m.state in PREPARED)
 
     # replay
 
     def clear(self) -> None:
-        """Forget everything, as before the first record."""
+        """Return to the state before the first record."""
         self.ids.clear()
         self._unfinished.clear()
         self._last_epochs.clear()
@@ -292,7 +302,7 @@ class TransactionShard:
             self._unfinished[transactional_id] = metadata
 
     def _result(self, response: T, metadata: TxnMetadata) -> Result[T]:
-        """The metadata as a record; what the log cannot hold of it is remembered once the record is in the log."""
+        """A result with the record of ``metadata``, and with an effect for the last epoch, which the record cannot hold."""
         effects: list[Effect] = []
         transactional_id = metadata.transactional_id
         at = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
@@ -306,7 +316,7 @@ class TransactionShard:
         return Result(response, records=[record], effects=effects)
 
     def _decided(self, response: T, prepared: TxnMetadata, reason: str) -> Result[T]:
-        """A Prepare record. From the moment it is in the log the outcome stands, and markers are owed."""
+        """A result with a Prepare record and the effects of a decision. Once the record is in the log, the outcome is final."""
         result = self._result(response, prepared)
         result.effects.append(CountDecision(reason, prepared.update_ms - prepared.start_ms))
         result.effects.append(SendMarkers(prepared.transactional_id))
@@ -315,7 +325,7 @@ class TransactionShard:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        """Change state that the log does not hold. The records of the decision that gave this effect are in the log already."""
         match effect:
             case RememberLastEpoch(transactional_id=transactional_id, last_epoch=last_epoch):
                 if last_epoch == NO_PRODUCER_EPOCH:

@@ -1,4 +1,4 @@
-"""The moves between the states of a transaction (org.apache.kafka.coordinator.transaction.TransactionState)."""
+"""The transitions between the states of a transactional id (org.apache.kafka.coordinator.transaction.TransactionState)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VALID_PREVIOUS: dict[TxnState, frozenset[TxnState]] = {
     S.COMPLETE_COMMIT: frozenset({S.PREPARE_COMMIT}),
     S.COMPLETE_ABORT: frozenset({S.PREPARE_ABORT}),
     S.DEAD: frozenset({S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}),
-    # Never logged: the step between a fenced epoch and the abort that goes with it.
+    # This state is never logged: it lies between the fencing of an epoch and the abort that follows at once.
     S.PREPARE_EPOCH_FENCE: frozenset({S.ONGOING}),
 }
 
@@ -25,7 +25,7 @@ BY_LABEL = {state.label: state for state in TxnState}
 
 
 class IllegalTransition(Exception):
-    """A bug: a move that the table does not have."""
+    """A transition that the table does not allow, which is a bug of the coordinator."""
 
 
 def check_transition(before: TxnState, after: TxnState) -> None:
@@ -34,10 +34,10 @@ def check_transition(before: TxnState, after: TxnState) -> None:
 
 
 def decision(commit: bool) -> TxnState:
-    """The state of a transaction whose markers are owed."""
+    """The state of a decided transaction whose markers are not all written yet."""
     return TxnState.PREPARE_COMMIT if commit else TxnState.PREPARE_ABORT
 
 
 def outcome(commit: bool) -> TxnState:
-    """The state of a transaction whose markers are written."""
+    """The state of a transaction whose markers are all written."""
     return TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT

@@ -1,4 +1,4 @@
-"""What the metadata of a transactional id becomes: its epochs, producer ids and states (TransactionMetadata.prepare* of Kafka)."""
+"""Computes the next metadata of a transactional id: epochs, producer ids and states (TransactionMetadata.prepare* of Kafka)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ottla.protocol.transaction_states import TxnState
 
 
 def move(current: TxnMetadata, state: TxnState, **changes: Any) -> TxnMetadata:
-    """The metadata in a state that may follow its own."""
+    """The metadata with another state and other changes. Raises `IllegalTransition` where the state may not follow."""
     check_transition(current.state, state)
     return msgspec.structs.replace(current, state=state, **changes)
 
 
 def may_expect(current: TxnMetadata, expected: ProducerIdAndEpoch) -> bool:
-    """Whether a producer that recovers with ``expected`` (KIP-360) is the one that has the id."""
+    """Whether a producer that recovers as ``expected`` (KIP-360) is the id's present producer."""
     if current.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == current.producer_id:
         return True
-    # A rotated producer id whose answer was lost (INI-18).
+    # The producer has got a new producer id, and the response with the new id was lost (rule INI-18, docs/rules.md).
     return expected.producer_id == current.previous_producer_id and expected.epoch >= EXHAUSTED_EPOCH
 
 
 def check_identity(current: TxnMetadata, identity: ProducerIdAndEpoch) -> None:
-    """Raises INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED."""
+    """Raises INVALID_PRODUCER_ID_MAPPING for another producer id, and PRODUCER_FENCED for another epoch."""
     if current.producer_id != identity.producer_id:
         raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
     if current.producer_epoch != identity.epoch:
@@ -37,7 +37,10 @@ def check_identity(current: TxnMetadata, identity: ProducerIdAndEpoch) -> None:
 
 
 def next_epoch(current: TxnMetadata, expected: ProducerIdAndEpoch | None, new_producer_id: NewProducerId) -> TxnMetadata:
-    """The identity that an initialisation gives out (prepareIncrementProducerEpoch, prepareProducerIdRotation)."""
+    """The metadata with the producer id and epoch that InitProducerId returns. Raises PRODUCER_FENCED.
+
+    prepareIncrementProducerEpoch and prepareProducerIdRotation of Kafka.
+    """
     epoch = current.producer_epoch
     matches = expected is None or expected.epoch == epoch
     last = NO_PRODUCER_EPOCH if expected is None else epoch
@@ -53,7 +56,10 @@ def next_epoch(current: TxnMetadata, expected: ProducerIdAndEpoch | None, new_pr
 
 
 def bumped(current: TxnMetadata, state: TxnState, now_ms: int, client_version: int, new_producer_id: NewProducerId) -> TxnMetadata:
-    """A prepared state under the next epoch; at the end of the epochs the next producer id is chosen now."""
+    """The metadata in a Prepare state with the next epoch.
+
+    With transaction version 2, the last epoch also chooses the next producer id, which the completion then uses.
+    """
     epoch = min(current.producer_epoch + 1, LAST_EPOCH)
     rotates = epoch == LAST_EPOCH and client_version >= TV2
     was_open = current.state in (TxnState.ONGOING, TxnState.PREPARE_EPOCH_FENCE)
@@ -73,13 +79,13 @@ def bumped(current: TxnMetadata, state: TxnState, now_ms: int, client_version: i
 
 
 def fenced_and_aborted(current: TxnMetadata, now_ms: int, new_producer_id: NewProducerId) -> TxnMetadata:
-    """Abort what is open under a bumped epoch, so that whoever had it is fenced."""
+    """Abort the open transaction with a bumped epoch, which fences the producer that has opened it."""
     fenced = move(current, TxnState.PREPARE_EPOCH_FENCE)
     return bumped(fenced, TxnState.PREPARE_ABORT, now_ms, current.client_version, new_producer_id)
 
 
 def completion(current: TxnMetadata, now_ms: int) -> TxnMetadata:
-    """What follows a Prepare state once all markers are written (prepareComplete)."""
+    """The Complete state that follows a Prepare state after all markers are written (prepareComplete)."""
     rotated = current.client_version >= TV2 and current.next_producer_id != NO_PRODUCER_ID
     return move(
         current,
@@ -95,7 +101,7 @@ def completion(current: TxnMetadata, now_ms: int) -> TxnMetadata:
 
 
 def successor(prepared: TxnMetadata) -> ProducerIdAndEpoch:
-    """The identity a client goes on with once ``prepared`` is complete."""
+    """The producer id and epoch that a client uses after ``prepared`` is complete."""
     if prepared.next_producer_id != NO_PRODUCER_ID:
         return ProducerIdAndEpoch(prepared.next_producer_id, 0)
     return ProducerIdAndEpoch(prepared.producer_id, prepared.producer_epoch)
