@@ -1,1 +1,1 @@
-"""The asyncio shell: sockets, dispatch, one handler file per API, partitions, clock and config."""
+"""The broker's asyncio part: sockets, dispatch, one handler module for each API, partitions, clock and configuration."""

@@ -1,11 +1,12 @@
-"""How an API is declared, and what a handler gets and gives.
+"""The declaration of an API, and the arguments and results of its handler.
 
-A file in `broker.handlers` holds one `Declaration`, and `broker.handlers.registry` finds it. Versions are those of the API's
-schema: a schema has no version that is not served.
+Each module in `broker.handlers` has one `Declaration`, which `broker.handlers.registry` finds. The versions that are served are
+those of the API's schema.
 
-Handlers run in the order in which requests arrive: they return the response, a `broker.later.Later` for a real wait, None for no
-answer, or, where a request is too large to be handled at once, a generator of steps (`storage.steps`) that returns one of these.
-No further request of the connection is handled before its last step, as Kafka mutes a channel; other clients' requests are.
+Handlers run in the order in which requests arrive. A handler returns the response, a `broker.later.Later` where the response must
+wait, or None for no response. For a request that is too large to be handled at once it returns a generator of steps
+(`storage.steps`) that returns one of these. Before the last step no further request of the connection is handled, as Kafka mutes a
+channel; requests of other connections are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ottla.protocol.messages import APIS
 
 @dataclass(slots=True)
 class RequestContext:
-    """Who asks, and in which version."""
+    """The version of a request, and the client that has sent it."""
 
     version: int
     client_id: str
@@ -33,17 +34,18 @@ class RequestContext:
 
 
 Handler = Callable[[Services, Any, RequestContext], Any]
-"""What a handler is given: services, the request, and who asks. Its own signature names less than all `Services`: a Protocol of
-what it needs, so that nobody has to read the handler to know what it may touch."""
+"""Gets the broker's services, the request and its context; returns the response. A handler's own signature names a Protocol with
+the services that it needs in place of all `Services`, so that the signature tells which state the handler may change."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Declaration:
-    """One API: its key, its handler, the response that tells of a failure as a whole, and what Kafka's authorizer is asked for.
+    """One API.
 
-    ``authorisation`` is declared and not enforced yet.
-    ``is_bulky``: the answer may be far larger than the request, so it waits while too much waits to go out already.
-    ``is_small`` tells of a request whether its answer is small all the same.
+    ``failed`` makes the response that answers a whole request with one error. ``authorisation`` is what Kafka's authorizer is
+    asked; it is declared and not enforced yet. ``is_bulky``: the response may be far larger than the request, so the request waits
+    while too many bytes of responses wait to be sent. ``is_small`` says for one request of a bulky API whether its response is
+    small.
     """
 
     key: int
@@ -67,5 +69,5 @@ class Declaration:
         return APIS[self.key].min_version
 
     def max_version(self, *, unstable: bool) -> int:
-        """The newest version served; with ``unstable`` (``unstable.api.versions.enable``) also one that may still change."""
+        """The newest version that is served. With ``unstable`` (``unstable.api.versions.enable``) it may be an unstable version."""
         return APIS[self.key].newest_version if unstable else APIS[self.key].max_version

@@ -1,8 +1,8 @@
-"""What Kafka's authorizer would be asked before a request is handled, in Kafka's own terms.
+"""The permissions that Kafka's authorizer checks before a request is handled.
 
-ottla has no ACLs yet: every client may do everything. Each API declares what Kafka asks for all the same, so that dispatch, the one
-place that will enforce it, has nothing to look up elsewhere. Codes are those of org.apache.kafka.common.acl.AclOperation and
-org.apache.kafka.common.resource.ResourceType, which are also what DescribeAcls and the authorised operations of a topic go by.
+ottla has no ACLs yet: every client may do everything. Each API declares its permissions all the same, so that dispatch can enforce
+them one day. The codes are those of org.apache.kafka.common.acl.AclOperation and org.apache.kafka.common.resource.ResourceType;
+DescribeAcls and the authorised operations of a topic use the same codes.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ class ResourceType(IntEnum):
 
 
 class Authorisation(NamedTuple):
-    """An operation on the resource, or on each of the resources, that a request names."""
+    """An operation on the resources of one type that a request names."""
 
     operation: AclOperation
     resource_type: ResourceType
 
 
 def authorisations(text: str) -> tuple[Authorisation, ...]:
-    """``"WRITE TRANSACTIONAL_ID, READ GROUP"``: every pair that Kafka may ask for before it answers a request of one API.
+    """Parse ``"WRITE TRANSACTIONAL_ID, READ GROUP"``: every permission that Kafka may check for a request of one API.
 
-    Which of them a request needs depends on what is in it, and some stand for each other (CREATE on CLUSTER, or on TOPIC).
-    Raises KeyError for a name that is not Kafka's.
+    A single request may need only some of them, and some replace each other, such as CREATE on CLUSTER or on TOPIC. Raises
+    KeyError for a name that Kafka does not have.
     """
     pairs = (pair.split() for pair in text.split(","))
     return tuple(Authorisation(AclOperation[operation], ResourceType[resource]) for operation, resource in pairs)
 
 
 UNRESTRICTED: tuple[Authorisation, ...] = ()
-"""For an API that Kafka answers to whoever asks."""
+"""The permissions of an API that every client may use in Kafka."""
 
 ANONYMOUS = ("User", "ANONYMOUS")
-"""Type and name of the principal that everybody is who has not been authenticated (KafkaPrincipal.ANONYMOUS)."""
+"""Type and name of the principal of clients that have not authenticated (KafkaPrincipal.ANONYMOUS)."""

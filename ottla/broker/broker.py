@@ -1,4 +1,4 @@
-"""One broker: everything it owns, how it starts and how it stops."""
+"""One broker: builds all parts, starts them and stops them."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
 
 GROUP_TICK_MS = 50
 DIRECTORY_CHECK_MS = 1_000
-"""How often the broker looks whether the data directory is still where it was."""
+"""How often the broker checks that the data directory was not moved or removed, in ms."""
 DELETED_TOPICS_MS = 5_000
-"""How often the offsets of deleted topics are looked for that could not be removed with their topic."""
+"""How often the broker tries again to remove the offsets of deleted topics that it could not remove with the topic, in ms."""
 
 log = structlog.get_logger("broker")
 
 
 class BrokerServer:
-    """Owns all state; the event loop that runs it is the only one that touches it.
+    """Owns all state of a broker. Only the event loop that runs the broker reads and changes the state.
 
-    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served. ``first_topics`` are made
-    before the broker listens. ``interception`` may stand in the way of requests and transactions; without it nobody does.
+    ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served. ``first_topics`` are created
+    before the broker listens. ``interception`` may change the handling of requests and transactions, for tests with faults.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class BrokerServer:
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
         self._metrics = None if inherited is None else inherited.metrics
         self._metrics_server = serve_metrics
-        # How the directory was left: none for a new one, clean or crash.
+        # How the last run has left the directory: "clean", "crash", or "none" for a new directory.
         self._last_stop = "none"
         self.counters = Counters()
         self.inflating = InflatingMemory(self.settings.ottla_inflating_memory_bytes)
         self.startup_ms = 0.0
         self.takeovers = Takeovers()
-        # What the last crash has torn.
+        # The transactions of which the last crash has lost a part.
         self.torn: list[TornTransaction] = []
         self.cluster_id, self.directory_id = "", NO_UUID
         self.log_levels = LOG_LEVELS
@@ -108,7 +108,7 @@ class BrokerServer:
         self.live_config.on_change.append(self.connections.set_limits)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.disk = DiskHealth(env, self.settings.log_dirs)
-        # Only where answers must wait for the disk.
+        # Answers wait for the disk only with ottla.durability=power.
         is_awaited = self.settings.ottla_durability == POWER
         self.gate = Gate(GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused) if is_awaited else None)
         self.partitions = Partitions(env, self.directory, self.gate, self.disk)
@@ -120,7 +120,7 @@ class BrokerServer:
 
     @property
     def config(self) -> BrokerConfig:
-        """The configuration in force."""
+        """The configuration that is in force now."""
         return self.live_config.current
 
     @property
@@ -134,7 +134,7 @@ class BrokerServer:
     # start
 
     async def start(self) -> None:
-        """Load everything, then listen. Raises `DirectoryError`, `ConfigError` or OSError for what a person must mend."""
+        """Load all state, then listen. Raises `DirectoryError`, `ConfigError` or OSError for an error that a person must mend."""
         self.directory.acquire()
         try:
             self._identify()
@@ -149,7 +149,8 @@ class BrokerServer:
             self.transactions.load()
             self.share_states.load()
             if self.cluster.has_lost_metadata or not self.directory.was_clean:
-                # A power cut may take the end of the metadata log exactly between two batches, which nobody can see.
+                # A power cut may remove the end of the metadata log exactly between two batches, which recovery cannot detect. So
+                # skip every producer id that is in use anywhere.
                 highest = highest_known_id(self.directory.logs.values(), self.transactions.shards())
                 if self.cluster.skip_producer_ids(highest):
                     log.warning("producer_ids_skipped", next_producer_id=highest + 1)
@@ -167,7 +168,8 @@ class BrokerServer:
             self._end_work()
             self._close_listeners()
             if self._last_stop != "crash":
-                # All is loaded: the next start need not take a port that was in use for a crash.
+                # All logs were recovered, so mark the directory clean. A port that was in use must not make the next start recover
+                # all logs again.
                 self.directory.close()
             else:
                 self.directory.abandon()
@@ -278,7 +280,7 @@ class BrokerServer:
         repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.check_directory, is_by_clock=False)
 
     def _bug(self) -> None:
-        """Called in an ``except`` block."""
+        """Log and count an unexpected exception. Called in an ``except`` block."""
         log.exception("work_failed")
         self.lifecycle.unexpected_errors += 1
 
@@ -291,7 +293,7 @@ class BrokerServer:
         log_torn_transactions(self.torn)
 
     def _resume(self) -> None:
-        """Carry out what was decided before; with ``durability=power`` once the decisions are on disk."""
+        """Complete the transactions that were decided before the last stop; with ``power`` after the decisions are synced."""
         if self.gate.on_written is not None:
             for partition in self.partitions:
                 if partition.log.segments and partition.log.recovery_point < partition.log.log_end_offset:
@@ -300,9 +302,9 @@ class BrokerServer:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the log directory takes writes and none of its partitions is offline: what health and the metrics tell.
+        """Whether the log directory accepts writes and no partition is offline. Shown by `ottla health` and the metrics.
 
-        Kafka takes the whole directory offline for one damaged log.
+        Unlike ottla, Kafka takes the whole directory offline for one damaged log.
         """
         return self.disk.is_sound and not any(partition.log.is_offline for partition in self.partitions)
 
@@ -310,12 +312,15 @@ class BrokerServer:
         self.partitions.sync_refused(path, error)
 
     def disk_failed(self, error: BaseException) -> None:
-        """A sync has failed: nobody knows what the disk has, so nothing more is taken and no later success told (fsyncgate)."""
+        """Accept no further writes after a failed sync, even if a later sync succeeds: the kernel may have dropped the data.
+
+        This behaviour of kernels is known as fsyncgate.
+        """
         self.disk.failed(error)
         self._refuse_writes()
 
     def check_directory(self) -> None:
-        """Write nothing more once the lock file is gone: what is acknowledged would be lost, or overwrite another broker's."""
+        """Accept no further writes once the lock file is gone: they would be lost, or overwrite another broker's data."""
         if not self.disk.has_failed and not self.directory.is_ours():
             self.disk.lost(NOT_OURS)
             self._refuse_writes()
@@ -354,13 +359,13 @@ class BrokerServer:
 
     @property
     def metrics_url(self) -> str | None:
-        """Where Prometheus finds the metrics, if they are served."""
+        """The URL of the metrics for Prometheus; None where no metrics are served."""
         return None if self._metrics is None else f"http://{self.settings.ottla_metrics_host}:{self._metrics.port}/metrics"
 
     # addresses
 
     def advertised(self, listener: str) -> tuple[str, int]:
-        """Host and port that clients of a listener are told."""
+        """The host and port that the broker advertises to clients of a listener."""
         return self.addresses.advertised(listener)
 
     @property
@@ -370,7 +375,7 @@ class BrokerServer:
     # end
 
     async def stop(self) -> None:
-        """Take no more requests, write everything down, mark the directory clean."""
+        """Accept no further requests, write all state to the disk, and mark the directory clean."""
         if self.lifecycle.is_stopping:
             return
         self._end_work()
@@ -379,9 +384,9 @@ class BrokerServer:
         log.info("broker_stopped", unexpected_errors=self.unexpected_errors)
 
     def hand_over(self, *, is_written: bool) -> Inherited:
-        """End as `stop` does, but for the listeners, so that another broker may take this one's place.
+        """Stop, but keep the listeners open, so that another broker in this process can take them over.
 
-        Unless ``is_written`` nothing is written down: the directory is about to be emptied.
+        Unless ``is_written`` no state is written, because the directory is about to be emptied.
         """
         assert not self.lifecycle.is_stopping, "a broker that stops has nothing to hand over"
         self._end_work()
@@ -397,12 +402,12 @@ class BrokerServer:
         )
 
     def _end_work(self) -> None:
-        """Take nothing new, and let nothing go on by itself: the directory is about to be closed."""
+        """Begin no new work and stop all work in the background, because the directory is about to be closed."""
         self.lifecycle.is_stopping = True
         self.housekeeping.stop()
         self.stepping.stop()
         self.gate.stop()
-        # It may be in the middle of writing a checkpoint.
+        # Work in another thread may be writing a checkpoint.
         self.env.finish_aside()
         self.connections.close_all("the broker stops")
         self.disk.close()

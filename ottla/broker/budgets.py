@@ -1,7 +1,8 @@
-"""What all connections together may hold in memory: unfinished and waiting requests, and answers that are not taken.
+"""Limits the memory of all connections together: unfinished and waiting requests, and answers that clients have not read yet.
 
-Every connection has bounds of its own. These two are for all of them: a broker must not run out of memory because many
-clients stay within theirs. Whoever is slowest waits, and is closed when others would have to wait for it.
+Each connection has limits of its own. The two budgets here are shared, because many connections within their own limits could still
+exhaust the broker's memory. Where a budget is used up, connections wait. A connection that makes no progress while others wait is
+closed.
 """
 
 from __future__ import annotations
@@ -14,44 +15,44 @@ import structlog
 from ottla.broker.env import Env, Timer
 
 CHECK_MS = 50.0
-"""How often a budget that is used up is looked at again while somebody waits for it, in ms."""
+"""How often a used-up budget is checked again while connections wait for it, in ms."""
 SMALL_BYTES = 1 << 12
-"""A buffer up to this size is never refused: a small request does not wait for the large ones of others."""
+"""Buffers up to this size are not counted and never refused: a small request does not wait for the large ones of others."""
 
 FIRST_MS = 30_000.0
-"""How long the one connection that may exceed the requests' budget may take until its request is answered, in ms."""
+"""How long the one connection that may exceed the request budget has until its request is answered, in ms."""
 
 log = structlog.get_logger("network")
 
 
 class Held(Protocol):
-    """A connection as the budgets see it."""
+    """The part of a connection that the budgets use."""
 
     peer: str
 
     def unsent_bytes(self) -> int:
-        """Bytes of answers that the client has not taken yet."""
+        """Bytes of answers that the client has not read yet."""
         ...
 
     def sent_bytes(self) -> int:
-        """Bytes of answers that the client has taken, over the whole life of the connection."""
+        """Bytes of answers that the client has read since the connection was opened."""
         ...
 
     def go_on(self) -> None:
-        """What was refused may be tried again."""
+        """Called when the connection may try again what the budget has refused."""
         ...
 
     def abort(self, reason: str) -> None:
-        """Close at once, with whatever waits to go out."""
+        """Close the connection at once and drop the answers that were not sent yet."""
         ...
 
 
 class ResponseBudget:
-    """Bytes of answers that wait to be taken by their clients (``ottla.queued.max.response.bytes``).
+    """Limits the bytes of answers that clients have not read yet (``ottla.queued.max.response.bytes``).
 
-    Only requests whose answers may be large wait while the budget is used up. Of the connections that hold it, those
-    that have taken nothing for ``ottla.response.stall.ms`` are closed then, the largest first. What fetches have read
-    for answers that are not whole yet counts as well.
+    While the budget is used up, only requests whose answers may be large wait. Then also connections whose clients have read
+    nothing for ``ottla.response.stall.ms`` are closed, the one with the most unread bytes first. Bytes that fetches have read from
+    logs for unfinished answers count as well.
     """
 
     def __init__(self, env: Env, limit_bytes: int, stall_ms: int) -> None:
@@ -59,9 +60,10 @@ class ResponseBudget:
         self.limit_bytes = limit_bytes
         self.stall_ms = stall_ms
         self.closed_count = 0
-        """Connections that were closed because others waited for the memory they held."""
+        """How many connections were closed because others waited for their memory."""
         self._total_bytes = 0
-        # What each connection with untaken answers held when it was noted last, and when it took something last.
+        # For each connection with unread answers: their bytes at the last `note`, and the total of read bytes with the time of the
+        # check that saw this total first.
         self._holders: dict[Held, int] = {}
         self._progress: dict[Held, tuple[int, float]] = {}
         self._waiting: dict[Callable[[], None], None] = {}
@@ -74,7 +76,7 @@ class ResponseBudget:
 
     @property
     def left_bytes(self) -> int:
-        """How much more may be read for answers now; below 0 where the bound is exceeded."""
+        """How many more bytes may be read for answers now; below 0 where the limit is exceeded."""
         return self.limit_bytes - self._total_bytes
 
     @property
@@ -82,7 +84,7 @@ class ResponseBudget:
         return len(self._waiting)
 
     def note(self, holder: Held, unsent_bytes: int) -> None:
-        """A connection's untaken answers have become more or less."""
+        """Set the number of bytes of a connection's unread answers."""
         self._total_bytes += unsent_bytes - self._holders.get(holder, 0)
         if unsent_bytes:
             self._holders[holder] = unsent_bytes
@@ -91,7 +93,7 @@ class ResponseBudget:
             self._progress.pop(holder, None)
 
     def remove(self, holder: Held) -> None:
-        """The connection is gone."""
+        """Forget a connection that was closed."""
         self.note(holder, 0)
         self.forget(holder.go_on)
 
@@ -101,22 +103,22 @@ class ResponseBudget:
         return self._total_bytes >= self.limit_bytes and self._refreshed() >= self.limit_bytes
 
     def read(self, more_bytes: int) -> None:
-        """So many more bytes have been read for answers that are not given to a connection yet; fewer where below 0."""
+        """Add to the bytes that were read for answers which no connection has yet. ``more_bytes`` may be negative."""
         self._read_bytes += more_bytes
         self._total_bytes += more_bytes
         assert self._read_bytes >= 0
 
     def wait(self, go_on: Callable[[], None]) -> None:
-        """``go_on`` is called when there is room again."""
+        """Call ``go_on`` once when there is room again."""
         self._waiting[go_on] = None
         self._watch()
 
     def forget(self, go_on: Callable[[], None]) -> None:
-        """Whoever waits with this is gone."""
+        """Do not call ``go_on`` any more."""
         self._waiting.pop(go_on, None)
 
     def _refreshed(self) -> int:
-        """The sum as of now: sockets take bytes without a word."""
+        """Update the total from all connections, because sockets send bytes without notice."""
         for holder in list(self._holders):
             self.note(holder, holder.unsent_bytes())
         return self._total_bytes
@@ -145,7 +147,7 @@ class ResponseBudget:
             self._progress.clear()
 
     def _close_stalled(self, now_ms: float) -> None:
-        """Close those that have taken nothing for too long, until there is room."""
+        """Close connections whose clients have read nothing for too long, until there is room."""
         stalled = [h for h, (_, since_ms) in self._progress.items() if now_ms - since_ms >= self.stall_ms]
         for holder in sorted(stalled, key=lambda h: -self._holders[h]):
             if self._total_bytes < self.limit_bytes:
@@ -156,13 +158,13 @@ class ResponseBudget:
 
 
 class RequestBudget:
-    """Bytes of requests that are not answered yet: unfinished frames, and large or waiting requests.
+    """Limits the bytes of requests that are not answered yet: unfinished frames, and large or waiting requests.
 
-    The bound is ``queued.max.request.bytes``, Kafka's own key; below 0 there is none. While it is used up, connections
-    wait in order for larger buffers. The first of them may go on all the same, so that a request larger than what is
-    left is not refused for ever; until it is answered no other may, so the bound is exceeded by one request at most.
-    Whoever holds an unfinished frame is closed when nothing arrives for ``ottla.request.stall.ms`` while others wait,
-    and the first when its request is not answered within `FIRST_MS`.
+    The limit is ``queued.max.request.bytes``, Kafka's own setting; below 0 there is none. While the budget is used up, connections
+    wait in order for larger buffers. The first waiting connection may exceed the limit, so that a request larger than the free part
+    is not refused for ever. Until that request is answered no other connection may, so the limit is exceeded by one request at
+    most. While connections wait, a connection with an unfinished frame is closed when nothing arrives for
+    ``ottla.request.stall.ms``, and the one that exceeds the limit when its request is not answered within `FIRST_MS`.
     """
 
     def __init__(self, env: Env, limit_bytes: int, stall_ms: int) -> None:
@@ -170,13 +172,14 @@ class RequestBudget:
         self.limit_bytes = limit_bytes
         self.stall_ms = stall_ms
         self.closed_count = 0
-        """Connections that were closed because others waited for the memory they held."""
+        """How many connections were closed because others waited for their memory."""
         self.used_bytes = 0
         self._charged: dict[Held, int] = {}
-        # Connections with an unfinished frame: when bytes arrived last, in ms.
+        # For each connection with an unfinished frame the time of the last bytes, in ms.
         self._unfinished: dict[Held, float] = {}
         self._waiting: dict[Held, None] = {}
-        # The one that may exceed the bound, and the one that may become it, while `Held.go_on` is called.
+        # `_first` is the connection that may exceed the limit, since `_first_since_ms`. `_next` is the connection whose
+        # `Held.go_on` is being called, and which may become the first.
         self._first: Held | None = None
         self._first_since_ms = 0.0
         self._next: Held | None = None
@@ -191,9 +194,9 @@ class RequestBudget:
         return 0 <= self.limit_bytes <= self.used_bytes
 
     def ask(self, holder: Held, size_bytes: int) -> bool:
-        """Whether a connection may hold this much for an unfinished frame; it is counted then.
+        """Whether a connection may hold ``size_bytes`` for an unfinished frame. If so, the bytes are counted.
 
-        False where it must wait: `Held.go_on` is called later.
+        False where the connection must wait: its `Held.go_on` is called later.
         """
         more = size_bytes - self._charged.get(holder, 0)
         if more > 0 and 0 <= self.limit_bytes < self.used_bytes + more and not self._is_first(holder):
@@ -204,7 +207,10 @@ class RequestBudget:
         return True
 
     def charge(self, holder: Held, size_bytes: int, *, is_unfinished: bool = False) -> None:
-        """Set what a connection holds, without asking. ``is_unfinished``: a part of a frame, whose rest is to come."""
+        """Set the bytes that a connection holds, without a check.
+
+        ``is_unfinished``: they are a frame whose rest has not arrived.
+        """
         self.used_bytes += size_bytes - self._charged.get(holder, 0)
         assert self.used_bytes >= 0
         if size_bytes:
@@ -219,7 +225,7 @@ class RequestBudget:
             self._first = None
 
     def remove(self, holder: Held) -> None:
-        """The connection is gone."""
+        """Forget a connection that was closed."""
         self.charge(holder, 0)
         self._waiting.pop(holder, None)
 
@@ -241,7 +247,8 @@ class RequestBudget:
         for holder in list(self._waiting):
             if self._first is not None and self.is_used_up:
                 break
-            # It asks again, and waits again where it still does not fit. Where something else holds it, it asks later.
+            # The connection calls `ask` again, and waits again where its request still does not fit. A connection that is paused
+            # for another reason calls `ask` later.
             del self._waiting[holder]
             self._next = holder
             holder.go_on()

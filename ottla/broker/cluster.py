@@ -1,4 +1,4 @@
-"""Cluster metadata at work: the log behind it, topics made and removed, producer ids handed out."""
+"""The cluster's metadata and its log: creates and deletes topics, sets configs and features, allocates producer ids."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SUPPORTED_FEATURES = {
 
 PARTITIONS_AT_ONCE = 100
 OPEN_WORK = 15
-"""What putting a new partition into service takes, in the units of `storage.steps`."""
+"""The cost of putting a new partition into service, in units of `storage.steps.Pace`."""
 LOG_CONFIGS_KEPT = 1_000
 
 log = structlog.get_logger("cluster")
@@ -54,7 +54,7 @@ def _no_metadata(reason: str) -> DirectoryError:
 
 
 class Cluster:
-    """The metadata shard, its log, and the partitions that follow from it."""
+    """The shard of the cluster's metadata, its log, and the partitions of the topics in it."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class Cluster:
         self._gate = gate
         self._partitions = partitions
         self.on_topic_deleted: list[Callable[[str], None]] = []
-        """Called in order with the name of each topic that is gone, once its partitions are out of service."""
+        """Called in order with the name of each deleted topic, after its partitions are out of service."""
         self.on_topic_changed: list[Callable[[str], None]] = []
-        """Called with the name of a topic that was made, has grown, or is gone."""
+        """Called with the name of a topic that was created, has got more partitions, or was deleted."""
         self.on_transaction_version: list[Callable[[int], None]] = []
         """Called in order with the finalized level of ``transaction.version`` when features have changed."""
         self.on_features_changed: list[Callable[[], None]] = []
         """Called in order when features have changed."""
-        # Whether a log lost its end, though the directory may be marked clean.
+        # Whether recovery has cut a log. This may happen even in a directory that is marked clean.
         self.has_lost = False
         self._least_producer_id = 0
         self.state = ClusterState(config.settings.node_id, ignores_case=directory.ignores_case())
@@ -91,11 +91,11 @@ class Cluster:
         self.has_lost_metadata = self.has_lost
         if metadata_log.offline_reason is not None:
             raise _no_metadata(metadata_log.offline_reason)
-        # Not among the partitions that clients can name.
+        # The partition of the metadata log is not added to `Partitions`, so that no client can name it.
         self._runtime = Runtime(env, Partition(env, metadata_log, gate, disk), self._replay, stepping, refused=lambda error: error)
         partitions.open_missing = self.open_missing
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
-        # What opening each partition has read of it, until the start has looked for torn transactions in it.
+        # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
         self._read: dict[TopicPartition, TransactionHistory] = {}
 
     @property
@@ -103,7 +103,7 @@ class Cluster:
         return self._runtime.partition.log
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
-        """What opening each partition has read of it; it is not kept any longer."""
+        """The transactions that recovery has read in each partition. They are dropped here, so this may be called once."""
         read, self._read = self._read, {}
         return read
 
@@ -111,7 +111,10 @@ class Cluster:
         self.state.replay(record)
 
     def load(self, features: Mapping[str, int]) -> None:
-        """Replay the metadata, set feature levels of a fresh directory, open every partition."""
+        """Replay the metadata log, set the feature levels, and open every partition.
+
+        A new directory gets the default feature levels besides ``features``. Raises `DirectoryError` where the log cannot be read.
+        """
         try:
             fresh = self._runtime.load() == 0
         except KafkaError as error:
@@ -134,9 +137,9 @@ class Cluster:
         self._directory.loaded()
 
     def _drop_metadata_topic(self) -> None:
-        """Earlier versions let a client create a topic of the metadata log's own name, which wrote into that very log.
+        """Delete a topic with the metadata log's name, and keep the log.
 
-        Its batches are skipped when the log is replayed. Here the topic goes, and the log stays.
+        Earlier versions of ottla let a client create such a topic, and wrote its batches into the metadata log. Replay skips them.
         """
         if METADATA_TOPIC in self.state.topics:
             self._runtime.execute(self.state.delete_topic(METADATA_TOPIC))
@@ -154,14 +157,14 @@ class Cluster:
             log.warning("stray_directory_set_aside", directory=renamed)
 
     def _belongs(self, name: str, index: int) -> bool:
-        """Whether a directory is the topic's own, and not that of one deleted before under the same name."""
+        """Whether a directory belongs to the present topic, and not to a deleted topic of the same name."""
         topic = self.state.topics.get(name)
         if topic is None or index >= topic.partition_count:
             return False
         try:
             return self._directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
         except OSError:
-            # Nobody can say. It is opened, which takes it offline.
+            # The directory's topic id cannot be read. Opening the partition then takes it offline.
             return True
 
     def _open(self, topic: Topic, index: int, config: LogConfig, *, exists: bool) -> Partition:
@@ -179,7 +182,7 @@ class Cluster:
                 for path in self._directory.checkpoints.paths:
                     self._gate.wrote_file(path, self._directory.path)
         partition_log.leader_epoch = topic.leader_epochs[index]
-        # Where a sync has failed nothing more is taken, also where nothing was written yet.
+        # After a failed sync no log accepts appends, new logs included.
         partition_log.is_failed |= self._disk.has_failed
         return self._partitions.add(partition_log)
 
@@ -191,7 +194,7 @@ class Cluster:
             log.warning("log_rebuilt", directory=directory, rebuilt=report.rebuilt)
 
     def log_config(self, topic: str) -> LogConfig:
-        """Many topics have the same configs of their own, most have none."""
+        """The log settings of a topic. They are cached by the topic's own configs, because most topics have the same or none."""
         own = self.state.config_of(TOPIC_RESOURCE, topic)
         key = (self._config.current, frozenset(own.items()))
         known = self._log_configs.get(key)
@@ -204,13 +207,13 @@ class Cluster:
     # topics
 
     def create_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
-        """Raises `KafkaError`, with nothing changed."""
+        """Create a topic. Raises `KafkaError`, with nothing changed."""
         topic_id = self._env.random_uuid()
         self._runtime.execute(self.state.create_topic(name, topic_id, partition_count, configs))
         return self._created(name, partition_count)
 
     def create_large_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Steps[Topic]:
-        """`create_topic` of thousands of partitions. Raises `KafkaError`, with nothing changed."""
+        """`create_topic` in steps, for thousands of partitions. Raises `KafkaError`, with nothing changed."""
         topic_id = self._env.random_uuid()
         yield from self._runtime.execute_large(lambda: self.state.create_topic(name, topic_id, partition_count, configs))
         return self._created(name, partition_count)
@@ -223,7 +226,7 @@ class Cluster:
         return topic
 
     def ensure_internal(self, name: str) -> Topic:
-        """The coordinators' topics come into being when they are first needed."""
+        """The internal topic of a coordinator. It is created when a client first needs it. Raises `KafkaError`."""
         topic = self.state.topics.get(name)
         if topic is not None:
             return topic
@@ -242,10 +245,10 @@ class Cluster:
         return self.create_topic(name, count, configs)
 
     def ensure_coordinator(self, name: str) -> None:
-        """Makes the topic of a coordinator that somebody needs.
+        """Create the internal topic of a coordinator if it does not exist.
 
-        Raises COORDINATOR_NOT_AVAILABLE where it cannot be made now: clients come again upon that, and give up upon other errors.
-        Apache Kafka makes it beside the answer (AutoTopicCreationManager), so none of its clients is ever told another.
+        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code and give up on others. Apache Kafka
+        creates the topic in the background (AutoTopicCreationManager) and answers with the same code meanwhile.
         """
         try:
             self.ensure_internal(name)
@@ -253,7 +256,7 @@ class Cluster:
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from error
 
     def create_partitions(self, name: str, count: int) -> Steps[None]:
-        """Raises `KafkaError`, with nothing changed."""
+        """Raise a topic's number of partitions to ``count``. Raises `KafkaError`, with nothing changed."""
         added = count - self.state.topic(name).partition_count
         if added <= PARTITIONS_AT_ONCE:
             self._runtime.execute(self.state.create_partitions(name, count))
@@ -267,7 +270,7 @@ class Cluster:
             changed(name)
 
     def _open_new(self, topic: Topic, first: int) -> None:
-        """Put new partitions into service. Of many most follow in the background, or as soon as somebody asks for them."""
+        """Put new partitions into service: the first at once, the others in the background or when a client first names them."""
         config = self.log_config(topic.name)
         at_once = min(topic.partition_count, first + PARTITIONS_AT_ONCE)
         for index in range(first, at_once):
@@ -283,7 +286,10 @@ class Cluster:
                 yield None
 
     def open_missing(self, name: str, index: int, topic: Topic | None = None) -> Partition | None:
-        """A partition that is not in service yet, None where there is none. ``topic``: of no other than this one."""
+        """Put a partition into service if it is not, and return it; None where the topic has no such partition.
+
+        ``topic``: do so only while the name still belongs to this topic.
+        """
         current = self.state.topics.get(name)
         if current is None or (topic is not None and current is not topic) or not 0 <= index < current.partition_count:
             return None
@@ -305,7 +311,7 @@ class Cluster:
         log.info("topic_deleted", topic=name)
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """Raises `KafkaError`, with nothing changed."""
+        """Set or, with None, remove configs of a resource; they are in force at once. Raises `KafkaError`, with nothing changed."""
         self._runtime.execute(self.state.set_configs(resource_type, name, changes))
         if resource_type == BROKER_RESOURCE:
             self._config.set_dynamic(self.dynamic_broker_configs)
@@ -336,7 +342,7 @@ class Cluster:
 
     @property
     def dynamic_broker_configs(self) -> dict[str, str]:
-        """What was set for all brokers, and over it what was set for this one."""
+        """The dynamic configs of this broker: those for all brokers, overridden by those for this broker alone."""
         state = self.state
         return {**state.config_of(BROKER_RESOURCE, ""), **state.config_of(BROKER_RESOURCE, str(state.node_id))}
 
@@ -344,7 +350,7 @@ class Cluster:
 
     @property
     def features_epoch(self) -> int:
-        """Grows with every change of a feature level: the metadata log's end."""
+        """A number that grows with every change of a feature level: the metadata log's end offset."""
         return self._runtime.partition.log.log_end_offset
 
     @property
@@ -352,7 +358,7 @@ class Cluster:
         return self.state.transaction_version
 
     def set_features(self, levels: Mapping[str, int]) -> None:
-        """In force at once, for what follows."""
+        """Set feature levels, which are in force at once. Raises `KafkaError`, with nothing changed."""
         changed = {name: level for name, level in levels.items() if self.state.features.get(name, 0) != level}
         self._runtime.execute(self.state.set_features(changed))
         for name, level in changed.items():
@@ -364,13 +370,13 @@ class Cluster:
 
     @property
     def next_producer_id(self) -> int:
-        """The first that no block was given out of yet."""
+        """The first producer id that is in no allocated block."""
         return max(self.state.next_producer_id, self._least_producer_id)
 
     def skip_producer_ids(self, highest: int) -> bool:
-        """Give out none up to ``highest``, which somebody knows; whether the metadata log does not know of them.
+        """Never allocate ids up to ``highest``, which are in use; returns whether the metadata log lacks their blocks.
 
-        Nothing is written for it, so that a start needs no room: until a block is logged, each start comes to the same.
+        Nothing is written, so that a start needs no disk space. Until a block is logged, each start finds the same ids again.
         """
         if self.next_producer_id > highest:
             return False
@@ -378,7 +384,7 @@ class Cluster:
         return True
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
-        """As `ProducerIdBlocks`, of a controller in this very broker: it answers before this returns."""
+        """Implements `ProducerIdBlocks` by a controller in this broker: calls ``then`` before returning."""
         try:
             block: range | KafkaError = range(*self._runtime.execute(self.state.allocate_producer_ids(self._least_producer_id)))
         except KafkaError as error:
@@ -387,7 +393,7 @@ class Cluster:
 
 
 def _share_state_configs(settings: Settings) -> dict[str, str]:
-    """Not compacted: an update says only what has changed, so records go when a snapshot has made them needless."""
+    """The topic is not compacted, because an update record has only changes. Records are deleted once a snapshot replaces them."""
     return {
         "cleanup.policy": "delete",
         "compression.type": "producer",

@@ -1,11 +1,11 @@
-"""Plain numbers that the broker's ways add to; nothing here knows of Prometheus."""
+"""Counters that the broker's parts add to. They do not depend on Prometheus, for which `broker.metrics` collects them."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 
 RECENT = 1_024
-"""Samples that a quantile is made of."""
+"""How many of the last samples a quantile is computed from."""
 DURATION_BOUNDS_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0)
 
 
@@ -30,9 +30,9 @@ class Recent:
 
 
 class Counters:
-    """``requests`` by API key and version; ``transactions`` by outcome: commit, abort, timeout, fenced.
+    """``requests`` counts by API key and version, ``transactions`` by outcome: commit, abort, timeout, fenced.
 
-    ``inflated_bytes`` of produced batches, of those that are looked at piece by piece."""
+    ``inflated_bytes`` counts the inflated bytes of produced batches that are checked in steps."""
 
     __slots__ = (
         "durations",
@@ -47,7 +47,7 @@ class Counters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[int, int]] = Counter()
         self.transactions: Counter[str] = Counter()
-        # Transactions by upper bound of their duration, the last for longer ones.
+        # Number of transactions by the upper bound of their duration (`DURATION_BOUNDS_S`); the last element counts longer ones.
         self.durations = [0] * (len(DURATION_BOUNDS_S) + 1)
         self.durations_sum_s = 0.0
         self.inflated_bytes = 0

@@ -1,17 +1,21 @@
-"""How the process's descriptors are shared out: log files that are kept open, connections, and a reserve for all else."""
+"""Divides the process's file descriptors: log files that are kept open, connections, and a reserve for everything else."""
 
 from __future__ import annotations
 
 import msgspec
 
 RESERVE = 64
-"""For listeners, the event loop, the metrics, files that are open for a moment, and a burst of connections to be refused."""
+"""Descriptors for listeners, the event loop, metrics, files that are opened briefly, and connections that are about to be
+refused."""
 FEWEST = 8
-"""Of files and of connections, however few descriptors there are."""
+"""The least number of files and of connections, however few descriptors there are."""
 
 
 class Descriptors(msgspec.Struct, frozen=True):
-    """Counts. Beyond ``files`` the one opened first is closed; beyond ``connections`` new ones are."""
+    """Numbers of descriptors.
+
+    Beyond ``files`` the file that was opened first is closed; beyond ``connections`` the newest one is.
+    """
 
     limit: int
     files: int
@@ -19,7 +23,7 @@ class Descriptors(msgspec.Struct, frozen=True):
 
 
 def share_out(limit: int, most_files: int) -> Descriptors:
-    """``limit`` is the operating system's (RLIMIT_NOFILE), ``most_files`` what ``ottla.max.open.files`` says."""
+    """Divide ``limit`` descriptors (RLIMIT_NOFILE). ``most_files`` is ``ottla.max.open.files``."""
     left = limit - min(RESERVE, limit // 4)
     files = max(FEWEST, min(most_files, left // 2))
     return Descriptors(limit=limit, files=files, connections=max(FEWEST, left - files))

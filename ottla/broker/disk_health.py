@@ -1,7 +1,7 @@
-"""Whether the log directory takes writes: what `ottla health`, the metrics and the log say of it.
+"""Tracks whether the log directory accepts writes, for `ottla health`, the metrics and the log.
 
-A write that the disk refuses (no space, a quota, a file-size limit, an input/output error) has changed nothing, and whoever
-asked for it may try again. A sync that fails is final: nobody knows what the disk has.
+A write that the disk refuses (no space, a quota, a file-size limit, an input/output error) has changed nothing, and may be tried
+again. A failed sync is final, because it is then unknown which data is on the disk.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ PROBE_INTERVAL_MS = 1_000
 PROBE_MIN_BYTES = 4_096
 PROBE_MAX_BYTES = 1 << 20
 MAX_UNWRITTEN_LOGGED = 20
-"""Files that a stop could not write, and that are logged one by one."""
+"""How many files that a stop could not write are logged one by one."""
 QUIET_MS = 60_000
-"""How long nothing must be refused before a probe ends a refusal that was not for lack of space."""
+"""How long no write must be refused, in ms, before a probe ends a refusal that had another reason than lack of space."""
 _FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
-"""What a probe can tell the end of: it needs space and a descriptor. Whether a quota of one file is over it cannot."""
+"""Refusals whose end a probe can detect, because a probe needs space and a descriptor. A probe cannot tell whether the limit of
+another file still holds."""
 
 log = structlog.get_logger("disk")
 
 
 class DiskHealth:
-    """The state of one log directory. The first refusal and the return of space are one line each, however many refusals
-    lie between.
+    """The state of one log directory. The first refusal and the end of refusals are logged once each, however many lie between.
 
-    Space is back when each partition that was refused has written again, or when a probe of the largest refused size fits.
+    The refusals end when every refused partition has written again, or when a probe of the largest refused size succeeds.
     """
 
     def __init__(self, env: Env, directory: str) -> None:
         self._env = env
         self._directory = directory
-        # What was refused, by partition or file; in the order of the refusals.
+        # The partitions and files with a refused write, in the order of the refusals.
         self._refused: dict[str, None] = {}
         self._since_ms = 0.0
         self._last_ms = 0.0
@@ -47,7 +47,7 @@ class DiskHealth:
         self._timer: Timer | None = None
         self.has_failed = False
         self.refused_writes = 0
-        """Since the start."""
+        """The number of refused writes since the start."""
 
     @property
     def is_refusing(self) -> bool:
@@ -58,7 +58,7 @@ class DiskHealth:
         return not self._refused and not self.has_failed
 
     def refused(self, what: str, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
-        """The disk did not take a write of this size; ``what`` names the partition or the file."""
+        """Note that the disk has refused a write of ``size_bytes``. ``what`` names the partition or the file."""
         now_ms = self._env.monotonic_ms()
         self.refused_writes += 1
         self._last_ms = now_ms
@@ -78,18 +78,18 @@ class DiskHealth:
         self._refused[what] = None
 
     def accepted(self, what: str) -> None:
-        """A write went through; cheap where nothing was refused."""
+        """Note that a write has succeeded. This is cheap where no write was refused."""
         if self._refused:
             self._refused.pop(what, None)
             if not self._refused:
                 self._is_back()
 
     def failed(self, error: BaseException) -> None:
-        """A sync has failed."""
+        """Note that a sync has failed. The state is final."""
         self._give_up("sync_failed", str(error), "nothing more is written; replace the disk or mend it, then start again")
 
     def lost(self, reason: str) -> None:
-        """The directory is not the broker's any more."""
+        """Note that something else has moved or removed the directory. The state is final."""
         self._give_up("directory_lost", reason, "nothing more is written; put the directory back, then start again")
 
     def _give_up(self, event: str, error: str, hint: str) -> None:
@@ -109,7 +109,7 @@ class DiskHealth:
         self.close()
 
     def close(self) -> None:
-        """No further probe: nothing is refused any more, or the directory is given up."""
+        """Make no further probe, because writes are accepted again or the broker stops."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -139,7 +139,7 @@ class DiskHealth:
 
 
 def log_unwritten(unwritten: list[str]) -> None:
-    """What a stop could not write, which the next start has to mend: a line for each file, and their number where they are many."""
+    """Log the files that a stop could not write, which the next start must recover: a line for each, or their number."""
     for line in unwritten[:MAX_UNWRITTEN_LOGGED]:
         log.error("not_written", reason=line)
     if len(unwritten) > MAX_UNWRITTEN_LOGGED:

@@ -1,8 +1,8 @@
-"""When what was written may be told: at once, or when the disk has it (``ottla.durability``).
+"""Syncs files before writes are acknowledged (``ottla.durability=power``).
 
-``process`` is Kafka's own promise: what was acknowledged survives a kill, for the operating system has it. With ``power``
-it survives a power cut: every answer, and every effect of a coordinator's record, waits until the files behind it are
-synced. One round of syncs serves all that wait (group commit); it runs beside the event loop.
+With ``process``, as in Kafka, acknowledged data survives a kill of the process, because the operating system has the data. With
+``power`` acknowledged data survives a power cut: every answer, and every effect of a coordinator's record, waits until the written
+files are synced. One round of syncs serves everything that waits (group commit). The round runs in another thread.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from ottla.storage.filesystem import Damaged, is_shortage, sync_dir, sync_file
 from ottla.storage.log import Log
 
 OnDurable = Callable[[bool], None]
-"""Takes whether the disk has it. False: perhaps not, for the log directory has failed, or a file of the same round is damaged."""
+"""Called with True once the data is on the disk. With False the data may be lost: the log directory has failed, or a file of the
+same round is damaged."""
 
 
 _RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
-"""A decision is synced after the data it decides on: a Prepare record on disk means that its records are there too."""
+"""The order of syncs in a round. A decision is synced after the data that it decides on: where a Prepare record is on the disk, the
+transaction's records are too."""
 
 
 SHORTAGE_RETRY_MS = 100
-"""How long after a round that found no descriptor the next one begins."""
+"""How long after a round that got no descriptor the next round begins, in ms."""
 SPARED_DESCRIPTORS = 8
-"""Log files that such a round closes for the next one, which needs one descriptor at a time."""
+"""How many log files such a round closes for the next round, which needs one descriptor at a time."""
 
 
 class _Round:
-    """What is synced together: files by rank, the directories of new ones, and who waits for them."""
+    """The files that are synced together, by rank, the directories of new files, and the waiters."""
 
     __slots__ = ("damaged", "directories", "paths", "waiters")
 
@@ -44,11 +46,11 @@ class _Round:
 
 
 class GroupCommit:
-    """Syncs what partitions have written. ``on_failure`` is called once, when a sync has failed.
+    """Syncs the files that partitions have written. ``on_failure`` is called once, when a sync has failed.
 
-    ``on_refused`` hears of what could not be opened to be synced, which says nothing of the disk. A file that is not the one
-    that was written is left out; the others are synced all the same. Where no descriptor was left the round comes again,
-    and all that wait for it go on waiting.
+    ``on_refused`` is called with the path of a file that could not be opened for its sync, which does not mean that the disk has
+    failed. A damaged file is skipped, and the others are synced all the same. Where no descriptor was left, the round is repeated,
+    and its waiters keep waiting.
     """
 
     def __init__(
@@ -62,10 +64,10 @@ class GroupCommit:
         self._stepping = stepping
         self._on_failure = on_failure
         self._on_refused = on_refused
-        # path -> rank; directories, where files are new, come with their files.
+        # The files to sync with their ranks, and the directories in which new files were created.
         self._dirty: dict[str, int] = {}
         self._new_directories: set[str] = set()
-        # Each log's newest segment that was written to: the file's entry in its directory is on the disk, or is to be.
+        # For each log the newest segment file whose directory entry is on the disk or is to be synced.
         self._newest: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
         self._waiting: list[OnDurable] = []
         self._round: _Round | None = None
@@ -76,11 +78,11 @@ class GroupCommit:
 
     @property
     def is_pending(self) -> bool:
-        """Whether anything that was written is not on disk yet."""
+        """Whether written data is not on the disk yet."""
         return bool(self._dirty) or self._round is not None
 
     def wrote(self, log: Log) -> None:
-        """A log has grown."""
+        """Note that a log has grown."""
         path = log.active.log.path
         if path not in self._dirty:
             self._dirty[path] = _RANK.get(log.topic, 0)
@@ -89,20 +91,20 @@ class GroupCommit:
                 self._new_directories.add(log.directory)
 
     def wrote_file(self, path: str, directory: str) -> None:
-        """A small file was replaced as a whole."""
+        """Note that a file was replaced as a whole."""
         self._dirty[path] = 0
         self._new_directories.add(directory)
 
     def stop(self) -> None:
-        """Begin no further round, and call back nobody: the directory is about to be closed, and may be another broker's then.
+        """Begin no further round and call no waiter, because the directory is about to be closed and may then get another broker.
 
-        A round that is under way syncs files and changes nothing.
+        A round that is running goes on, because it only syncs files.
         """
         self._is_stopped = True
         self._waiting.clear()
 
     def then(self, waiter: OnDurable) -> None:
-        """Call back when all that is written by now is on disk: at once where it is."""
+        """Call ``waiter`` when everything written so far is on the disk; at once where it is already."""
         if self._is_stopped:
             return
         if self.has_failed:
@@ -118,7 +120,7 @@ class GroupCommit:
     def _schedule(self) -> None:
         if not self._is_scheduled and self._round is None:
             self._is_scheduled = True
-            # Whatever else this turn of the loop writes goes with the same round.
+            # Later writes of the same turn of the event loop then belong to the same round.
             self._env.call_soon(self._begin)
 
     def _begin(self) -> None:
@@ -131,7 +133,10 @@ class GroupCommit:
         self._env.run_aside(lambda: self._sync(this), self._synced)
 
     def _sync(self, this: _Round) -> None:
-        """Runs beside the loop. What is not there any more was deleted, or compacted, which syncs what it renames."""
+        """Sync the files of a round, in another thread.
+
+        A file that no longer exists was deleted, or was replaced by compaction, which syncs the new file itself.
+        """
         fs = self._env.fs
         for directory in sorted(this.directories):
             with suppress(FileNotFoundError):
@@ -164,7 +169,7 @@ class GroupCommit:
             self._schedule()
 
     def _try_again(self, this: _Round, error: OSError) -> None:
-        """Some of the round may be on disk; all of it is synced again, together with what was written since."""
+        """Repeat a round that got no descriptor: sync all its files again, together with the files written since."""
         self._dirty = this.paths | self._dirty
         self._new_directories |= this.directories
         self._waiting = this.waiters + self._waiting

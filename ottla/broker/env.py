@@ -1,6 +1,6 @@
-"""The outside world: clock, randomness, files, timers and sockets come in here and nowhere else.
+"""The broker's only access to the outside world: clock, randomness, files, timers and sockets.
 
-A simulated world can take the place of `RealEnv`; a lint test keeps every other module from reaching past it.
+A simulation can replace `RealEnv`. A lint test keeps every other module from bypassing this one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Clock(Protocol):
     def monotonic_ms(self) -> float: ...
 
     def steady_ms(self) -> int:
-        """The wall clock of the start plus the time since. What waits and times out goes by it: it never jumps."""
+        """The wall clock at the start plus the elapsed time, in ms.
+
+        It never jumps, so all time-outs of the broker's state use it.
+        """
         ...
 
 
@@ -51,41 +54,45 @@ class Timers(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None: ...
 
     def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
-        """Later by the clock that `Clock.steady_ms` shows, which a test may hold still; `call_later` goes by the machine's time.
+        """Call ``callback`` after ``delay_ms`` of the clock that `Clock.steady_ms` shows, which a test may stop and move.
 
-        What a broker does because time has passed goes by the clock; how long it waits for a client or a disk does not.
+        `call_later` uses the machine's time instead. Time-outs of the broker's state use the clock; waiting for a client or a disk
+        uses the machine's time.
         """
         ...
 
 
 class Env(Clock, Randomness, Timers, Protocol):
-    """What the broker asks of the world. Most of its parts need a small part of that: time, timers or randomness."""
+    """All access to the outside world. Most parts of the broker need only one of the protocols in it."""
 
     fs: Filesystem
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Run what blocks and shares no state beside the loop; ``done`` is called on the loop, with what it raised."""
+        """Run blocking ``work``, which must share no state, in another thread.
+
+        ``done`` is then called on the event loop with the exception that ``work`` has raised, or None.
+        """
         ...
 
     def finish_aside(self) -> None:
-        """Come back when nothing runs beside the loop any more; ``done`` is called later. The loop stands still meanwhile."""
+        """Block until no work of `run_aside` is running. The ``done`` callbacks are called later, because the loop is blocked."""
         ...
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
 
     async def connect(self, host: str, port: int, factory: Callable[[], Connected]) -> Connected:
-        """The protocol that ``factory`` makes, connected. Raises OSError where nobody answers."""
+        """Connect to a host; returns the protocol that ``factory`` makes. Raises OSError where the connection fails."""
         ...
 
     def host_name(self) -> str: ...
 
     def open_file_limit(self) -> int:
-        """How many descriptors this process may have, raised as far as the operating system allows."""
+        """Raise the process's limit of file descriptors as far as the operating system allows, and return the limit."""
         ...
 
 
 class Listening(Protocol):
-    """An open listener and the port it got."""
+    """An open listener and its port."""
 
     port: int
 
@@ -102,7 +109,7 @@ class _RealListening:
 
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Where there is a clock that goes on while the machine sleeps, that one."""
+"""The monotonic clock that goes on while the machine sleeps, on systems that have one."""
 
 
 def _uptime_ms() -> int:
@@ -110,13 +117,13 @@ def _uptime_ms() -> int:
 
 
 MAX_ASIDE_THREADS = 8
-"""How much runs beside the event loop at once; `broker.stepping` asks for fewer, `broker.durability` for one."""
+"""The number of threads for `Env.run_aside`. `broker.stepping` uses fewer at a time, `broker.durability` one."""
 MAX_DESCRIPTORS = 1 << 20
-"""More are not asked for, also where there is no limit."""
+"""The largest limit of file descriptors that the process asks for."""
 
 
 class TimeSource(Protocol):
-    """What a `RealEnv` takes the time from."""
+    """The clock of a `RealEnv`."""
 
     def now_ms(self) -> int: ...
 
@@ -126,7 +133,7 @@ class TimeSource(Protocol):
 
 
 class WallClock:
-    """This machine's."""
+    """The clock of this machine."""
 
     def __init__(self) -> None:
         self._started_ms = self.now_ms() - _uptime_ms()
@@ -142,7 +149,7 @@ class WallClock:
 
 
 class RealEnv:
-    """This machine, with its clock or another."""
+    """`Env` on this machine. ``clock`` replaces the machine's clock."""
 
     def __init__(self, clock: TimeSource | None = None) -> None:
         self.fs: Filesystem = RealFilesystem()
@@ -175,7 +182,7 @@ class RealEnv:
             done(future.exception())
 
         def tell(_: Future[None]) -> None:
-            # A loop that is closed has nobody left who waits.
+            # The event loop is closed, so no caller waits for the result.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(finished)
 
@@ -199,7 +206,7 @@ class RealEnv:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
         if soft != resource.RLIM_INFINITY and soft < wanted:
-            # Some systems have a limit of their own below the one they tell.
+            # Some systems have a lower limit than the hard limit that they report.
             with suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
                 soft = wanted
@@ -221,6 +228,6 @@ def why_not_bound(error: Exception) -> str:
     """Why a socket could not be bound, and what to do about it, in one line whichever event loop runs."""
     number = error.errno if isinstance(error, OSError) else None
     if number is None or number <= 0:
-        # getaddrinfo counts below 0 and has texts of its own.
+        # Errors of getaddrinfo have negative numbers and texts of their own.
         return str(getattr(error, "strerror", None) or error)
     return "; ".join(filter(None, (os.strerror(number), _ADVICE.get(number))))

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): a consumer names only what changed, and is told only what changed."""
+"""Incremental fetch sessions (KIP-227): requests and responses name only the partitions that have changed."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ NO_SESSION = 0
 
 
 class Asked(msgspec.Struct, gc=False):
-    """What a fetch asks of one partition, and what the session was last told of it."""
+    """A partition of a fetch: the fields of the request, and the offsets that the last response has told the client."""
 
     key: PartitionKey
     fetch_offset: int
     max_bytes: int
     leader_epoch: int
     last_epoch: int = -1
-    """The leader epoch of the last record that the client has; below 0 it says nothing of it."""
+    """The leader epoch of the last record that the client has; below 0 where the client does not send it."""
     told_high_watermark: int = -1
     told_log_start: int = -1
 
 
 class Session:
-    """The partitions of one consumer, those served longest ago first."""
+    """The partitions of one consumer's fetch session. The partitions whose data was sent longest ago come first."""
 
     __slots__ = ("epoch", "last_used_ms", "names_by_id", "partitions", "session_id")
 
@@ -54,16 +54,16 @@ class Session:
             self.partitions.pop(key, None)
 
     def served(self, key: PartitionKey) -> None:
-        """Move a partition behind the others, so that a busy one does not starve them."""
+        """Move a partition behind the others after its data was sent, so that a busy partition does not starve the others."""
         asked = self.partitions.pop(key, None)
         if asked is not None:
             self.partitions[key] = asked
 
 
 class FetchSessions:
-    """The sessions of a broker: at most ``slots``, which name at most ``max_partitions`` in all.
+    """The fetch sessions of a broker: at most ``slots`` sessions with at most ``max_partitions`` partitions together.
 
-    Where there is no room a fetch is answered without a session, as Kafka does, and names all its partitions each time.
+    Where there is no room, a fetch is answered without a session, as in Kafka, and the client names all partitions each time.
     """
 
     EVICTABLE_AFTER_MS = 120_000
@@ -82,9 +82,9 @@ class FetchSessions:
         return self._sessions.get(session_id)
 
     def open(self, partitions: dict[PartitionKey, Asked], now_ms: int, *, names_by_id: bool = False) -> Session | None:
-        """A new session, which the partitions belong to from here on; None when there is no room.
+        """Open a session with these partitions, whose dictionary it keeps; None where there is no room.
 
-        ``names_by_id``: its topics are named by their ids, as from version 13 on.
+        ``names_by_id``: the client names topics by their ids, as from Fetch 13 on.
         """
         if len(partitions) > self._max_partitions:
             return None
@@ -101,9 +101,10 @@ class FetchSessions:
         return session
 
     def resume(self, session_id: int, epoch: int, now_ms: int, *, names_by_id: bool = False) -> Session:
-        """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_TOPIC_ID_ERROR.
+        """The session of an incremental fetch, with the next epoch.
 
-        The last where names and ids of topics come to be mixed (KIP-516): a client then begins anew.
+        Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_TOPIC_ID_ERROR where the session has mixed
+        names and ids of topics (KIP-516). The client then opens a new session.
         """
         session = self._sessions.get(session_id)
         if session is None:
@@ -118,10 +119,10 @@ class FetchSessions:
         return session
 
     def update(self, session: Session, asked: Iterable[Asked], forgotten: Iterable[PartitionKey]) -> None:
-        """Take in what a fetch changes of its session.
+        """Apply an incremental fetch to its session.
 
-        Raises FETCH_SESSION_ID_NOT_FOUND where it names more than there is room for: the session ends, and the client
-        begins anew with all its partitions.
+        Raises FETCH_SESSION_ID_NOT_FOUND where the new partitions exceed ``max_partitions``. The session is then closed, and the
+        client opens a new one with all its partitions.
         """
         before = len(session.partitions)
         session.update(asked, forgotten)

@@ -1,4 +1,4 @@
-"""Topics that a broker makes at its start, before it takes requests; those that exist are left as they are."""
+"""Creates topics when a broker starts, before it accepts requests. Topics that exist are left unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = structlog.get_logger("broker")
 
 
 def create_first_topics(ports: create_topics.Ports, topics: Iterable[FirstTopic]) -> None:
-    """Raises `ConfigError` for a topic that cannot be."""
+    """Create the topics that do not exist. Raises `ConfigError` for a topic that cannot be created."""
     for topic in topics:
         asked = CreatableTopic(
             name=topic.name,

@@ -1,8 +1,8 @@
-"""The one place that decides when an answer or an effect may leave, for it tells of something that was written.
+"""Decides when an answer to a client, or an effect of a decision, may happen: after the writes that it depends on are durable.
 
-Whoever lets something leave says behind which log and offset it stands, or that it stands behind all that is written by now. It
-leaves when that is committed, which is to say below the high watermark, and as durable as ``ottla.durability`` promises. With
-``process`` on one broker that is at once: `Gate.is_always_open`, and nothing is kept. With ``power`` it waits for `GroupCommit`.
+The caller names the log and offset that the answer or effect depends on, or lets it depend on everything written so far. It happens
+when these writes are committed, that is below the high watermark, and as durable as ``ottla.durability`` promises. With ``process``
+on one broker that is at once (`Gate.is_always_open`). With ``power`` it waits for `GroupCommit`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.storage.log import Log
 
 
 class Gate:
-    """``group_commit`` is None where nothing waits for the disk."""
+    """Delays answers and effects. ``group_commit`` is None where they do not wait for the disk."""
 
     __slots__ = ("group_commit", "is_always_open", "on_written")
 
@@ -22,22 +22,22 @@ class Gate:
         self.group_commit = group_commit
         self.is_always_open = group_commit is None
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
-        """Is to be called with each log that has grown; None where nobody needs to know."""
+        """Must be called with each log that has grown; None where nothing waits for the disk."""
 
     @property
     def is_shut(self) -> bool:
-        """Whether anything that was written by now still has to wait."""
+        """Whether data that was written so far is not on the disk yet, so that answers must wait."""
         return self.group_commit is not None and self.group_commit.is_pending
 
     def wrote_file(self, path: str, directory: str) -> None:
-        """A small file was replaced as a whole: what follows stands behind it as well."""
+        """Note that a file was replaced as a whole. Later answers and effects depend on the file as well."""
         if self.group_commit is not None:
             self.group_commit.wrote_file(path, directory)
 
     # answers
 
     def answer(self, then: OnDurable) -> None:
-        """Behind all that is written by now. ``then`` takes whether it may be told: False where it may be lost."""
+        """Call ``then`` after everything written so far is durable. ``then(False)`` means that the writes may be lost."""
         if self.group_commit is None:
             then(True)
         else:
@@ -46,10 +46,10 @@ class Gate:
     # effects
 
     def effect(self, then: Callable[[], None]) -> None:
-        """Behind all that is written by now. It never happens where the disk has failed.
+        """Call ``then`` after everything written so far is durable; never where the disk has failed.
 
-        A round of syncs with a damaged file has synced all others, so whoever waits asks again. Where the file is the waiting
-        coordinator's own, its partition is offline by then.
+        A round of syncs with a damaged file has synced all other files. So after such a round the effect waits for another round.
+        Where the damaged file belongs to the coordinator that waits, that coordinator's partition is offline then.
         """
 
         def settled(is_durable: bool) -> None:
@@ -64,14 +64,14 @@ class Gate:
             self.group_commit.then(settled)
 
     def effect_behind(self, log: Log, offset: int, then: Callable[[], None]) -> None:
-        """Behind the records of ``log`` below ``offset``.
+        """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable.
 
-        With one replica everything that is written is committed, so nothing waits for the high watermark yet.
+        With one replica every written record is committed, so nothing waits for the high watermark yet.
         """
         assert offset <= log.high_watermark, f"{log.name}: {offset} is above the high watermark {log.high_watermark}"
         self.effect(then)
 
     def stop(self) -> None:
-        """Let nothing more leave: the directory is about to be closed."""
+        """Call no waiter any more, because the directory is about to be closed."""
         if self.group_commit is not None:
             self.group_commit.stop()

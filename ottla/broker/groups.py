@@ -1,4 +1,4 @@
-"""The group coordinator at work: shards on the partitions of ``__consumer_offsets``."""
+"""Runs the group coordinator: one shard for each partition of ``__consumer_offsets``."""
 
 from __future__ import annotations
 
@@ -32,17 +32,20 @@ from ottla.protocol.records import EndTxnMarker
 from ottla.storage.steps import Steps
 
 GROUPS_PER_STEP = 200
-"""Groups whose offsets are looked at for expired ones in one step."""
+"""In how many groups one step searches for expired offsets."""
 OFFSETS_PER_STEP = 200
-"""Tombstones of one batch, when a topic's offsets go."""
+"""How many tombstones for the offsets of a deleted topic one batch has."""
 FORGET_STEPS_AT_ONCE = 3
-"""Batches of tombstones that DeleteTopics writes itself before it leaves the rest to the background."""
+"""How many batches of tombstones the deletion of a topic writes at once. The others are written in the background."""
 
 log = structlog.get_logger("groups")
 
 
 class ForgottenTopic(NamedTuple):
-    """A deleted topic whose offsets a partition of ``__consumer_offsets`` still holds."""
+    """A deleted topic whose committed offsets are still in a partition of ``__consumer_offsets``.
+
+    Only offsets that were committed below ``before_offset`` in that partition belong to the deleted topic.
+    """
 
     topic: str
     partition: int
@@ -50,7 +53,7 @@ class ForgottenTopic(NamedTuple):
 
 
 class ClusterTopics(NamedTuple):
-    """The topics that exist now, as the coordinators of groups ask for them."""
+    """The topics that exist now, in the form that the group coordinator needs."""
 
     state: ClusterState
 
@@ -71,7 +74,7 @@ class ClusterTopics(NamedTuple):
 
 
 class Groups:
-    """Shards by group id."""
+    """The group coordinator of this broker: finds the shard of a group id, and runs all work in the background."""
 
     def __init__(
         self, *, env: Env, stepping: Stepping, live_config: LiveConfig, partitions: Partitions, cluster_state: ClusterState
@@ -84,9 +87,9 @@ class Groups:
         self._cluster_state = cluster_state
         self.topics = ClusterTopics(cluster_state)
         self._shards: dict[int, tuple[GroupShard, Runtime]] = {}
-        # In the order in which they were deleted.
+        # Deleted topics with offsets left, in the order of deletion.
         self._forgotten: dict[ForgottenTopic, None] = {}
-        # Whether share groups may name topics that are gone.
+        # Whether share groups may still name deleted topics.
         self._has_share_states_to_forget = True
         self.config = GroupConfig(
             min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -101,7 +104,7 @@ class Groups:
             share_of=self._share_config,
         )
         self._assignors = {name: ASSIGNORS[name] for name in settings.group_consumer_assignors}
-        # What is in force for a consumer group without configs of its own, and the configuration that says so.
+        # The broker configuration, and the settings that it gives a consumer group without configs of its own.
         self._plain_consumer_config = (live_config.current, self._made_consumer_config({}))
         self._offers_consumer = "consumer" in settings.group_coordinator_rebalance_protocols
         self._offers_streams = "streams" in settings.group_coordinator_rebalance_protocols
@@ -136,7 +139,7 @@ class Groups:
         topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
             if self._partitions.get(OFFSETS_TOPIC, index).log.log_end_offset:
-                # One whose log goes offline by it was logged, and is refused to whoever asks for it.
+                # The error of a partition that goes offline here is logged already. Requests for its groups are refused.
                 with suppress(KafkaError):
                     self._open(index)
 
@@ -163,25 +166,25 @@ class Groups:
 
     @property
     def offers_consumer_protocol(self) -> bool:
-        """Whether consumer groups (KIP-848) are served: by the broker's configuration and by the cluster's feature."""
+        """Whether consumer groups (KIP-848) are served: broker configuration and feature level must both allow them."""
         return self._offers_consumer and self._cluster_state.features.get("group.version", 0) >= 1
 
     @property
     def offers_streams_protocol(self) -> bool:
-        """Whether streams groups (KIP-1071) are served: by the broker's configuration and by the cluster's feature."""
+        """Whether streams groups (KIP-1071) are served: broker configuration and feature level must both allow them."""
         return self._offers_streams and self._cluster_state.features.get("streams.version", 0) >= 1
 
     def _streams_config(self, group_id: str) -> StreamsGroupConfig:
-        """In force now: clients may set the configs of a group, and one of the broker's, at any time."""
+        """A streams group's settings now. They are not cached, because clients may change configs of groups and broker any time."""
         return streams_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
     @property
     def offers_share_protocol(self) -> bool:
-        """Whether share groups (KIP-932) are served: by the cluster's feature alone."""
+        """Whether share groups (KIP-932) are served. The feature level alone decides."""
         return self._cluster_state.features.get("share.version", 0) >= 1
 
     def _share_config(self, group_id: str) -> ShareGroupConfig:
-        """In force now, as for streams groups."""
+        """A share group's settings now."""
         return share_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
 
     def topic_changed(self, topic: str) -> None:
@@ -190,26 +193,29 @@ class Groups:
             shard.shares.topic_changed(topic)
 
     def topic_deleted(self, topic: str) -> None:
-        """A topic is gone, and with it what is committed for it or, where it is the groups' own, all groups."""
+        """Remove the offsets of a deleted topic. With ``__consumer_offsets`` itself all groups are gone."""
         if topic == OFFSETS_TOPIC:
             self._unload(list(self._shards))
         self._forget_offsets_of(topic)
         self._has_share_states_to_forget = True
 
     def _unload(self, indexes: list[int]) -> None:
-        """Who waits for a rebalance is told that the coordinator is here no more."""
+        """Drop shards. Members that wait for a rebalance get the answer that this broker is not their coordinator."""
         opened = [self._shards.pop(index) for index in indexes]
         self._forgotten = {one: None for one in self._forgotten if one.partition in self._shards}
         for shard, runtime in opened:
             runtime.execute(Result(None, effects=shard.membership.dismissals()))
 
     def _serves(self, shard: GroupShard) -> bool:
-        """Whether a shard is still its partition's; asked after each step."""
+        """Whether a shard is still in service. Work in steps asks after each step, because the topic may have been deleted."""
         opened = self._shards.get(shard.partition)
         return opened is not None and opened[0] is shard
 
     def partition_of(self, group_id: str) -> int:
-        """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
+        """The partition of ``__consumer_offsets`` for a group id.
+
+        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
+        """
         topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
         if topic is None:
             raise KafkaError(Code.NOT_COORDINATOR)
@@ -223,7 +229,7 @@ class Groups:
         return [shard for shard, _ in self._shards.values()]
 
     def append_marker(self, index: int, marker: EndTxnMarker, transaction_version: int) -> None:
-        """The marker into the log, then the pending offsets, in one stretch (rule MRK-08)."""
+        """Append a marker and commit or drop the pending offsets, without other work in between (rule MRK-08, docs/rules.md)."""
         shard, runtime = self._shards.get(index) or self._open(index)
         runtime.partition.append_marker(marker, transaction_version)
         shard.replay_marker(marker.producer_id, commit=marker.commit)
@@ -231,10 +237,10 @@ class Groups:
     # time
 
     def tick(self) -> None:
-        """Carry out what is due in each group; one whose record the log refuses keeps nobody else from going on."""
+        """Do the timed work that is due in each group. A group whose record the log refuses does not stop the others."""
         offline = [index for index, (_, runtime) in self._shards.items() if runtime.partition.log.is_offline]
         if offline:
-            # Nothing can be written for these groups any more. Whoever asks again is told that there is no coordinator.
+            # No record can be written for these groups any more. Later requests are answered NOT_COORDINATOR.
             self._unload(offline)
         now_ms = self._env.steady_ms()
         for shard, runtime in self._shards.values():
@@ -260,9 +266,9 @@ class Groups:
     # deleted topics
 
     def _forget_offsets_of(self, topic: str) -> None:
-        """Write tombstones for the offsets of a topic that is gone: a few at once, many in the background.
+        """Write tombstones for the offsets of a deleted topic: some at once, the rest in the background.
 
-        Offsets that are committed from now on are of a topic that was made again, and stay.
+        Offsets that are committed from now on belong to a new topic of the same name, and stay.
         """
         forgotten = [
             ForgottenTopic(topic, shard.partition, runtime.partition.log.log_end_offset)
@@ -271,20 +277,20 @@ class Groups:
         ]
         self._forgotten |= dict.fromkeys(forgotten)
         steps = self._forget(forgotten)
-        # Whoever deletes a topic of few offsets and makes it again never sees the old ones.
+        # Of a topic with few offsets all are removed at once, so that a client that creates the topic again never reads old ones.
         for _ in range(FORGET_STEPS_AT_ONCE):
             if next(steps, "done") == "done":
                 return
 
     def forget_topics(self) -> Steps[None]:
-        """What is left of deleted topics; what the log refuses stays for the next round."""
+        """Remove the offsets and share states of deleted topics that are left. The next round repeats what the log refuses."""
         yield from self._forget(list(self._forgotten))
         if self._has_share_states_to_forget:
             self._has_share_states_to_forget = False
             yield from self._forget_share_states()
 
     def _forget_share_states(self) -> Steps[None]:
-        """Share groups have no states of topics that are gone; the share coordinator deletes its own."""
+        """Remove deleted topics from share groups. The share coordinator removes its own states of them."""
         for shard, runtime in list(self._shards.values()):
             for changed in shard.shares.forget_topics(_batch_bytes(runtime)):
                 if not self._serves(shard):
@@ -316,5 +322,5 @@ class Groups:
 
 
 def _batch_bytes(runtime: Runtime) -> int:
-    """How large a batch of tombstones may be: well below what the log takes."""
+    """The size limit of a batch of tombstones in bytes: half of max.message.bytes."""
     return runtime.partition.log.config.max_message_bytes // 2

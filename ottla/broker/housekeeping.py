@@ -1,4 +1,4 @@
-"""Work that time brings about: rebalances, time-outs, retention, checkpoints."""
+"""Repeats timed work in the background: retention, compaction, checkpoints, and the timed work of other parts."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ottla.storage.steps import Steps
 
 TRASH_CHECK_MS = 1_000
 LEFT_TOLD = 20
-"""Deleted files that could not be removed, and that are logged one by one."""
+"""How many deleted files that could not be removed are logged one by one."""
 PRODUCERS_AT_ONCE = 5_000
-"""About a millisecond's work."""
+"""How many producers one step of expiry checks, in about a millisecond."""
 
 log = structlog.get_logger("housekeeping")
 
 
 class Housekeeping:
-    """Repeats each task at its interval; a task that fails is logged and comes again."""
+    """Repeats each task at its interval. A task that fails is logged and repeated."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Housekeeping:
         gate: Gate,
         disk_failed: Callable[[BaseException], None],
     ) -> None:
-        """``disk_failed`` is called when a sync has failed."""
+        """``disk_failed`` is called with the error when a sync has failed."""
         self._env = env
         self._stepping = stepping
         self._lifecycle = lifecycle
@@ -59,10 +59,10 @@ class Housekeeping:
         self._disk_failed = disk_failed
         self._timers: dict[str, Timer] = {}
         self.uncleanable: set[Log] = set()
-        """Logs that the cleaner could not read: left alone until the next start."""
+        """Logs that the cleaner could not read. They are not compacted until the next start."""
 
     def start(self) -> None:
-        """The tasks of the logs; those of other parts are added by `repeat`."""
+        """Start the tasks that concern logs. Other parts add their own tasks with `repeat`."""
         self.repeat("retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention, waits_after_start=True)
         self.repeat("compaction", lambda s: s.log_cleaner_backoff_ms, self.compact)
         self.repeat("producer_expiry", lambda s: s.producer_id_expiration_check_interval_ms, self._expire_producers)
@@ -89,11 +89,12 @@ class Housekeeping:
         waits_after_start: bool = False,
         is_by_clock: bool = True,
     ) -> None:
-        """Run a task again and again; one that gives steps lets others in between two of them.
+        """Run a task repeatedly. A task that returns steps lets other work run between two steps.
 
-        The interval begins when a task is done: it never runs twice at once, however long it takes. With
-        ``waits_after_start`` it runs first as `_initial_delay_ms` says, else after an interval. What looks at the world outside,
-        and not at how old something is, is not ``is_by_clock``.
+        The interval begins when a run has ended, so a task never runs twice at once. The first run comes after an interval or, with
+        ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock``: the interval is measured by `Env.call_by_clock`, which a
+        test may stop. That is right for tasks that depend on the age of something, and wrong for tasks that check the outside
+        world.
         """
         call_later = self._env.call_by_clock if is_by_clock else self._env.call_later
 
@@ -103,7 +104,7 @@ class Housekeeping:
 
         def failed(error: Exception) -> None:
             if isinstance(error, OSError):
-                # The disk refuses: nothing was changed, and the next round tries again.
+                # The disk has refused a write, which has changed nothing. The next round tries again.
                 self._disk.refused(self._directory.path, error)
             else:
                 log.exception("task_failed", task=name)
@@ -127,9 +128,10 @@ class Housekeeping:
         self._timers[name] = call_later(first_ms, begin)
 
     def _initial_delay_ms(self, interval_ms: int) -> int:
-        """How long after a start a task of the logs runs first (log.initial.task.delay.ms).
+        """The time from the start to the first run of a task that concerns logs (log.initial.task.delay.ms).
 
-        Who sets a short interval, as tests do, does not mean to wait for Kafka's half minute.
+        Where only the interval is set, and is shorter than Kafka's default delay of half a minute, the interval is used: a user who
+        sets a short interval, as tests do, does not want to wait longer.
         """
         delay_ms = self._config.settings.log_initial_task_delay_ms
         return delay_ms if "log.initial.task.delay.ms" in self._config.current.given else min(delay_ms, interval_ms)
@@ -147,7 +149,7 @@ class Housekeeping:
         return self._directory.expire_producers(self._env.now_ms(), expiration_ms, PRODUCERS_AT_ONCE)
 
     def _checkpoint(self) -> Steps[None]:
-        """Write the checkpoints; sync what is settled, so that a start after a crash need not read it again."""
+        """Write the checkpoints and sync closed segments, so that a start after a crash need not read those segments."""
         directory = self._directory
         yield from directory.write_checkpoints()
         self._disk.accepted(directory.path)
@@ -157,7 +159,7 @@ class Housekeeping:
             self._disk_failed(error)
 
     def compact(self) -> Steps[None]:
-        """Clean one log after the other until none is dirty enough (LogCleaner.CleanerThread)."""
+        """Compact one log after the other until no log is dirty enough (LogCleaner.CleanerThread)."""
         settings = self._config.settings
         buffer_bytes = int(settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor)
         while settings.log_cleaner_enable:
@@ -184,7 +186,10 @@ class Housekeeping:
                 log.info("log_cleaned", partition=repr(dirty.log), bytes_before=done.bytes_before, bytes_after=done.bytes_after)
 
     def delete_records(self, partition_log: Log, before_offset: int) -> None:
-        """Move a log's start, durably: a restart must not bring deleted records back. Raises `KafkaError` with nothing changed."""
+        """Raise a log's start offset durably, because a restart must not bring deleted records back.
+
+        Raises KAFKA_STORAGE_ERROR with nothing changed.
+        """
         partition_log.check_online()
         directory = self._directory
         try:

@@ -1,4 +1,4 @@
-"""What reads HTTP requests and writes the answers (wsgiref), within the bounds of `http_server`."""
+"""Reads HTTP requests and writes the responses with wsgiref, within the limits of `http_server`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
 IDLE_TIMEOUT_S: Final = 5.0
-"""How long a client may stand still, in its request or in the answer."""
+"""How long a client may stall while it sends a request or reads the response, in s."""
 
 
 class _Handler(WSGIRequestHandler):
     timeout = IDLE_TIMEOUT_S
 
     def log_message(self, format: str, *args: object) -> None:
-        """A request that was answered is nothing to tell of."""
+        """Log nothing for an answered request."""
 
 
 class RequestServer(ThreadingMixIn, WSGIServer):
-    """Answers those who come to ``listening``, which somebody else closes."""
+    """Answers the clients that connect to the socket ``listening``, which its owner closes."""
 
     daemon_threads = True
 
@@ -30,7 +30,7 @@ class RequestServer(ThreadingMixIn, WSGIServer):
         self._open: set[Any] = set()
         self._max_connections = max_connections
         super().__init__(listening.getsockname()[:2], _Handler, bind_and_activate=False)
-        # The one of its own, which nobody has bound.
+        # WSGIServer has made a socket of its own, which is not bound and not needed.
         self.socket.close()
         self.socket = listening
         self.server_name, self.server_port = listening.getsockname()[:2]
@@ -49,4 +49,4 @@ class RequestServer(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that stands still or goes away in the middle is no error of the broker's."""
+        """Log nothing: a client that stalls or disconnects during a request is no error of the broker."""

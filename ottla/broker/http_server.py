@@ -1,8 +1,8 @@
-"""An HTTP server beside the event loop, for a bounded number of clients, which each have a bounded time.
+"""An HTTP server for a bounded number of clients, each with a bounded time.
 
-For metrics, and for whoever steers the broker: clients that come seldom and ask for little. It has threads of its own, so
-that it answers while the event loop is busy, or is held. What speaks HTTP is only imported when the first client comes: a
-broker that nobody asks starts as fast as one without the server.
+The server serves the metrics, and `ottla.control`, by which tests and tools steer the broker: clients that send few and small
+requests. It has threads of its own, so that it answers while the event loop is busy or stopped. The HTTP code is imported when the
+first client connects, so that a broker without such clients starts as fast as one without the server.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from ottla.broker.http_requests import RequestServer
 
 MAX_CONNECTIONS: Final = 16
-"""Each takes a thread and a descriptor. More are closed at once, and may come again."""
+"""How many connections are served at once. Each needs a thread and a descriptor. Further connections are closed at once."""
 CLOSE_TIMEOUT_S: Final = 5.0
-"""How long the end waits for the thread that accepts connections."""
+"""How long `BoundedHttpServer.close` waits for the thread that accepts connections, in s."""
 POLL_INTERVAL_S: Final = 3_600.0
-"""How often that thread looks by itself whether it is to end, which `BoundedHttpServer.close` tells it at once."""
+"""How often that thread checks by itself whether it must end, in s. `BoundedHttpServer.close` wakes it at once."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class BoundedHttpServer:
-    """Serves ``app`` until it is closed. Raises OSError and ValueError for an address that cannot be had."""
+    """Serves ``app`` until `close`. The constructor raises OSError or ValueError for an address that cannot be bound."""
 
     def __init__(self, host: str, port: int, app: WSGIApplication) -> None:
         family = AF_INET6 if ":" in host else AF_INET

@@ -1,4 +1,4 @@
-"""How much memory the inflating of batches may hold, over all requests together."""
+"""Limits the memory that all requests together use for inflating batches."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from ottla.storage.steps import Pause, Steps
 
 
 class InflatingMemory:
-    """Whoever gets none waits in order, and is woken when there is room."""
+    """A budget of memory. Work that gets none waits in order."""
 
     __slots__ = ("_waiting", "limit_bytes", "used_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        # How much each wants, by its pause; a dict for its order.
+        # The bytes that each waiting work needs, by its pause, in the order of waiting.
         self._waiting: dict[Pause, int] = {}
 
     def take(self, size_bytes: int) -> Steps[None]:
-        """Ends when there is room for so much, which is the caller's then. More than there is in all goes to one that is alone."""
+        """Wait until there is room for ``size_bytes`` and take them.
+
+        A size above the whole limit is granted when no other is in use.
+
+        The caller must `give` the bytes back.
+        """
         if not self._waiting and self._has_room(size_bytes):
             self.used_bytes += size_bytes
             return
@@ -26,7 +31,7 @@ class InflatingMemory:
         try:
             yield pause
         except BaseException:
-            # Nobody waits any more; it may have been given already.
+            # The waiting work was ended by an exception. Where its bytes were granted already, give them back.
             if self._waiting.pop(pause, None) is None:
                 self.give(size_bytes)
             raise

@@ -1,4 +1,4 @@
-"""What outlives a broker in its process, where another takes its place on the same addresses."""
+"""The parts of a broker that another broker in the same process takes over, on the same addresses."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 class ServedMetrics(Listening, Protocol):
-    """Metrics that are served."""
+    """The server of the metrics."""
 
     def collect_from(self, collect: Callable[[], list[Metric]]) -> None:
-        """From now on ``collect`` says what there is to tell; until then nobody does."""
+        """Serve the metrics that ``collect`` returns from now on. Before the first call no metrics are served."""
         ...
 
 
 ServeMetrics = Callable[[str, int], ServedMetrics]
-"""Serves at a host and a port. Raises OSError and ValueError for an address that cannot be had."""
+"""Starts the server of the metrics at a host and a port. Raises OSError or ValueError for an address that cannot be bound."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Inherited:
-    """What a broker has from the one whose place it takes in the same process, so that clients take it for the same cluster."""
+    """What a broker takes over from the broker that it replaces in the same process, so that clients see the same cluster."""
 
     cluster_id: str
     first_producer_id: int
-    """Producers of the one before may still be about: their ids are nobody else's."""
+    """The first producer id of the new broker. Producers of the replaced broker may still run, so their ids are not used again."""
     addresses: Addresses
-    """Which are listened on already: whoever connects in between waits in the operating system's queue."""
+    """The open listeners. A client that connects before the new broker serves waits in the operating system's queue."""
     metrics: ServedMetrics | None

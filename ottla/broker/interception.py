@@ -1,8 +1,8 @@
-"""What may stand in a request's way, and in a transaction's, so that tests can have faults: the port that the broker declares.
+"""The port by which tests inject faults into requests and transactions.
 
-The broker knows no faults. Whoever has some (`ottla.control.faults`) is asked before a request is handled and at named points of a
-transaction, and what is to happen instead comes back as a value: a `Verdict`, or a `Latch` that is to be waited for. Without an
-`Interception` one test for None a request is all that is left of it.
+The broker itself knows no faults. It asks an `Interception` (`ottla.control.faults`) before a request is handled and at named
+points of a transaction. The answer is a value that says what happens instead: a `Verdict`, or a `Latch` to wait for. Without an
+`Interception` each request only costs one comparison with None.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class Topics(Protocol):
-    """What a request means that does not name its topics, or not by their names."""
+    """Finds the topics of a request that names topics by their ids, or only names a fetch session."""
 
     def name_of(self, topic_id: bytes) -> str | None: ...
 
     def of_fetch_session(self, session_id: int) -> Iterable[tuple[bytes, str, int]]:
-        """Id (zeros where it is named), name and partition of all that an incremental fetch stands for (KIP-227)."""
+        """Topic id (zeros where the client uses names), name and partition of all partitions of a fetch session (KIP-227)."""
         ...
 
 
 class Asked(NamedTuple):
-    """A request before it is handled. ``request`` is good until it was handled: its bytes lie in a receive buffer."""
+    """A request before it is handled. ``request`` is valid only until then, because its bytes lie in a receive buffer."""
 
     api_key: int
     version: int
@@ -37,12 +37,12 @@ class Asked(NamedTuple):
     request: Any
     size_bytes: int
     refusal: Callable[[Any, int, Code], Any]
-    """The API's own answer with one error: takes the request, its version and the error; None where no answer is made."""
+    """Makes the API's response with one error from the request, its version and the error; gives None for no response."""
     topics: Topics
 
 
 class Latch:
-    """Shut until somebody opens it."""
+    """Holds waiting work back until `open` is called."""
 
     __slots__ = ("_waiting", "is_open")
 
@@ -51,14 +51,14 @@ class Latch:
         self._waiting: list[Callable[[], None]] = []
 
     def when_open(self, then: Callable[[], None]) -> None:
-        """Have ``then`` called when it is opened, at once where it is."""
+        """Call ``then`` when the latch is opened, or at once where it is open already."""
         if self.is_open:
             then()
         else:
             self._waiting.append(then)
 
     def forget(self, then: Callable[[], None]) -> None:
-        """Whoever waits with this is gone."""
+        """Do not call ``then`` any more."""
         if then in self._waiting:
             self._waiting.remove(then)
 
@@ -71,67 +71,67 @@ class Latch:
 
 class Rate(Protocol):
     def delay_ms(self, size_bytes: int, now_ms: float) -> float:
-        """How long so many bytes have to wait from now on, where they are the next after all that were asked about before."""
+        """How long the next ``size_bytes`` must wait, in ms, behind all bytes of earlier calls."""
         ...
 
 
 class Ending(Enum):
-    """What the client hears when its request was handled, or was not."""
+    """How the client gets the outcome of its request."""
 
     ANSWER = "answer"
     SILENCE = "silence"
-    """Nothing ever. The connection stays, and later answers do not wait for this one."""
+    """The client never gets an answer. The connection stays open, and later answers do not wait for this one."""
     CUT = "cut"
     """The connection is closed."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class Verdict:
-    """What is done with one request, in the order of the fields."""
+    """What happens to one request, in the order of the fields."""
 
     held_before: Latch | None = None
     is_unread: bool = False
-    """Whether what is held counts as not received yet: it is dropped where its client goes away."""
+    """Whether a held request counts as not received yet. It is then dropped when its client disconnects."""
     delay_before_ms: float = 0
     rate: Rate | None = None
-    """How fast the bytes of the request come in and those of its answer go out."""
+    """The rate at which the bytes of the request arrive and those of its answer are sent."""
     on_begin: Callable[[], None] | None = None
     takes_effect: bool = True
-    """Whether the request is handled. Otherwise ``response`` is the answer, None for none."""
+    """Whether the request is handled. Otherwise ``response`` is the answer; None for no answer."""
     request: Any = None
-    """What is handled in place of the client's request; None for the request itself."""
+    """The request that is handled in place of the client's; None for the client's own."""
     response: Any = None
     complete: Callable[[Any], Any] | None = None
-    """Makes of the handler's response the one that is told."""
+    """Changes the handler's response into the response that is sent."""
     on_effect: Callable[[], None] | None = None
-    """Called when the request has taken effect, before anything is told of it."""
+    """Called when the request has taken effect, before its answer is sent."""
     ending: Ending = Ending.ANSWER
     held_after: Latch | None = None
     delay_after_ms: float = 0
     mute_ms: float = 0
-    """How long no further request of the connection is handled once the answer is out (KIP-219)."""
+    """How long no further request of the connection is handled after the answer was sent (KIP-219)."""
 
 
 # transactions
 
 
 class Point(StrEnum):
-    """Where a transaction may be stopped on its way from the decision to its end."""
+    """The points between the decision and the completion of a transaction at which it may be stopped."""
 
     BEFORE_PREPARE = "before-prepare"
-    """The decision is made and not logged. A restart knows an open transaction."""
+    """The outcome is decided and not logged yet. A restart finds an open transaction."""
     AFTER_PREPARE = "after-prepare"
-    """The decision is in the log and stands. No marker is written."""
+    """The Prepare record is in the log, so the outcome is final. No marker is written yet."""
     BETWEEN_MARKERS = "between-markers"
-    """Some partitions have their marker, and the next one follows."""
+    """Some partitions have their marker, and the next marker is about to be written."""
     BEFORE_OFFSETS = "before-offsets"
-    """The marker in a partition of ``__consumer_offsets`` follows, by which the transaction's offsets count."""
+    """A marker in ``__consumer_offsets``, which commits or drops the transaction's offsets, is about to be written."""
     BEFORE_COMPLETE = "before-complete"
-    """All markers are written, and the end is not logged."""
+    """All markers are written, and the Complete record is not logged yet."""
 
 
 class Reached(NamedTuple):
-    """A transaction at one of the points. Where a marker follows, ``topic`` and ``partition`` say for whom."""
+    """A transaction at one of the points. Before a marker, ``topic`` and ``partition`` name the marker's partition."""
 
     point: Point
     transactional_id: str
@@ -144,7 +144,10 @@ class Reached(NamedTuple):
 
 
 class Held(KafkaError):
-    """A decision that is not to be logged before ``latch`` is open. Who cannot wait tells the client to come again."""
+    """A decision that must not be logged before ``latch`` is open.
+
+    A handler that cannot wait answers with the error's code, CONCURRENT_TRANSACTIONS, so that the client retries.
+    """
 
     def __init__(self, latch: Latch) -> None:
         super().__init__(Code.CONCURRENT_TRANSACTIONS)
@@ -152,20 +155,20 @@ class Held(KafkaError):
 
 
 class Interception(Protocol):
-    """Who is asked. Both collections are looked at first, so that where nothing is to happen nobody is asked anything."""
+    """Decides about faults. The broker reads the two collections first, and calls the methods only for their elements."""
 
     @property
     def watched_keys(self) -> Collection[int]:
-        """Keys of the APIs whose requests `intercept` wants to see."""
+        """The keys of the APIs for whose requests `intercept` is called."""
         ...
 
     @property
     def watched_points(self) -> Collection[Point]: ...
 
     def intercept(self, asked: Asked) -> Verdict | None:
-        """What is done with a request; None to have it handled as if nobody had asked."""
+        """What happens to a request; None to handle the request normally."""
         ...
 
     def reached(self, reached: Reached) -> Latch | None:
-        """A latch to wait for before the transaction goes on; None to go on. Raises the `KafkaError` that refuses the step."""
+        """A latch to wait for before the transaction goes on; None to go on at once. Raises a `KafkaError` to refuse the step."""
         ...

@@ -1,4 +1,4 @@
-"""A response that is not there yet, of a request that really has to wait."""
+"""The response of a request that must wait."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 
 class Later:
-    """A response that is not there yet. ``resolve`` may be called before or after ``on_ready``, the first time counts.
+    """A response that comes later. `resolve` may be called before or after `on_ready`; only the first call of `resolve` counts.
 
-    ``is_durable``: whoever resolves it has waited for the disk already. ``on_abandoned`` is called where nobody waits any more.
-    ``is_large``: the response has so many elements that it is to be encoded beside the event loop.
+    ``is_durable``: the response comes only after the disk has the writes it depends on, so that the connection need not wait for
+    them. ``on_abandoned`` is called when the client has disconnected. ``is_large``: the response has so many elements that another
+    thread should encode it.
     """
 
     __slots__ = ("_callback", "_done", "_response", "is_durable", "is_large", "on_abandoned")
@@ -36,7 +37,7 @@ class Later:
             callback(response)
 
     def abandon(self) -> None:
-        """The client is gone: whoever was to resolve it may give up, and what it holds is let go."""
+        """Drop the response because the client has disconnected, and call ``on_abandoned``, so that its work can be given up."""
         if self._done:
             return
         self._done = True

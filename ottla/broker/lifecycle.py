@@ -1,4 +1,4 @@
-"""How far a broker has come between its start and its stop, for whatever goes on by itself."""
+"""The phase of a broker between its start and its stop, for its work in the background."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class Lifecycle:
     """Shared by all parts of one broker. The broker itself sets the two flags; every part may count a bug."""
 
     is_serving: bool = False
-    """Whether clients may come: from then on nothing long is done in one stretch."""
+    """Whether clients may connect. From then on long work must run in steps."""
     is_stopping: bool = False
-    """Whether the directory is about to be closed: nothing may be begun any more."""
+    """Whether the directory is about to be closed. From then on no work may begin."""
     unexpected_errors: int = 0
-    """How many errors were met that no client may see, each of which is a bug and was logged."""
+    """How many unexpected exceptions were logged. Each of them is a bug of the broker."""

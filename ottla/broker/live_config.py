@@ -1,4 +1,4 @@
-"""The configuration in force: what the broker was started with, and over it what clients have set while it runs."""
+"""The configuration in force: the settings of the start, overridden by dynamic configs that clients have set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = structlog.get_logger("broker")
 
 
 class LiveConfig:
-    """``current`` is replaced as a whole by every change."""
+    """Holds the configuration. Every change replaces ``current`` as a whole."""
 
     __slots__ = ("current", "on_change")
 
@@ -26,7 +26,7 @@ class LiveConfig:
         return self.current.settings
 
     def set_dynamic(self, dynamic: Mapping[str, str]) -> None:
-        """Dynamic configs were loaded or changed: they are in force from here on. One that cannot be is left out, and logged."""
+        """Put dynamic configs into force, after they were loaded or changed. A config that is not valid is logged and ignored."""
         self.current, refused = self.current.with_usable(dynamic)
         for reason in refused:
             log.error("dynamic_config_ignored", reason=reason)

@@ -1,4 +1,4 @@
-"""Log lines: JSON for machines, short coloured lines for a terminal. Both go to stderr."""
+"""Writes log lines to stderr: JSON for machines, short coloured lines for a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOGGERS = (
     "share_states",
     "transactions",
 )
-"""The names under which the broker's parts write lines."""
+"""The names of the loggers of the broker's parts."""
 
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 """Kafka's names of levels (LogLevelConfig), by the numbers of the logging module."""
@@ -37,7 +37,7 @@ _NUMBERS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "ex
 
 
 class LogLevels:
-    """From which level on each part writes lines. A part that has none of its own has that of the root."""
+    """The log level of each logger. A logger without a level of its own has the level of the root."""
 
     __slots__ = ("_at_start", "_own")
 
@@ -49,30 +49,30 @@ class LogLevels:
         return self._own.get(name) or self._own[ROOT]
 
     def set(self, name: str, level: str | None) -> None:
-        """None takes a part's own level back; the root always has one."""
+        """Set a logger's level. None removes the logger's own level; the root's level cannot be removed."""
         if level is not None:
             self._own[name] = level
         elif name != ROOT:
             self._own.pop(name, None)
 
     def begin_anew(self, level: str | None = None) -> None:
-        """As at a start: the root at ``level``, or where it was at the start, and no part with a level of its own."""
+        """Return to the levels of a start: the root has ``level``, or its level at the last start, and no logger its own level."""
         self._at_start = level or self._at_start
         self._own = {ROOT: self._at_start}
 
     def only_wanted(self, logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        """A processor of structlog. Raises `structlog.DropEvent` for a line below its part's level."""
+        """A processor of structlog. Raises `structlog.DropEvent` for a line below its logger's level."""
         if _NUMBERS.get(method, LEVELS["FATAL"]) < LEVELS[self.of(getattr(logger, "name", ROOT))]:
             raise structlog.DropEvent
         return event
 
 
 LOG_LEVELS = LogLevels()
-"""Of this process, as structlog's own configuration is."""
+"""The levels of this process. There is one per process, as structlog's own configuration."""
 
 
 class NamedLogger:
-    """Writes finished lines, and knows whose they are."""
+    """Writes finished lines. `LogLevels.only_wanted` reads the logger's name from it."""
 
     __slots__ = ("msg", "name")
 
@@ -87,7 +87,7 @@ class NamedLogger:
 
 
 class Unfailing:
-    """A stream whose lines get lost where it takes none: a log file on a full disk must not stop what it tells of."""
+    """A stream that drops lines that cannot be written: a log file on a full disk must not stop the broker."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -103,7 +103,7 @@ class Unfailing:
 
 
 def configure(*, as_json: bool, level: str = "info") -> None:
-    """Set structlog up for this process. ``level`` is a name of the logging module."""
+    """Configure structlog for this process. ``level`` is a level's name in the logging module."""
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )

@@ -26,14 +26,14 @@ from ottla.storage.identity import DirectoryError
 from ottla.storage.memory import keep_freed_memory
 
 GC_THRESHOLDS = (10_000, 50, 100)
-"""When the collector walks its generations: seldom, for a broker makes little garbage in cycles."""
+"""The thresholds of Python's garbage collector. They are high, because a broker makes few reference cycles."""
 NOT_STEERED = Steering()
 SWITCH_INTERVAL_S = 0.001
-"""How long work beside the event loop may keep Python's interpreter lock from it, in s."""
+"""How long another thread may keep Python's interpreter lock while the event loop waits for it, in s."""
 
 
 def _run(serving: Coroutine[None, None, None]) -> None:
-    """On uvloop's event loop where there is one, else on asyncio's own."""
+    """Run on uvloop's event loop where uvloop is installed, else on asyncio's own."""
     try:
         import uvloop
     except ImportError:
@@ -70,7 +70,7 @@ def _for_people(broker: BrokerServer, door: Door | None) -> str:
 
 
 def _serve_metrics(host: str, port: int) -> ServedMetrics:
-    # Imported only where metrics are wanted: it is large.
+    # Imported only where metrics are served, because the import is slow.
     from ottla.broker.metrics.server import MetricsServer
 
     return MetricsServer(host, port)
@@ -99,7 +99,7 @@ async def _serve(
 
     serving = Serving(env, new_broker)
     serving.broker.directory.acquire()
-    # One that a killed broker left behind says nothing of this one. With the lock it is not another's that runs.
+    # Remove the file of a killed broker. As this broker has the directory's lock, the file is not that of a running broker.
     ready_file.remove()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -111,7 +111,7 @@ async def _serve(
 
         steering.owner.watch(end)
     await serving.start()
-    # What start-up has made lives as long as the process: keep the collector from walking it again and again.
+    # The objects that the start has made live as long as the process. `gc.freeze` keeps the collector from visiting them again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -140,9 +140,9 @@ def run(
     first_topics: Sequence[FirstTopic] = (),
     steering: Steering = NOT_STEERED,
 ) -> int:
-    """Serve until told to stop. The exit code: 0 after a clean stop, 1 when the broker could not start.
+    """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 where the broker could not start.
 
-    ``warnings``: settings without effect, and what each was probably meant to be. ``first_topics`` are made at the start.
+    ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` are created at the start.
     """
     logs.configure(as_json=as_json, level=log_level)
     if steering.begin is not None:

@@ -1,6 +1,6 @@
-"""The second phase of a transaction: markers to every partition, then the outcome (TransactionMarkerChannelManager).
+"""The second phase of a transaction: sends markers to every partition, until all are written (TransactionMarkerChannelManager).
 
-One path whether the partition is here or elsewhere: a transport takes a WriteTxnMarkers request to a node.
+A transport carries WriteTxnMarkers requests to brokers. Local partitions use the same path, through `LocalTransport`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ottla.storage.steps import Steps, run
 
 RETRY_MS = 100
 MARKERS_AT_ONCE = 50
-"""Markers of one transaction that are written in one stretch of the event loop, some 50 us each."""
+"""How many markers of one transaction are written without a pause. Each takes about 50 us."""
 RETRIABLE = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
@@ -49,7 +49,7 @@ log = structlog.get_logger("markers")
 
 
 class Transport(Protocol):
-    """Takes a request to a node; the answer comes through ``on_response``, perhaps before this returns."""
+    """Carries a request to a broker. ``on_response`` is called with the response, possibly before the call returns."""
 
     def write_txn_markers(
         self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]
@@ -57,7 +57,7 @@ class Transport(Protocol):
 
 
 class LocalTransport:
-    """To this very broker: the same handler, without the bytes. Many markers are written in steps, so that others come in."""
+    """Calls this broker's own WriteTxnMarkers handler. Many markers are written in steps, so that other work can run."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class LocalTransport:
         write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse]],
         failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
     ) -> None:
-        """``write`` is what the handler does with a request, ``failed`` its answer where all of it went wrong with one error."""
+        """``write`` handles a request in steps; ``failed`` makes the response that has one error for all partitions."""
         self._stepping = stepping
         self._lifecycle = lifecycle
         self._write = write
@@ -87,7 +87,7 @@ class LocalTransport:
 
 
 class MarkerSender:
-    """Carries prepared transactions to their end, as often as it takes."""
+    """Sends the markers of prepared transactions, and repeats those that fail with a retriable error."""
 
     def __init__(
         self,
@@ -101,8 +101,8 @@ class MarkerSender:
         on_written: Callable[[TransactionShard, str], None],
         interception: Interception | None = None,
     ) -> None:
-        """``is_served`` says whether a shard is still its partition's. ``on_written`` takes the shard and the transactional id of
-        each transaction of which every marker is written. ``interception`` may come between two markers.
+        """``is_served`` says whether a shard is still in service. ``on_written`` is called with the shard and the transactional id
+        when every marker of a transaction is written. ``interception`` may stop a transaction between two markers.
         """
         self._env = env
         self._stepping = stepping
@@ -113,11 +113,11 @@ class MarkerSender:
         self._on_written = on_written
         self._interception = interception
         self._owed: dict[str, frozenset[TopicPartition]] = {}
-        # Ids whose many markers are on their way, and who waits for that.
+        # The ids whose markers are being written in steps, with the callbacks of `when_sent`.
         self._sending: dict[str, list[Callable[[], None]]] = {}
 
     def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
-        """Partitions whose marker is not written yet, of a prepared transaction; all partitions of another."""
+        """The partitions of a prepared transaction whose marker is not written yet; all partitions of another transaction."""
         return self._owed.get(metadata.transactional_id, metadata.partitions)
 
     def is_owing(self, transactional_id: str) -> bool:
@@ -125,7 +125,7 @@ class MarkerSender:
         return transactional_id in self._owed
 
     def forget(self) -> None:
-        """The ids are gone, with the topic that held them."""
+        """Forget all transactions, because ``__transaction_state`` was deleted."""
         self._owed.clear()
         sending, self._sending = self._sending, {}
         for waiting in sending.values():
@@ -133,18 +133,18 @@ class MarkerSender:
                 then()
 
     def is_sending(self, transactional_id: str) -> bool:
-        """Whether so many markers are on their way that they are written in steps."""
+        """Whether the markers of an id are being written in steps."""
         return transactional_id in self._sending
 
     def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call back when the markers that are on their way have been answered, at once where there are none."""
+        """Call ``then`` when the id's markers that are being written in steps were answered; at once where there are none."""
         if transactional_id in self._sending:
             self._sending[transactional_id].append(then)
         else:
             then()
 
     def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Send the markers of a prepared transaction; completes it when all are written."""
+        """Send the markers of a prepared transaction. ``on_written`` is called when all are written."""
         assert metadata.state in PREPARED, f"markers of {metadata.transactional_id}, which is {metadata.state.label}"
         self._owed[metadata.transactional_id] = metadata.partitions
         self._send(shard, metadata, metadata.partitions)
@@ -171,7 +171,7 @@ class MarkerSender:
     def _addressed(
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
     ) -> tuple[set[TopicPartition], WritableTxnMarker]:
-        """Partitions of deleted topics, which owe no marker any more, and the marker for the others."""
+        """The partitions of deleted topics, which need no marker any more, and the marker for all other partitions."""
         deleted = {p for p in partitions if p[0] not in self._cluster_state.topics}
         topics: dict[str, list[int]] = {}
         for topic, index in sorted(partitions - deleted):
@@ -214,7 +214,8 @@ class MarkerSender:
                 elif code in RETRIABLE:
                     again.add(where)
                 else:
-                    # Fenced, or a bug: trying again cannot help, and completing would lose the marker.
+                    # The marker was fenced, or there is a bug. A retry cannot help, and to complete the transaction would lose the
+                    # marker.
                     log.error("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
         if again:
             partitions = frozenset(again)
@@ -228,7 +229,7 @@ class MarkerSender:
             then()
 
     def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
-        """These owe nothing any more; the transaction is complete when none does."""
+        """Note that these partitions need no marker any more. When none does, call ``on_written``."""
         known = self._owed.get(metadata.transactional_id)
         if known is None or not self._is_current(shard, metadata):
             return
@@ -244,7 +245,7 @@ class MarkerSender:
             self._send(shard, metadata, partitions)
 
     def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
-        """Whether this very decision is still open: a late answer must not end a later transaction (KAFKA-16352)."""
+        """Whether the id still has this decided transaction: a late response must not complete a later one (KAFKA-16352)."""
         if not self._is_served(shard):
             return False
         current = shard.ids.get(metadata.transactional_id)
@@ -257,11 +258,11 @@ class MarkerSender:
 
 
 _BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))
-"""Points that lie between two markers of a transaction."""
+"""The points that lie between two markers of a transaction."""
 
 
 def reached(point: Point, metadata: TxnMetadata) -> Reached:
-    """A decided transaction at one of its points."""
+    """The argument for `Interception.reached` of a decided transaction at a point."""
     return Reached(
         point=point,
         transactional_id=metadata.transactional_id,
@@ -272,10 +273,11 @@ def reached(point: Point, metadata: TxnMetadata) -> Reached:
 
 
 class _MarkerWalk:
-    """Sends the markers of one transaction one after the other, because somebody may stop it between two of them.
+    """Sends the markers of one transaction one after the other, because an interception may stop the transaction between two.
 
-    ``on_ended`` takes what was answered up to the end, or up to where the walk was stopped; ``on_released`` takes the partitions
-    that are left, once it may go on. ``markers_written`` counts those of the whole transaction.
+    ``on_ended`` is called with the results up to the end, or up to the marker at which the walk was stopped. After a stop,
+    ``on_released`` is called with the partitions that are left, when the walk may go on. ``markers_written`` counts the markers of
+    the whole transaction.
     """
 
     def __init__(self, interception: Interception, transport: Transport, metadata: TxnMetadata, marker: WritableTxnMarker) -> None:
@@ -290,7 +292,7 @@ class _MarkerWalk:
         self.on_released: Callable[[frozenset[TopicPartition]], None]
 
     def go_on(self) -> None:
-        """Up to the end, the next stop, or a marker whose answer has to come from elsewhere."""
+        """Send markers up to the end, up to the next stop, or up to a marker that is not answered at once."""
         while self._left:
             topic, index = self._left[0]
             try:
@@ -309,7 +311,7 @@ class _MarkerWalk:
         self._end()
 
     def _latch(self, topic: str, index: int) -> Latch | None:
-        """Raises the `KafkaError` by which the marker is refused."""
+        """The latch to wait for before a marker, if any. Raises the `KafkaError` with which an interception refuses the marker."""
         points = [Point.BETWEEN_MARKERS] if self.markers_written else []
         points += [Point.BEFORE_OFFSETS] if topic == OFFSETS_TOPIC else []
         for point in points:
@@ -321,7 +323,7 @@ class _MarkerWalk:
         return None
 
     def _send(self, topic: str, index: int) -> bool:
-        """Whether the answer is there at once; otherwise it goes on by itself."""
+        """Send one marker; returns whether it was answered at once. Otherwise the walk goes on when the answer comes."""
         one = msgspec.structs.replace(self._marker, topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])])
         is_answered, has_returned = False, False
 

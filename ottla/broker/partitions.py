@@ -1,4 +1,4 @@
-"""The partitions this broker leads: their logs, and the fetches that wait on them."""
+"""The partitions that this broker leads: their logs, and the requests that wait for the logs to grow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.storage.steps import Pace, Steps
 T = TypeVar("T")
 
 DELETE_WORK = 20
-"""What renaming a partition's directory takes, in the units of `storage.steps`."""
+"""The cost of renaming a partition's directory, in units of `storage.steps.Pace`."""
 
 log = structlog.get_logger("partition")
 
@@ -32,7 +32,10 @@ def storage_error(partition_log: Log, error: OSError) -> KafkaError:
 
 
 def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
-    """A write to a log did not go through. It may be tried again, unless the file is not the one that was written before."""
+    """Note that a write to a log has failed.
+
+    The write may be tried again, unless the file is `Damaged`: then the log goes offline.
+    """
     if isinstance(error, Damaged):
         take_offline(partition_log, described(error))
     else:
@@ -40,9 +43,9 @@ def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_byte
 
 
 def take_offline(partition_log: Log, reason: str) -> None:
-    """Nothing is read or written before the next start, which looks at the files anew. Says so once.
+    """Take a log offline until the next start, which checks its files again. Logs the reason once.
 
-    All others are served: Kafka takes the whole directory offline, and here there is only one.
+    All other logs are served. Kafka takes the whole directory offline instead, but ottla has only one directory.
     """
     if partition_log.offline_reason is None:
         partition_log.offline_reason = reason
@@ -59,11 +62,12 @@ def tell_offline(partition_log: Log) -> None:
 
 
 class Partition:
-    """A log with those who wait for it to grow. ``waiters`` are called once each, soon after a change.
+    """A log, and the callbacks that wait for it to grow. Each of ``waiters`` is called once, soon after a change.
 
-    ``appended_bytes`` counts batches of data, ``appended_markers`` the others: one may make any amount of data visible to
-    read_committed consumers. ``bytes_in`` and ``messages_in`` count what clients sent and got an offset for: retries of a
-    stored batch as well, as Kafka's BytesInPerSec and MessagesInPerSec do (ReplicaManager.appendRecordsToLeader).
+    ``appended_bytes`` counts the bytes of data batches. ``appended_markers`` counts markers separately, because one marker may make
+    any amount of data visible to read_committed consumers. ``bytes_in`` and ``messages_in`` count the batches of clients that were
+    answered with an offset, retries of a stored batch included, as Kafka's BytesInPerSec and MessagesInPerSec
+    (ReplicaManager.appendRecordsToLeader).
     """
 
     __slots__ = ("_disk", "_env", "_on_written", "appended_bytes", "appended_markers", "bytes_in", "log", "messages_in", "waiters")
@@ -77,11 +81,11 @@ class Partition:
         self.appended_markers = 0
         self.bytes_in = 0
         self.messages_in = 0
-        # A dict for its order: whoever waits longest is called first.
+        # In the order of waiting: the waiter that has waited longest is called first.
         self.waiters: dict[Callable[[], None], None] = {}
 
     def append(self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False) -> Appended:
-        """Append a checked batch of a client. Raises `KafkaError`."""
+        """Append a checked batch of a client. Raises the errors of `Log.append_as_leader`, and KAFKA_STORAGE_ERROR."""
         try:
             appended = self.log.append_as_leader(batch, header, self._env.now_ms(), implicit_add=implicit_add)
         except OSError as error:
@@ -93,7 +97,7 @@ class Partition:
         return appended
 
     def append_own(self, batch: bytearray) -> Appended:
-        """Append a batch of the broker's own. Raises `KafkaError`."""
+        """Append a batch of a coordinator. Raises the errors of `Log.append_own`, and KAFKA_STORAGE_ERROR."""
         try:
             appended = self.log.append_own(batch, self._env.now_ms())
         except OSError as error:
@@ -125,12 +129,12 @@ class Partition:
             self._env.call_soon(waiter)
 
     def wake_where_offline(self) -> None:
-        """Whoever waits for a log to grow is told at once where it never will."""
+        """Call the waiters of a log that is offline, because it will never grow."""
         if self.waiters and self.log.is_offline:
             self._wake()
 
     def _disk_error(self, error: OSError, size_bytes: int) -> KafkaError:
-        """What a client is told; the log has one line a full disk, not one a write."""
+        """The error for the client. A full disk is logged once, not for each refused write (`DiskHealth`)."""
         disk_refused(self._disk, self.log, error, size_bytes)
         self.wake_where_offline()
         return storage_error(self.log, error)
@@ -138,7 +142,7 @@ class Partition:
     # reading
 
     def read(self, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
-        """Raises `KafkaError`, as `storage.reading.read` does, and KAFKA_STORAGE_ERROR."""
+        """Read batches. Raises the errors of `storage.reading.read`, and KAFKA_STORAGE_ERROR."""
         self.log.check_online()
         try:
             return read(self.log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch)
@@ -146,7 +150,7 @@ class Partition:
             raise self.unreadable(error) from error
 
     def look_up(self, query: Callable[[Log], T]) -> T:
-        """What ``query`` finds in the log. Raises KAFKA_STORAGE_ERROR."""
+        """The result of ``query``, which reads the log. Raises KAFKA_STORAGE_ERROR."""
         self.log.check_online()
         try:
             return query(self.log)
@@ -163,7 +167,7 @@ class Partition:
 
 
 class Partitions:
-    """All partitions by topic and number."""
+    """All partitions in service, by topic and number."""
 
     def __init__(self, env: Env, directory: LogDirectory, gate: Gate, disk: DiskHealth) -> None:
         self._env = env
@@ -172,7 +176,7 @@ class Partitions:
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
         self.open_missing: Callable[[str, int], Partition | None] = lambda topic, index: None
-        """Puts a partition into service that a topic has and that is not in service yet."""
+        """Puts a topic's partition into service if it is not yet; returns None where the topic has no such partition."""
 
     def add(self, partition_log: Log) -> Partition:
         partition = Partition(self._env, partition_log, self._gate, self._disk)
@@ -180,14 +184,17 @@ class Partitions:
         return partition
 
     def disk_refused(self, partition_log: Log, error: OSError) -> None:
-        """The disk refused housekeeping's work on a log, which may be the cluster metadata's: that is no partition here."""
+        """Note that the disk has refused background work on a log.
+
+        The log may be that of the cluster's metadata, which is no partition.
+        """
         disk_refused(self._disk, partition_log, error)
         partition = self.known(partition_log.topic, partition_log.partition)
         if partition is not None:
             partition.wake_where_offline()
 
     def sync_refused(self, path: str, error: OSError) -> None:
-        """A file or a directory could not be opened to be synced. Where it is damaged its partition goes offline, and no other."""
+        """Note that a file or directory could not be opened for its sync. A damaged file takes only its own partition offline."""
         for partition_log in self.directory.logs.values():
             if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
                 self.disk_refused(partition_log, error)
@@ -195,9 +202,9 @@ class Partitions:
         self._disk.refused(self.directory.path, error)
 
     def remove(self, topic: str, indexes: range) -> Steps[None]:
-        """Take partitions out of service, all of them at once; in the steps their directories make room.
+        """Take partitions of a deleted topic out of service at once. The returned steps rename their directories.
 
-        What a directory does not allow is done by the next start.
+        The next start sets a directory aside that cannot be renamed.
         """
         removed = []
         for index in indexes:
@@ -220,7 +227,7 @@ class Partitions:
                 yield None
 
     def known(self, topic: str, index: int) -> Partition | None:
-        """A partition that is in service already."""
+        """A partition that is in service already; None for others."""
         return self._by_name.get((topic, index))
 
     def find(self, topic: str, index: int) -> Partition | None:
@@ -242,16 +249,16 @@ class Partitions:
 
 
 def check_leader_epoch(partition: Partition, asked: int) -> None:
-    """Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; -1 asks for nothing (Partition.checkCurrentLeaderEpoch)."""
+    """Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; the epoch -1 is not checked (Partition.checkCurrentLeaderEpoch)."""
     if asked < 0 or asked == partition.log.leader_epoch:
         return
     raise KafkaError(Code.FENCED_LEADER_EPOCH if asked < partition.log.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
 
 
 def leader_epoch_end(log: Log, epoch: int) -> tuple[int, int]:
-    """The largest leader epoch at or below ``epoch``, and where it ends; -1 and -1 where the log knows of none.
+    """The largest leader epoch at or below ``epoch``, and the offset at which it ends; (-1, -1) where the log has none.
 
-    The current epoch goes up to the end, also where no batch bears it yet (Partition.lastOffsetForLeaderEpoch).
+    The current epoch ends at the high watermark, also where no batch has this epoch yet (Partition.lastOffsetForLeaderEpoch).
     """
     if epoch == log.leader_epoch:
         return epoch, log.high_watermark

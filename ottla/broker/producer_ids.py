@@ -1,6 +1,6 @@
-"""Producer ids that were never given out before (RPCProducerIdManager).
+"""Allocates producer ids that were never used before (RPCProducerIdManager).
 
-The controller gives them out in blocks, each logged before any of its ids is used, so that a crash loses ids and repeats none.
+The controller allocates blocks of ids and logs each block before an id of it is used. So a crash may lose ids, and repeats none.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from ottla.storage.log import Log
 
 
 class ProducerIdBlocks(Protocol):
-    """Whoever has the blocks: the controller, wherever it is."""
+    """The controller as the source of blocks, in this broker or elsewhere."""
 
     def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
-        """``then`` takes the ids of a block, or why there are none for now. It may be called before this returns."""
+        """Call ``then`` with the ids of a new block, or with the error, possibly before the call returns."""
         ...
 
 
 class ProducerIds:
+    """Takes new producer ids from the present block, and asks for the next block when the block is used up."""
+
     __slots__ = ("_block", "_blocks", "_is_awaited", "_refusal")
 
     def __init__(self, blocks: ProducerIdBlocks) -> None:
@@ -32,7 +34,7 @@ class ProducerIds:
         self._refusal = ""
 
     def new(self) -> int:
-        """An id. Raises COORDINATOR_LOAD_IN_PROGRESS, upon which clients come again, while there is no block to take it from."""
+        """A new producer id. Raises COORDINATOR_LOAD_IN_PROGRESS while no block is left; clients retry on this code."""
         if not self._block and not self._is_awaited:
             self._is_awaited = True
             self._blocks.allocate_producer_ids(self._take)
@@ -50,7 +52,7 @@ class ProducerIds:
 
 
 def highest_known_id(logs: Iterable[Log], shards: Iterable[TransactionShard]) -> int:
-    """The highest producer id that logs and transactions know and that may have been given out; -1 where there is none."""
+    """The highest producer id in logs and transactions, without ids that clients have made up; -1 where there is none."""
     highest = -1
     for log in logs:
         highest = max((highest, *map(as_allotted, log.producers.entries)))

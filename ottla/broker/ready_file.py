@@ -11,13 +11,13 @@ _BEGINNING = b'{"event": "ready"'
 
 
 class ReadyFile:
-    """Writes and removes one file, and no file that something else has made. ``None`` stands for no file."""
+    """Writes and removes the ready file, and never replaces a file that a broker has not written. None stands for no file."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
     def check(self) -> None:
-        """Raises `ConfigError` where another file would be replaced, or none could be written."""
+        """Raises `ConfigError` where another file would be replaced, or the file cannot be written."""
         reason = self._why_not()
         if reason:
             raise ConfigError(f"--ready-file {self._path}: {reason}")
@@ -41,9 +41,9 @@ class ReadyFile:
         return "" if beginning in (b"", _BEGINNING) else "it is not what a broker has written; give another name"
 
     def write(self, line: str, *, is_secret: bool = False) -> None:
-        """For this user's eyes only where it ``is_secret``. Raises OSError."""
+        """Write the file. With ``is_secret`` only this user can read it. Raises OSError."""
         if self._path is not None:
-            # Whoever waits for the file must not read half of it.
+            # Write a temporary file and rename it, so that a program that waits for the file never reads half of it.
             half = self._path.with_name(f"{self._path.name}.tmp")
             half.unlink(missing_ok=True)
             half.touch(mode=0o600 if is_secret else 0o666, exist_ok=False)
@@ -51,6 +51,6 @@ class ReadyFile:
             half.replace(self._path)
 
     def remove(self) -> None:
-        """Raises OSError. A file that is not there, or that a broker has not written, is left as it is."""
+        """Remove the file, unless a broker has not written it. A missing file is no error. Raises OSError."""
         if self._path is not None and not self._why_not():
             self._path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""After a crash: which transactions lost a part, by what recovery has read anyway, so that a start may afford it.
+"""Finds the transactions that have lost a part in a crash, from the data that recovery reads anyway.
 
-That is the coordinators' logs, and of each partition what lies above the last producer snapshot below its recovery point. What was
-lost further down, which is on the disk since the last checkpoint or roll, only `operations.directory_audit` sees.
+Recovery reads the coordinators' logs and, of each partition, the batches above the last producer snapshot below the recovery point.
+So this audit costs a start little. A loss in older batches is only found by `operations.directory_audit`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
 
 MAX_TORN_LOGGED = 100
-"""Torn transactions that are logged one by one."""
+"""How many torn transactions are logged one by one."""
 
 log = structlog.get_logger("broker")
 
@@ -28,10 +28,10 @@ log = structlog.get_logger("broker")
 def find_torn_transactions(
     partitions: Partitions, metadata_log: Log, read: dict[TopicPartition, TransactionHistory], forgotten_ms: int
 ) -> list[TornTransaction]:
-    """What a crash has torn. ``read`` is what recovery has read of each partition; nothing was written since the start.
+    """The transactions that a crash has torn. Call this before the first append after the start.
 
-    A partition has forgotten producers that it last heard of before ``forgotten_ms``. Partitions that are offline are left out,
-    because their files may still be mended.
+    ``read`` has the transactions that recovery has read in each partition. A partition forgets producers that wrote last before
+    ``forgotten_ms``. Offline partitions are skipped, because their files may still be mended.
     """
     born_ms = topics_born(all_batches(metadata_log))
     views: dict[TopicPartition, PartitionView] = {}
@@ -40,7 +40,7 @@ def find_torn_transactions(
         where = (partition_log.topic, partition_log.partition)
         history = read.get(where)
         if history is None:
-            # A partition that is not on the disk has lost all that it held, or never held anything.
+            # A partition without files has lost all its data, or never had any.
             history = TransactionHistory(partition_log.producers, 0, is_contiguous=True)
         if partition_log.topic != TRANSACTION_TOPIC and not partition_log.is_offline:
             views[where] = PartitionView(history, born_ms.get(partition_log.topic))
@@ -52,12 +52,12 @@ def find_torn_transactions(
                 partition.look_up(lambda log: audit.read(all_batches(log)))
             except KafkaError:
                 is_known = False
-    # Where a coordinator's log is offline nobody can say which open transactions it knows of.
+    # The log of an offline coordinator may have open transactions that are unknown here. Then report only decided transactions.
     return [torn for torn in audit.torn_transactions(views.items()) if is_known or torn.transactional_id is not None]
 
 
 def log_torn_transactions(torn: list[TornTransaction]) -> None:
-    """A line for each, and one for how many there are where they are too many."""
+    """Log a line for each torn transaction up to `MAX_TORN_LOGGED`; beyond that also their number."""
     for lost in torn[:MAX_TORN_LOGGED]:
         log.warning("transaction_torn", **to_builtins(lost))
     if len(torn) > MAX_TORN_LOGGED:

@@ -1,4 +1,4 @@
-"""Runs a coordinator's commands against its log: append, then replay (CoordinatorRuntime)."""
+"""Carries out a coordinator's decisions: appends records to its log, replays them, carries out effects (CoordinatorRuntime)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from ottla.storage.steps import Steps
 T = TypeVar("T")
 
 Replay = Callable[[LogRecord, int, int], None]
-"""Record, its offset, and the producer id it was written under in a transaction, else -1."""
+"""Called with a record, its offset, and the producer id of the record's transaction; -1 outside a transaction."""
 
 ATTEMPTS_ASIDE = 3
-"""How often a large command is made beside the loop again, because another came between."""
+"""How often a large command is computed in another thread before it is computed on the event loop, because others were logged
+first."""
 ANSWERS_PER_STEP = 50
-"""How many parked requests are answered before others are let in. Each is encoded and written, some 50 us."""
+"""How many parked requests are answered in one step. To encode and write an answer takes about 50 us."""
 
 log = structlog.get_logger("coordinator")
 
 
 class Runtime:
-    """One shard on one partition. Every append goes through `execute`."""
+    """Runs one shard of a coordinator on one partition. Every append of the shard goes through an ``execute`` method."""
 
     __slots__ = ("_carry_out_effect", "_check", "_env", "_refused", "_replay", "_stepping", "partition")
 
@@ -48,10 +49,10 @@ class Runtime:
         check: Callable[[], None] | None = None,
         refused: Callable[[KafkaError], KafkaError] | None = None,
     ) -> None:
-        """``carry_out_effect`` takes every effect of the shard's commands but answers; a shard without such effects has none.
+        """``carry_out_effect`` is called with each effect except answers; None for a shard without such effects.
 
-        ``check`` raises AssertionError where the shard's whole state is none that it may have. ``refused`` makes of what the log
-        answers what clients are told, `coordinator_code` unless it is given.
+        ``check`` raises AssertionError where the shard's state is inconsistent. ``refused`` turns an error of the log into the
+        error for the client; the default is `coordinator_code`.
         """
         self._env = env
         self._stepping = stepping
@@ -62,9 +63,9 @@ class Runtime:
         self.partition = partition
 
     def execute(self, result: Result[T]) -> T:
-        """Append the records, replay them, then carry out what else follows from the decision.
+        """Append the records, replay them, carry out the effects, and return the response.
 
-        Raises `KafkaError` with nothing changed and nobody answered.
+        Raises `KafkaError` where the append fails, with nothing changed and no parked request answered.
         """
         return self._carry_out(self._batch(result), result)
 
@@ -72,9 +73,9 @@ class Runtime:
         return build_batch(((r.key, r.value) for r in result.records), self._env.now_ms()) if result.records else None
 
     def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
-        """`execute` of a command with thousands of records: they are made beside the loop, where ``command`` only looks.
+        """`execute` for a command with thousands of records: another thread calls ``command``, which must only read state.
 
-        Nothing comes between the command and its append: where another was logged meanwhile, the command is given anew.
+        The state must not change between the command and its append. So where the log has grown meanwhile, the command is repeated.
         """
         made: list[tuple[Result[T], bytearray | None]] = []
 
@@ -91,7 +92,7 @@ class Runtime:
         return self.execute(command())
 
     def execute_transactional(self, result: Result[T], producer_id: int, producer_epoch: int) -> T:
-        """Append the records as part of a producer's transaction."""
+        """Append the records as part of a producer's transaction. Raises `KafkaError` as `execute` does."""
         batch = None
         if result.records:
             batch = build_batch(
@@ -103,13 +104,13 @@ class Runtime:
                 transactional=True,
             )
         response = self._carry_out(batch, result, producer_id)
-        # What is committed in a transaction is pending until its marker: it never is without one that is open.
+        # Offsets that are committed in a transaction are pending until its marker. So the transaction must be open now.
         is_open = producer_id < 0 or producer_id in self.partition.log.producers.open_txns
         assert batch is None or is_open, f"{producer_id} has no open transaction"
         return response
 
     def _carry_out(self, batch: bytearray | None, result: Result[T], producer_id: int = -1) -> T:
-        """In the order that `Result` names."""
+        """Carry out a decision in the order that `Result` names."""
         base_offset = 0
         if batch is not None:
             try:
@@ -134,7 +135,8 @@ class Runtime:
                 try:
                     self._carry_out_effect(effect)
                 except KafkaError as error:
-                    # The decision is in the log: nobody may take this for a refused append, and try it again.
+                    # The decision is in the log already, so a caller must not mistake this error for a refused append and try
+                    # again.
                     raise RuntimeError(f"{effect!r} was refused after its decision was logged") from error
         for answer in answers[:ANSWERS_PER_STEP]:
             self._stepping.guarded(answer.waiter, answer.answer)
@@ -142,7 +144,7 @@ class Runtime:
             self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]), lambda _: None, self._answering_failed)
 
     def _answer_rest(self, answers: list[AnswerMember]) -> Steps[None]:
-        """Answer the many that waited for one change; what they are told was decided with it."""
+        """Answer the remaining parked requests in steps. Their answers are fixed already."""
         for at, answer in enumerate(answers, 1):
             self._stepping.guarded(answer.waiter, answer.answer)
             if at % ANSWERS_PER_STEP == 0:
@@ -159,12 +161,13 @@ class Runtime:
         replaced: Collection[int] = (),
         start_over: Callable[[], None] | None = None,
     ) -> int:
-        """Replay the log; how many records. Unknown kinds of records are skipped with a line.
+        """Replay the whole log; returns the number of replayed records. Unknown kinds of records are skipped and logged.
 
-        Of records whose key has a version in ``replaced`` the newest says everything: only that one is replayed. Where a record
-        cannot be decoded the one before it holds, so all is replayed then, from the state that ``start_over`` makes anew.
+        Of the records with one key only the newest is replayed, if the key's version is in ``replaced``. Where a record cannot be
+        decoded, the one before it with the same key would count. So then ``start_over`` resets the state, and every record is
+        replayed. ``on_marker`` is called with the producer id of each marker and whether it commits.
 
-        Raises `KafkaError` for a log that is offline, or goes offline by it: nobody may be told that it holds nothing.
+        Raises `KafkaError` for a log that is offline or goes offline here, because such a log must not pass for an empty one.
         """
 
         def replayed(partition_log: Log) -> int:
@@ -207,13 +210,13 @@ class Runtime:
             except KafkaError as error:
                 if is_strict:
                     raise
-                # An admin client may write here: what it wrote must not keep the broker from starting.
+                # A client may write to the coordinator's topic. A batch that cannot be read must not stop the broker's start.
                 log.error("batch_skipped", partition=repr(self.partition.log), offset=header.base_offset, reason=error.message)
         return count
 
 
 def coordinator_code(error: KafkaError) -> KafkaError:
-    """What a client sees when a coordinator's append fails (TransactionStateManager.appendTransactionToLog)."""
+    """The error that a client gets when a coordinator's append fails (TransactionStateManager.appendTransactionToLog)."""
     if error.code in (Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT, Code.UNKNOWN_TOPIC_OR_PARTITION):
         return KafkaError(Code.COORDINATOR_NOT_AVAILABLE, error.message)
     if error.code in (Code.KAFKA_STORAGE_ERROR, Code.NOT_LEADER_OR_FOLLOWER):

@@ -1,8 +1,8 @@
-"""What a broker has to give: to the handlers of its APIs, and to whatever else answers for it.
+"""The parts of a broker that handlers of APIs, and others, may use.
 
-`BrokerServer` has it all, and nothing below it knows `BrokerServer`. A handler names the part that it needs in a Protocol of its
-own. mypy holds each of them against `Services` where the handler is put into its `Declaration`, and `BrokerServer` against
-`Services` where a connection is made.
+`BrokerServer` implements `Services`, and no module below it imports `BrokerServer`. A handler names the services that it needs in a
+Protocol of its own. mypy checks that `Services` has them where the handler is put into its `Declaration`, and that `BrokerServer`
+implements `Services` where a connection is made.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Services(Protocol):
 
     @property
     def is_sound(self) -> bool:
-        """Whether the log directory takes writes and none of its partitions is offline."""
+        """Whether the log directory accepts writes and no partition is offline."""
         ...
 
     def advertised(self, listener: str) -> tuple[str, int]:
-        """Host and port that clients of a listener are told."""
+        """The host and port that the broker advertises to clients of a listener."""
         ...

@@ -1,7 +1,7 @@
-"""The broker of a process, and how another takes its place: for tests, which want a clean broker without a start.
+"""The present broker of a process, and its replacement by a new broker: tests get an empty broker without starting a process.
 
-Another broker gets the listeners of the one before, so that clients find it at the same address, and lose their connections only.
-All of a change is one stretch of the event loop.
+A new broker takes over the listeners of the old one, so that clients find it at the same address and only lose their connections.
+The event loop runs nothing else during a replacement.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from ottla.storage.identity import DirectoryError
 
 
 class Serving:
-    """Owns the broker of the moment. All methods are called on its event loop."""
+    """Owns the present broker. All methods must be called on its event loop."""
 
     def __init__(self, env: Env, new_broker: Callable[[Inherited | None], BrokerServer]) -> None:
-        """``new_broker`` makes the first one, and one for each that takes another's place and has something of it."""
+        """``new_broker`` makes the first broker from None, and each later one from the parts of the broker that it replaces."""
         self._env = env
         self._new_broker = new_broker
         self.stop_wanted = asyncio.Event()
-        """Set when the process is to end."""
+        """Set when the process must end."""
         self.failure: Exception | None = None
-        """Why a broker could not take the place of the one before: the process has none then, and must end."""
+        """The error with which a replacement has failed. The process then has no broker and must end."""
         self.broker = new_broker(None)
 
     @property
     def directory(self) -> str:
-        """Where the data lies, as an absolute path."""
+        """The absolute path of the data directory."""
         return self.broker.directory.absolute_path
 
     async def start(self) -> None:
-        """Raises as `BrokerServer.start`."""
+        """Start the first broker. Raises the errors of `BrokerServer.start`."""
         await self.broker.start()
 
     async def stop(self) -> None:
@@ -45,16 +45,16 @@ class Serving:
             await self.broker.stop()
 
     async def reset(self) -> None:
-        """All topics, groups, transactions and settings are gone, as in a new directory. The cluster keeps its id.
+        """Delete all topics, groups, transactions and settings, as in a new directory. The cluster keeps its id.
 
-        Ids of producers go on: one that outlives its broker, in a test that has ended, must be nobody else.
+        Producer ids are not used again, because a producer of a test that has ended may still be running.
         """
         await self._replace(lambda: wipe(self._env.fs, self.directory), is_written=False)
 
     async def snapshot(self, target: str) -> None:
-        """Copy all data into ``target``, which must not exist.
+        """Copy all data into the directory ``target``, which must not exist.
 
-        Raises `DirectoryError` and OSError with nothing changed, where the disk is full as well.
+        Raises `DirectoryError`, and OSError where the disk refuses. In both cases ``target`` does not exist afterwards.
         """
         fs = self._env.fs
         if fs.is_dir(target) is not None:
@@ -74,7 +74,7 @@ class Serving:
             raise refused[0]
 
     async def restore(self, source: str) -> None:
-        """Go on from a snapshot. Raises `DirectoryError` with nothing changed where there is none."""
+        """Replace all data by a snapshot. Raises `DirectoryError` with nothing changed where ``source`` is not a snapshot."""
         check_snapshot(self._env.fs, source)
 
         def exchange() -> None:
@@ -84,7 +84,7 @@ class Serving:
         await self._replace(exchange, is_written=False)
 
     async def _replace(self, change: Callable[[], None], *, is_written: bool) -> None:
-        """End the broker, ``change`` the directory, and start another on it. What goes wrong ends the process."""
+        """Stop the broker, ``change`` its directory, and start a new broker on it. An exception ends the process."""
         inherited = self.broker.hand_over(is_written=is_written)
         try:
             change()
@@ -100,5 +100,5 @@ class Serving:
 
 
 def _collect_garbage() -> None:
-    """The parts of the broker that is gone refer to each other, and the collector comes seldom (`broker.main`)."""
+    """Free the replaced broker. Its parts refer to each other, and the garbage collector seldom runs by itself (`broker.main`)."""
     gc.collect()

@@ -1,7 +1,7 @@
-"""What the group coordinator asks of the share coordinator: states of share groups are begun, deleted and looked at.
+"""The group coordinator's calls to the share coordinator: initialise, delete and read states of share groups.
 
-In Apache Kafka that is a request to another broker (Persister). Here both coordinators are in one process, so it is done when the
-request that needed it is answered; a partition takes as long as its record takes to be written, so many are begun in steps.
+In Apache Kafka these are requests to another broker (Persister). Here both coordinators are in one process, so the work is done
+before the group's request is answered. Each share partition costs an append, so that work for many partitions runs in steps.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 
 SUMMARY_WORK = 10
-"""What it takes to sum up the state of one share partition, in the units of `storage.steps`."""
+"""The cost of reading the summary of one share partition's state, in units of `storage.steps.Pace`."""
 
 Refusals = Mapping[tuple[bytes, int], KafkaError]
-"""By topic id and partition."""
+"""The errors of share partitions, by topic id and partition."""
 
 log = structlog.get_logger("share_groups")
 
 
 class ShareOffset(NamedTuple):
-    """How far a group has got with a partition; as it stands here where nothing is known.
+    """The start offset of a group in a partition. The defaults mean that none is known.
 
-    ``lag``: how many records there are that the group is not done with, -1 where that cannot be said.
+    ``lag`` is the number of records whose delivery to the group is not complete; -1 where unknown.
     """
 
     start_offset: int = NO_OFFSET
@@ -45,7 +45,7 @@ class ShareOffset(NamedTuple):
 
 
 class ShareGroupStates:
-    """``fence`` is told of each share partition whose state is another now (`SharePartitions.fence`)."""
+    """``fence`` is called with each share partition whose state was initialised or deleted (`SharePartitions.fence`)."""
 
     def __init__(
         self,
@@ -62,7 +62,10 @@ class ShareGroupStates:
         self._fence = fence
 
     def initialize(self, asked: Initialization) -> Steps[Refusals]:
-        """Begin with states, then note that. Where one is refused none is noted, and the next heartbeat asks for all again."""
+        """Initialise states, then record in the group that they are. Returns the errors.
+
+        Where one state is refused, the group records none, and its next heartbeat asks for all of them again.
+        """
         refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(begun=True)
         work = id_work(asked.group_id)
         for topic_id, offsets in asked.start_offsets.items():
@@ -72,7 +75,7 @@ class ShareGroupStates:
                 key = ShareKey(asked.group_id, topic_id, partition)
                 try:
                     if not self._groups.shard(asked.group_id)[0].shares.is_initializing(key.group_id, topic_id, partition):
-                        # The group was deleted, or what it has of the topic, since the last step.
+                        # Since the last step the group was deleted, or its states of the topic were.
                         continue
                     self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
                     self._share_states.initialize(key, asked.state_epoch, start_offset)
@@ -90,7 +93,7 @@ class ShareGroupStates:
         return refusals
 
     def delete(self, group_id: str, partitions: PartitionsByTopic) -> Steps[dict[bytes, KafkaError]]:
-        """Delete states; the first refusal of each topic that has one."""
+        """Delete states. Returns the first error of each topic, by topic id."""
         refusals, pace, work = dict[bytes, KafkaError](), Pace(begun=True), id_work(group_id)
         for topic_id, numbers in partitions.items():
             for partition in sorted(numbers):
@@ -114,7 +117,7 @@ class ShareGroupStates:
             raise next(iter(refusals.values()))
 
     def offset(self, key: ShareKey) -> ShareOffset:
-        """What is refused is not known."""
+        """The offset of a group in a partition. Where the coordinator refuses to read it, the offset counts as unknown."""
         topic = self._cluster.state.topics_by_id.get(key.topic_id)
         try:
             self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)

@@ -1,7 +1,7 @@
-"""Share partitions at work (SharePartitionManager of Kafka): loaded by the first fetch, written through the share coordinator.
+"""Keeps share partitions in memory (SharePartitionManager of Kafka). The share coordinator persists their state.
 
-A share partition in memory belongs to the share sessions of its group: with the last of these it goes, and is loaded anew by the
-next fetch. What was acquired and not acknowledged is released by then, or by the end of its lock.
+The first fetch loads a share partition. It stays in memory as long as its group has a share session, and the next fetch loads it
+again. Records that were acquired and not acknowledged are released when their member's session ends, or when their lock ends.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ from ottla.storage.reading import offset_for_timestamp
 from ottla.storage.steps import Pace, Steps
 
 LOCK_TICK_MS = 50
-"""How often locks are looked at that have ended."""
+"""How often locks are checked for their end, in ms."""
 RELEASE_WORK, FORGET_WORK = 60, 2
-"""What it takes to release a member's records of a share partition, and to forget one, in the units of `storage.steps`."""
+"""The costs of releasing a member's records in a share partition, and of forgetting a share partition, in units of
+`storage.steps.Pace`."""
 
 _FENCED = {Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_STATE_EPOCH, Code.GROUP_ID_NOT_FOUND, Code.UNKNOWN_TOPIC_OR_PARTITION}
-"""A share partition that is refused with one of these is not what the share coordinator has: it is loaded anew."""
+"""Errors that mean that a share partition in memory differs from the share coordinator's state, so that it must be loaded again."""
 _OF_THE_PERSISTER = {
     Code.NOT_COORDINATOR: Code.COORDINATOR_NOT_AVAILABLE,
     Code.COORDINATOR_NOT_AVAILABLE: Code.COORDINATOR_NOT_AVAILABLE,
@@ -60,14 +61,14 @@ log = structlog.get_logger("share_partitions")
 
 
 def persister_error(error: KafkaError) -> KafkaError:
-    """What a client is told of the share coordinator's refusal (SharePartition.fetchPersisterError)."""
+    """The error that a client gets for an error of the share coordinator (SharePartition.fetchPersisterError)."""
     return KafkaError(_OF_THE_PERSISTER.get(error.code, Code.UNKNOWN_SERVER_ERROR), error.message)
 
 
 class OpenSharePartition:
-    """A share partition in memory, with the log that it reads. ``waiters`` are called once each, soon after it may have more.
+    """A share partition in memory, with the partition that it reads. Each of ``waiters`` is called once when it may have records.
 
-    One that ``is_gone`` is of no use any more: whoever has it opens it anew.
+    Where ``is_gone`` is True, the share partition is out of date, and its users must open it again.
     """
 
     __slots__ = ("armed_ms", "is_gone", "key", "partition", "source", "waiters")
@@ -77,13 +78,16 @@ class OpenSharePartition:
         self.partition = partition
         self.source = source
         self.waiters: dict[Callable[[], None], None] = {}
-        # When its locks are looked at; None: it has none.
+        # The earliest noted time at which a lock may end, in ms; None where none is noted.
         self.armed_ms: int | None = None
         self.is_gone = False
 
 
 class SharePartitions:
-    """All that are in memory, and the sessions of members. Each change is one synchronous stretch: decided, written, applied."""
+    """All share partitions in memory, and the share sessions of members.
+
+    Each change is one synchronous function call: it is decided, persisted, and then applied.
+    """
 
     def __init__(
         self,
@@ -104,7 +108,7 @@ class SharePartitions:
         self.sessions = ShareSessions(settings.group_share_max_share_sessions, settings.ottla_fetch_session_max_partitions)
         self._shared: dict[ShareKey, OpenSharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, None]] = {}
-        # Times at which locks may end, the order in which they were noted, and whose they are.
+        # A heap of (time in ms at which a lock may end, order of noting, share partition).
         self._deadlines: list[tuple[int, int, ShareKey]] = []
         self._order = count()
 
@@ -125,7 +129,7 @@ class SharePartitions:
         return self._shared.get(key)
 
     def open(self, key: ShareKey, topic: str) -> Steps[OpenSharePartition]:
-        """The share partition as it is in memory, or as the share coordinator has it. Raises `KafkaError`."""
+        """The share partition in memory. Loads its state from the share coordinator if needed. Raises `KafkaError`."""
         shared = self._current(key)
         if shared is not None:
             return shared
@@ -138,7 +142,7 @@ class SharePartitions:
             shared = self._current(key)
             if shared is not None:
                 return shared
-            # It may have changed during the steps.
+            # The state may have changed during the steps.
             read = self._read(key, leader_epoch)
         partition = SharePartition.load(read, first_offset, leader_epoch, self.config(key.group_id))
         shared = self._shared[key] = OpenSharePartition(key, partition, source)
@@ -159,9 +163,9 @@ class SharePartitions:
             raise persister_error(error) from error
 
     def _first_offset(self, group_id: str, source: Partition) -> Steps[int]:
-        """Where a group begins that has no start offset yet (``share.auto.offset.reset``).
+        """The start offset for a group that has none yet (``share.auto.offset.reset``).
 
-        Raises OFFSET_NOT_AVAILABLE where no record is as new as the group is set to.
+        Raises OFFSET_NOT_AVAILABLE where the setting names a duration and no record is that new.
         """
         reset = share_offset_reset(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
         if reset == EARLIEST_RESET:
@@ -186,7 +190,7 @@ class SharePartitions:
         return acquired
 
     def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Iterable[Acknowledgement]) -> None:
-        """Raises `KafkaError`, and nothing has changed then."""
+        """Acknowledge a member's records. Raises `KafkaError` with nothing changed."""
         shared = self._shared.get(key)
         if shared is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -198,7 +202,7 @@ class SharePartitions:
         self._carry_out(shared, change)
 
     def _carry_out(self, shared: OpenSharePartition, change: Change) -> None:
-        """Persist, then apply. Raises `KafkaError` with nothing changed."""
+        """Persist a change, then apply it. Raises `KafkaError` with nothing changed."""
         if change.write is not None:
             try:
                 self._share_states.write(shared.key, change.write)
@@ -222,13 +226,13 @@ class SharePartitions:
     # sessions that end
 
     def end_session(self, key: SessionKey) -> Steps[None]:
-        """A member ends its session: what it has acquired is for others."""
+        """End a member's session and release the records that it has acquired."""
         session = self.sessions.end(key)
         if session is not None:
             yield from self._release(session)
 
     def disconnected(self, connection_id: int) -> None:
-        """The connection is gone on which sessions began."""
+        """End the sessions that began on a connection that was closed."""
         for session in self.sessions.disconnected(connection_id):
             self._stepping.run(self._release(session), lambda _: None, self._step_failed)
 
@@ -237,7 +241,7 @@ class SharePartitions:
         raise error
 
     def _release(self, session: ShareSession) -> Steps[None]:
-        """A member that has begun another session meanwhile keeps what it holds of partitions that are in it."""
+        """Release the records of an ended session. The member keeps records of partitions that its new session has."""
         group_id, member_id = session.key
         pace = Pace(begun=True)
         for where in session.partitions:
@@ -258,11 +262,14 @@ class SharePartitions:
     # what goes on by itself
 
     def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
-        """``repeat`` takes a name, how often, and the work."""
+        """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
         repeat("share_locks", lambda _: LOCK_TICK_MS, self.time_out)
 
     def time_out(self) -> Steps[None]:
-        """Locks that have ended. One whose end cannot be persisted is over all the same: at worst a delivery is not counted."""
+        """Release records whose lock has ended. Where that cannot be persisted, they are released in memory all the same.
+
+        After a restart the delivery is then not counted, which is the worst that can happen.
+        """
         now_ms = self._env.steady_ms()
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             deadline_ms, _, key = heapq.heappop(self._deadlines)
@@ -290,10 +297,11 @@ class SharePartitions:
     # what is loaded anew
 
     def fence(self, key: ShareKey) -> None:
-        """The share coordinator has begun its state anew, or has deleted it: whoever fetches next loads it anew.
+        """Mark a share partition as out of date, because the share coordinator has initialised or deleted its state.
 
-        In Kafka its leader finds out when its next write is refused. Who acknowledges first is therefore told so here as well,
-        for these are records that were acquired before.
+        The next fetch loads it again. In Kafka the partition's leader notices when its next write is refused, and the client gets
+        the error. So here an acknowledgement that comes before the next fetch gets an error as well: its records were acquired
+        before.
         """
         shared = self._shared.get(key)
         if shared is not None:
@@ -301,7 +309,7 @@ class SharePartitions:
             self._wake(shared)
 
     def forget(self, key: ShareKey) -> None:
-        """Its state is another, or nobody fetches it any more. Who waits for it loads it anew."""
+        """Remove a share partition that is out of date or no longer fetched. Its waiters are called, and load it again."""
         shared = self._shared.pop(key, None)
         if shared is None:
             return
@@ -318,7 +326,7 @@ class SharePartitions:
                 self.forget(key)
 
     def features_changed(self) -> None:
-        """Where share groups are served no longer, nobody has a session."""
+        """Remove all sessions and share partitions where the feature level no longer allows share groups."""
         if self._cluster_state.features.get("share.version", 0) < 1:
             self.sessions.clear()
             for key in list(self._shared):

@@ -1,4 +1,4 @@
-"""The share coordinator at work: shards on the partitions of ``__share_group_state``."""
+"""Runs the share coordinator: one shard for each partition of ``__share_group_state``."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 
 STATE_WORK = 60
-"""What the state of one share partition takes to be begun, written, read or deleted, beside its batches, in the units of
-`storage.steps`."""
+"""The cost of initialising, writing, reading or deleting the state of one share partition, without its batches, in units of
+`storage.steps.Pace`."""
 DELETED_TOPICS_MS = 60_000
-"""How often states are looked for whose topic is gone and whose tombstones the log refused."""
+"""How often the states of deleted topics are searched again, in ms, because the log may have refused their tombstones."""
 
 log = structlog.get_logger("share_states")
 
 KEYS_PER_STEP = 1_000
-"""How many share partitions are looked at in one step for those of deleted topics."""
+"""How many share partitions one step checks for deleted topics."""
 
 
 class ShareStates:
-    """Commands by share partition; each is one synchronous stretch."""
+    """The share coordinator of this broker: commands by share partition. Each command is one synchronous function call."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class ShareStates:
         cluster_state: ClusterState,
         delete_records: Callable[[Log, int], None],
     ) -> None:
-        """``delete_records`` moves the start of a log up to an offset."""
+        """``delete_records`` raises the start offset of a log."""
         self._env = env
         self._stepping = stepping
         self._partitions = partitions
         self._cluster_state = cluster_state
         self._delete_records = delete_records
         self._shards: dict[int, tuple[ShareShard, Runtime]] = {}
-        # Whether topics were deleted since the last round of forgetting began, and whether one is under way.
+        # Whether topics were deleted since the last run of `forget_topics` began, and whether `_forget_deleted_topics` is running.
         self._has_deleted_topics = self._is_forgetting = False
         self._config = ShareStateConfig(
             updates_per_snapshot=settings.share_coordinator_snapshot_update_records_per_snapshot,
@@ -64,11 +64,11 @@ class ShareStates:
         )
 
     def load(self) -> None:
-        """Replay every partition that holds something."""
+        """Replay every partition that is not empty."""
         topic = self._cluster_state.topics.get(SHARE_STATE_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
             if self._partitions.get(SHARE_STATE_TOPIC, index).log.log_end_offset:
-                # One whose log goes offline by it was logged, and is refused to whoever asks for it.
+                # The error of a partition that goes offline here is logged already. Requests for its states are refused.
                 with suppress(KafkaError):
                     self._open(index)
 
@@ -88,7 +88,10 @@ class ShareStates:
         return topic is not None and partition < topic.partition_count
 
     def partition_of(self, key: ShareKey) -> int:
-        """Raises NOT_COORDINATOR until somebody has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
+        """The partition of ``__share_group_state`` for a share partition.
+
+        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
+        """
         topic = self._cluster_state.topics.get(SHARE_STATE_TOPIC)
         if topic is None:
             raise KafkaError(Code.NOT_COORDINATOR, "This is not the correct coordinator.")
@@ -101,7 +104,7 @@ class ShareStates:
         index = self.partition_of(key)
         opened = self._shards.get(index)
         if opened is not None and opened[1].partition.log.is_offline:
-            # Nothing can be written any more, so nothing is answered from memory either.
+            # No record can be written any more, so the shard's state in memory must not be used either.
             del self._shards[index]
             opened = None
         return opened or self._open(index)
@@ -124,7 +127,7 @@ class ShareStates:
         return self._shard(key)[0].read_summary(key)
 
     def batch_count(self, key: ShareKey) -> int:
-        """How many state batches a share partition has; 0 also where there is no coordinator for it."""
+        """The number of state batches of a share partition; 0 also where its coordinator is not available."""
         try:
             return self._shard(key)[0].batch_count(key)
         except KafkaError:
@@ -137,7 +140,7 @@ class ShareStates:
     # what goes on by itself
 
     def topic_deleted(self, topic: str) -> None:
-        """A topic is gone, and with it what groups had shared of it or, where it is the coordinator's own, everything."""
+        """Remove the states of a deleted topic. With ``__share_group_state`` itself all states are gone."""
         if topic == SHARE_STATE_TOPIC:
             self._shards.clear()
         elif self._shards:
@@ -151,7 +154,7 @@ class ShareStates:
         raise error
 
     def _forget_deleted_topics(self) -> Steps[None]:
-        """At once, and once for all that are deleted while a round is under way."""
+        """Run `forget_topics` until no topic was deleted during a run. One run serves all topics that were deleted before it."""
         try:
             while self._has_deleted_topics:
                 self._has_deleted_topics = False
@@ -160,13 +163,13 @@ class ShareStates:
             self._is_forgetting = False
 
     def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
-        """``repeat`` takes a name, how often, and the work."""
+        """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
         repeat("share_states_of_deleted_topics", lambda _: DELETED_TOPICS_MS, self.forget_topics)
         repeat("share_snapshots", lambda s: s.share_coordinator_cold_partition_snapshot_interval_ms, self.snapshot_cold)
         repeat("share_pruning", lambda s: s.share_coordinator_state_topic_prune_interval_ms, self.delete_what_is_not_needed)
 
     def forget_topics(self) -> Steps[None]:
-        """Tombstones for the share partitions of topics that are gone; what the log refuses stays for the next round."""
+        """Write tombstones for the share partitions of deleted topics. The next run repeats the ones that the log refuses."""
         for shard, runtime in list(self._shards.values()):
             known, gone = self._cluster_state.topics_by_id, set[bytes]()
             keys = list(shard.persisted)
@@ -179,7 +182,7 @@ class ShareStates:
                     yield None
 
     def snapshot_cold(self) -> Steps[None]:
-        """New snapshots of what was not written for long, so that what stands before them can be deleted."""
+        """Write new snapshots of states that were not written for long, so that the records before the snapshots can be deleted."""
         now_ms = self._env.now_ms()
         for shard, runtime in list(self._shards.values()):
             for snapshots in shard.cold_snapshots(now_ms, _batch_bytes(runtime)):
@@ -187,7 +190,7 @@ class ShareStates:
                 yield None
 
     def delete_what_is_not_needed(self) -> Steps[None]:
-        """Move each log's start up to the first snapshot that somebody still needs."""
+        """Raise each log's start offset to the first record that a state still needs."""
         for shard, runtime in list(self._shards.values()):
             offset, partition_log = shard.first_needed_offset(), runtime.partition.log
             if self._serves(shard) and offset is not None and offset > partition_log.log_start_offset:
@@ -198,7 +201,7 @@ class ShareStates:
             yield None
 
     def _serves(self, shard: ShareShard) -> bool:
-        """Whether a shard is still its partition's; asked after each step."""
+        """Whether a shard is still in service. Work in steps asks after each step, because the topic may have been deleted."""
         opened = self._shards.get(shard.partition)
         return opened is not None and opened[0] is shard
 
@@ -212,5 +215,5 @@ class ShareStates:
 
 
 def _batch_bytes(runtime: Runtime) -> int:
-    """How large a batch may be: well below what the log takes."""
+    """The size limit of a batch in bytes: half of max.message.bytes."""
     return runtime.partition.log.config.max_message_bytes // 2

@@ -1,4 +1,4 @@
-"""By what a broker's process is steered from outside, where it is: nothing of this is needed to serve."""
+"""The ports by which a broker's process may be controlled from outside. None of them is needed to serve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.broker.serving import Serving
 
 
 class Door(Protocol):
-    """Where the broker is steered."""
+    """The HTTP server that accepts commands for the broker (`ottla.control.door`)."""
 
     url: str
     token: str
@@ -21,25 +21,27 @@ class Door(Protocol):
 
 
 class Owner(Protocol):
-    """The process without which this one has nothing to do."""
+    """The process that has started this one, and without which this process must end."""
 
     def watch(self, end: Callable[[], None]) -> None:
-        """``end`` is called from another thread when it is gone."""
+        """Call ``end`` from another thread when the owner has ended."""
         ...
 
     def ended(self) -> None:
-        """This process is about to end."""
+        """Called when this process is about to end."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steering:
+    """The parts of `ottla.control` that the process uses. A field of None is not used."""
+
     begin: Callable[[], None] | None = None
-    """Called first, once there is a log to write lines into."""
+    """Called first, after the log was configured."""
     open_door: Callable[[Serving], Door] | None = None
     """Called once the broker serves. Raises `ConfigError`."""
     owner: Owner | None = None
     clock: TimeSource | None = None
-    """In place of the machine's."""
+    """Replaces the machine's clock."""
     interception: Interception | None = None
-    """Who may stand in the way of requests and transactions."""
+    """May change the handling of requests and transactions."""

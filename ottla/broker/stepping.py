@@ -18,13 +18,13 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 TURN_MS = 5.0
-"""How long one turn may take steps, in ms. A step that began in time is finished, so a turn lasts at most a step longer."""
+"""How long one turn may begin steps, in ms. A step that began in time is finished, so a turn may last one step longer."""
 ASIDE_AT_ONCE = 4
-"""How many steps run beside the loop at once. Each may compete with the loop for Python's interpreter lock."""
+"""How many steps run in other threads at once. Each may compete with the event loop for Python's interpreter lock."""
 
 
 class _Work(Generic[T]):
-    """One generator of steps, and who hears of its end."""
+    """One generator of steps, and the callbacks for its end."""
 
     __slots__ = ("done", "error", "failed", "steps")
 
@@ -39,7 +39,7 @@ class Stepping:
     """The one scheduler of a broker's long work."""
 
     def __init__(self, env: Env, on_bug: Callable[[], None]) -> None:
-        """``on_bug`` is called in an ``except`` block when whoever hears of an end raises."""
+        """``on_bug`` is called in an ``except`` block when a callback raises."""
         self._env = env
         self._on_bug = on_bug
         self._ready: deque[_Work[object]] = deque()
@@ -49,10 +49,10 @@ class Stepping:
         self._is_scheduled = False
         self._is_stopped = False
         self.longest_step_ms = 0.0
-        """The longest single step so far, in ms, of those that ran on the loop."""
+        """The duration of the longest step on the event loop so far, in ms."""
 
     def __len__(self) -> int:
-        """How much work is under way."""
+        """How many generators of steps are not finished."""
         return len(self._ready) + len(self._aside_waiting) + self._aside_running + self._paused
 
     def run(self, steps: Steps[T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
@@ -67,7 +67,7 @@ class Stepping:
         self._schedule()
 
     def stop(self) -> None:
-        """Take no further step. What is under way is left where it stands."""
+        """Take no further step. Unfinished work is left where it is."""
         self._is_stopped = True
         self._ready.clear()
         self._aside_waiting.clear()
@@ -116,7 +116,7 @@ class Stepping:
             self._schedule()
 
     def guarded(self, call: Callable[[V], None], value: V) -> None:
-        """Call one of several that wait, so that its bug does not keep the others from being called."""
+        """Call one of several callbacks. Its exception is reported as a bug, and does not keep the others from being called."""
         try:
             call(value)
         except Exception:

@@ -1,13 +1,13 @@
-"""Leaves out of a coordinator's log what a later record of the same key says anew, so that a start need not decode it.
+"""Reads a coordinator's log without records that a later record of the same key replaces, so that a start decodes fewer records.
 
-A coordinator's log holds many records of one key, and a start needs the last of them only. This is what compaction would leave of
-the log, and allowed for the same reason: the newest record of a key says everything. So a record is held back until one of the
-same key takes its place, and may come out later than records of other keys that were written after it.
+A coordinator's log has many records of one key, and a start needs only the last of them. Compaction would leave the same records,
+and skipping the others is allowed for the same reason: the newest record of a key has the whole state of the key. So a record is
+held back until a record of the same key replaces it, and may come out later than records of other keys that were written after it.
 
-Coordinators write one record a batch, and neither compress it nor stamp it: then the key stands at a place that a few bytes of
-the batch tell. Every other batch (several records, compressed, of a transaction, a marker) comes out as it stands, and so does a
-tombstone, which also ends what transactions have pending; before each of them comes all that was held back. So a replay of what
-comes out gives the state that a replay of everything gives, as long as every record can be decoded.
+Coordinators mostly write one record in each batch, uncompressed and with CreateTime. In such a batch a few bytes tell where the key
+is, so the batch need not be decoded. Every other batch (several records, compressed, of a transaction, a marker) is not held back,
+and neither is a tombstone, which also ends pending offsets of transactions. Before such a batch all held batches come out. So a
+replay of the batches that come out gives the same state as a replay of all batches, as long as every record can be decoded.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from ottla.storage.log import Log
 from ottla.storage.segment import Segment
 from ottla.storage.walk import SoundBatches, pieces
 
-# Of the header: base offset, CRC, attributes, last offset delta, record count. Of the record: its length in one or two bytes,
-# attributes, timestamp delta, offset delta, length of the key, all variable-length.
+# The fields are base offset, CRC, attributes, last offset delta and record count of the header. The six bytes behind them begin the
+# record: its length in one or two bytes, attributes, timestamp delta, offset delta and the length of the key, all variable-length.
 _HEAD = Struct(">q9xIhi30xi6B")
 _HEAD_BYTES = _HEAD.size
 _unpack_head = _HEAD.unpack_from
 _KEY_START = 66
 _NULL = 1
-"""A length of -1 in zigzag code: that of a tombstone's value."""
+"""The length -1 in zigzag code, which is the length of a tombstone's value."""
 
 
 def latest_batches(log: Log, kinds: Collection[int]) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """The batches that a replay needs. ``kinds`` are the versions in the keys of records that replace the one before.
+    """The batches that a replay needs. ``kinds`` are the key versions of records that replace earlier records of the same key.
 
-    Raises `Damaged` where a batch cannot be read, has a wrong CRC, or an offset below the one before: also of those left out.
+    Raises `Damaged` where any batch cannot be read, has a wrong CRC, or has an offset below the batch before. Skipped batches are
+    checked as well.
     """
     held: dict[bytes, bytes] = {}
     for raw, is_plain in _released(log, kinds, held):
@@ -55,7 +56,10 @@ def _flush_held(held: dict[bytes, bytes]) -> Iterator[tuple[BatchHeader, Buffer]
 
 
 def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Hold back what may be replaced; give the others, and whether they leave alone what is held."""
+    """Put batches that may be replaced into ``held`` and yield the others.
+
+    With each batch comes whether the held batches may stay held; otherwise they must come out first.
+    """
     next_offset = 0
     for segment in log.segments:
         next_offset = max(next_offset, segment.base_offset)
@@ -88,7 +92,7 @@ def _released(log: Log, kinds: Collection[int], held: dict[bytes, bytes]) -> Ite
 
 
 def _of_header_alone(data: bytes, at: int) -> tuple[int, ...]:
-    """As the fields of a longer batch are; of its records this one has too few bytes to be plain."""
+    """The fields of `_HEAD` for a batch that is too short for them. The zeros keep it from being held back."""
     header = read_header(data, at)
     return header.base_offset, header.crc, header.attributes, header.last_offset_delta, 0, 0, 0, 0, 0, 0, 0
 

@@ -1,6 +1,6 @@
-"""Who took a transactional id over: one line for each producer that is fenced by the next one.
+"""Logs a line when a producer takes over a transactional id and thereby fences the producer before.
 
-An id's operator sees a producer die of ProducerFencedException and wants to know who it was that came.
+An operator who sees a producer fail with ProducerFencedException can find the other producer in the log.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import structlog
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 
 MAX_BEGUN = 10_000
-"""Ids whose open transaction is being aborted for a successor; the oldest are forgotten."""
+"""How many ids with an aborted transaction are remembered for their successor. Beyond that the oldest are forgotten."""
 
 log = structlog.get_logger("transactions")
 
 
 class Takeovers:
-    """Remembers a fenced producer over the abort of its transaction, until its successor's InitProducerId succeeds."""
+    """Remembers the fenced producer from the abort of its transaction until its successor's InitProducerId succeeds."""
 
     def __init__(self) -> None:
         self._begun: OrderedDict[str, ProducerIdAndEpoch] = OrderedDict()
 
     def begun(self, transactional_id: str, fenced: ProducerIdAndEpoch) -> None:
-        """The id's transaction is aborted for a successor, who must ask again."""
+        """Note that a producer's open transaction is aborted for a successor, whose InitProducerId must be repeated."""
         self._begun.setdefault(transactional_id, fenced)
         if len(self._begun) > MAX_BEGUN:
             self._begun.popitem(last=False)
@@ -32,7 +32,7 @@ class Takeovers:
     def done(
         self, transactional_id: str, before: ProducerIdAndEpoch, now: ProducerIdAndEpoch, client_id: str, client_host: str
     ) -> None:
-        """A successor has the id."""
+        """Log that a successor has got the id, and which producer it has fenced."""
         aborted = self._begun.pop(transactional_id, None)
         fenced = before if aborted is None else aborted
         log.info(

@@ -1,4 +1,4 @@
-"""Calls that wait for their times, where time is moved by hand: of a manual clock, and of the simulation."""
+"""Callbacks that wait for their time on a clock that is moved by hand: the manual clock of tests, and the simulation's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 
 class TimedCall:
-    """What is called once, as long as it is not cancelled."""
+    """A callback that is called once unless it is cancelled."""
 
     __slots__ = ("_callback",)
 
@@ -17,7 +17,7 @@ class TimedCall:
 
     @property
     def is_cancelled(self) -> bool:
-        """Or made already."""
+        """Whether the callback will not be called, because it was cancelled or called already."""
         return self._callback is None
 
     def cancel(self) -> None:
@@ -30,7 +30,7 @@ class TimedCall:
 
 
 class TimedCalls:
-    """In the order of their times, in ms, and of the asking where these are the same."""
+    """Callbacks in the order of their times in ms; those with the same time in the order in which they were added."""
 
     def __init__(self) -> None:
         self._order = itertools.count()
@@ -42,16 +42,16 @@ class TimedCalls:
         return call
 
     def __iter__(self) -> Iterator[tuple[float, TimedCall]]:
-        """Those that are still to be made, with their times, in no order."""
+        """The calls that are still to be made, with their times, in no particular order."""
         return ((at_ms, call) for at_ms, _, call in self._heap if not call.is_cancelled)
 
     @property
     def next_ms(self) -> float | None:
-        """When the first one is due that is not cancelled."""
+        """The time of the first call that is not cancelled, in ms; None without one."""
         while self._heap and self._heap[0][2].is_cancelled:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def take(self) -> TimedCall:
-        """The first one. Raises IndexError where there is none."""
+        """Remove and return the first call. Raises IndexError where there is none."""
         return heapq.heappop(self._heap)[2]

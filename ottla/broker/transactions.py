@@ -1,4 +1,4 @@
-"""The transaction coordinator at work: shards on the partitions of ``__transaction_state``."""
+"""Runs the transaction coordinator: one shard for each partition of ``__transaction_state``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = structlog.get_logger("transactions")
 
 
 class Transactions:
-    """Commands by transactional id; each is one synchronous stretch."""
+    """The transaction coordinator of this broker: commands by transactional id. Each command is one synchronous function call."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Transactions:
         )
         self._shards: dict[int, tuple[TransactionShard, Runtime]] = {}
         self.load_ms: list[float] = []
-        # Completions that could not be logged and come again.
+        # How many completions could not be logged and are about to be tried again.
         self.delayed = 0
-        # Ids whose time-out could not be logged, and when it is tried again.
+        # The ids whose time-out could not be logged, with the time of the next attempt in ms.
         self._retry_after_ms: dict[str, int] = {}
         self._config = TxnConfig(
             max_timeout_ms=settings.transaction_max_timeout_ms,
@@ -89,18 +89,19 @@ class Transactions:
         )
 
     def load(self) -> None:
-        """Replay every partition that holds something."""
+        """Replay every partition that is not empty."""
         topic = self._cluster_state.topics.get(TRANSACTION_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
             if self._partitions.get(TRANSACTION_TOPIC, index).log.log_end_offset:
-                # One whose log goes offline by it was logged, and is refused to whoever asks for it.
+                # The error of a partition that goes offline here is logged already. Requests for its ids are refused.
                 with suppress(KafkaError):
                     self._open(index)
 
     def resume(self) -> None:
-        """Drive what was decided before the last stop, once it is on the disk; nobody needs to ask (rule CRD-01).
+        """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
-        Clients may come before the disk has it. What they decide then is driven behind its own record.
+        The markers wait until the decisions are durable. Clients may connect before that; the markers of their new decisions wait
+        for the records of those decisions.
         """
         decided = [(shard, metadata) for shard in self.shards() for metadata in shard.prepared()]
         self._gate.effect(lambda: self._resume(decided))
@@ -136,27 +137,31 @@ class Transactions:
         return shard, runtime
 
     def topic_deleted(self, topic: str) -> None:
-        """With the coordinators' own topic all that it held is gone."""
+        """Drop all shards where ``__transaction_state`` itself was deleted."""
         if topic == TRANSACTION_TOPIC:
             self._shards.clear()
             self._markers.forget()
             self._retry_after_ms.clear()
 
     def runtime_of(self, shard: TransactionShard) -> Runtime | None:
-        """Where a shard's records go; None where its topic was deleted, and perhaps made again, since the shard was asked for.
+        """The runtime of a shard; None where the shard's topic was deleted, and perhaps created again.
 
-        Whoever goes on with a shard after a wait asks anew: what it decided is none of the new log's business.
+        Code that continues with a shard after a wait must call this again: a decision of the old shard must not be appended to the
+        log of a new topic.
         """
         opened = self._shards.get(shard.partition)
         return opened[1] if opened is not None and opened[0] is shard else None
 
     def set_version(self, transaction_version: int) -> None:
-        """The finalized level has changed."""
+        """Use another finalized level of ``transaction.version`` from now on."""
         for shard, _ in self._shards.values():
             shard.transaction_version = transaction_version
 
     def partition_of(self, transactional_id: str) -> int:
-        """Raises NOT_COORDINATOR until a client has asked for a coordinator: FindCoordinator makes the topic, as in Kafka."""
+        """The partition of ``__transaction_state`` for a transactional id.
+
+        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
+        """
         topic = self._cluster_state.topics.get(TRANSACTION_TOPIC)
         if topic is None:
             raise KafkaError(Code.NOT_COORDINATOR)
@@ -173,7 +178,7 @@ class Transactions:
         return self._shard(transactional_id)[0]
 
     def owed_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
-        """Partitions of a transaction; once it is decided, those that wait for their marker."""
+        """The partitions of a transaction; of a decided transaction only the partitions whose marker is not written yet."""
         return self._markers.owed(metadata) if metadata.state in PREPARED else metadata.partitions
 
     # commands
@@ -187,7 +192,10 @@ class Transactions:
         two_phase_commit: bool,
         keep_prepared: bool,
     ) -> ProducerIdAndEpoch:
-        """Raises CONCURRENT_TRANSACTIONS while an older transaction of the id is being ended."""
+        """Give a producer its id and epoch. Raises the errors of `TransactionShard.init_producer_id`, and `Held`.
+
+        Raises CONCURRENT_TRANSACTIONS while an earlier transaction of the id is being aborted or completed.
+        """
         shard, runtime = self._shard(transactional_id)
         result: Result[Initialised] = shard.init_producer_id(
             transactional_id,
@@ -216,7 +224,10 @@ class Transactions:
         return self._shard(transactional_id)[0].verify_partitions(transactional_id, identity, partitions)
 
     def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
-        """Commit or abort; the identity with which the client goes on. Raises `Held` where that has to wait."""
+        """Commit or abort; returns the producer id and epoch for the client's next transaction.
+
+        Raises the errors of `TransactionShard.end_txn`, and `Held` where an interception delays the decision.
+        """
         shard, runtime = self._shard(transactional_id)
         result: Result[Ended] = shard.end_txn(
             transactional_id,
@@ -233,7 +244,10 @@ class Transactions:
         return answer.identity
 
     def _check_decision(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False) -> None:
-        """Before a Prepare record is logged. Raises the `KafkaError` by which it is refused, `Held` where it has to wait."""
+        """Ask the interception before a Prepare record is logged.
+
+        Raises its `KafkaError`, or `Held` where the decision must wait.
+        """
         interception = self._interception
         if interception is None or Point.BEFORE_PREPARE not in interception.watched_points:
             return
@@ -247,9 +261,9 @@ class Transactions:
             raise Held(latch)
 
     def _is_held(self, point: Point, metadata: TxnMetadata, go_on: Callable[[], None]) -> bool:
-        """Whether a decided transaction has to wait at a point; ``go_on`` is called then once it need not any more.
+        """Whether the interception stops a decided transaction at a point. If so, ``go_on`` is called when it may go on.
 
-        Raises the `KafkaError` by which the step is refused.
+        Raises the `KafkaError` with which the interception refuses the step.
         """
         interception = self._interception
         if interception is None or point not in interception.watched_points:
@@ -260,9 +274,9 @@ class Transactions:
         return latch is not None
 
     def _drive(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
-        """From here on the outcome stands: what goes wrong with the markers is mended, not told to the client.
+        """Send the markers of a decided transaction after its Prepare record is durable: a marker must never be on the disk before.
 
-        A marker must never be on disk before the decision that it stands for.
+        The outcome is final here. So an error with a marker is retried, and the client does not get it.
         """
 
         def decided() -> None:
@@ -276,7 +290,10 @@ class Transactions:
         self._gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
 
     def _send_markers(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """A bug with one id must not leave it undriven until the next start, nor keep the others from their markers."""
+        """Send the markers.
+
+        After an unexpected exception try again, so that a bug with one id does not leave its markers unsent.
+        """
         try:
             self._markers.drive(shard, metadata)
         except Exception:
@@ -290,12 +307,12 @@ class Transactions:
             self._send_markers(shard, metadata)
 
     def _markers_written(self, shard: TransactionShard, transactional_id: str) -> None:
-        """All markers are written. A completion must never be on disk before the markers that it stands for."""
+        """Complete a transaction after its markers are durable: the Complete record must never be on the disk before them."""
         metadata = shard.ids[transactional_id]
         self._gate.effect(lambda: self._complete(shard, metadata))
 
     def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Log the outcome. Where the log does not take it, it comes again."""
+        """Log the Complete record. Where the log refuses the record, try again later."""
         transactional_id = metadata.transactional_id
         runtime = self.runtime_of(shard)
         if runtime is None or shard.ids.get(transactional_id) is not metadata or self._lifecycle.is_stopping:
@@ -316,13 +333,16 @@ class Transactions:
         self._complete(shard, metadata)
 
     def has_ended(self, transactional_id: str) -> bool:
-        """Whether all that `end` began is done and may be told. Markers of very many partitions are still being written, else."""
+        """Whether everything that `end` began is done, so that the client may be answered at once.
+
+        False while the markers of many partitions are being written, and with ``ottla.durability=power``.
+        """
         return self._gate.is_always_open and not self._markers.is_sending(transactional_id)
 
     def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
-        """Call back once what `end` began is done and on disk: the decision, and in a second round its markers.
+        """Call ``then`` after everything that `end` began is done and durable: first the decision, then its markers.
 
-        Whoever asks next then finds the transaction completed. Takes whether the disk has it all.
+        The client's next request then finds the transaction completed. ``then(False)`` means that the writes may be lost.
         """
 
         def decided(is_durable: bool) -> None:
@@ -338,7 +358,7 @@ class Transactions:
     def abort_timed_out(self) -> Steps[None]:
         now_ms = self._env.steady_ms()
         if self._retry_after_ms:
-            # An id whose own producer has ended the transaction meanwhile is not delayed any more.
+            # Forget ids whose producer has ended the transaction by itself since.
             unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
             self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
         for shard, runtime in list(self._shards.values()):
@@ -350,7 +370,7 @@ class Transactions:
                     yield None
 
     def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
-        """An id whose record the log refuses comes again after a while; the others go on."""
+        """Abort one timed-out transaction. Where the log refuses the record, try again after `RETRY_MS`."""
         try:
             result = shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id)
             self._check_decision(shard, transactional_id, result)

@@ -1,6 +1,6 @@
-"""Whether a batch may join a transaction (KIP-890): asked of the coordinator before the first append to a partition.
+"""Asks the transaction coordinator whether a batch belongs to an open transaction, before a partition's first append (KIP-890).
 
-What a client sees of the coordinator's answer differs by API; the tables stand side by side here.
+The tables here turn the coordinator's errors into the errors that a client gets, which differ by API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PRODUCE_CODES = {
     Code.NOT_COORDINATOR: Code.NOT_ENOUGH_REPLICAS,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
-"""ReplicaManager.handleProduceAppend."""
+"""The errors of Produce (ReplicaManager.handleProduceAppend)."""
 
 OFFSET_COMMIT_CODES = {
     Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
@@ -33,11 +33,11 @@ OFFSET_COMMIT_CODES = {
     Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
-"""GroupCoordinatorService.handleOperationException, for TxnOffsetCommit."""
+"""The errors of TxnOffsetCommit (GroupCoordinatorService.handleOperationException)."""
 
 
 class Verification(Protocol):
-    """Asks the coordinator of a transaction, wherever it is, whether a partition may take part in it."""
+    """Asks a transaction's coordinator, in this broker or elsewhere, whether a partition belongs to the transaction."""
 
     def join(
         self,
@@ -48,16 +48,16 @@ class Verification(Protocol):
         *,
         implicit_add: bool,
     ) -> None:
-        """Add the partition (``implicit_add``, transaction version 2) or check that the client has added it.
+        """Check that the client has added a partition to its transaction or, with ``implicit_add``, add the partition.
 
-        ``then`` takes None, or the coordinator's refusal: TRANSACTION_ABORTABLE where the partition is not part of the
-        transaction. It may be called before this returns.
+        ``implicit_add`` is for transaction version 2. ``then`` is called with None or with the coordinator's error, possibly before
+        the call returns. The error is TRANSACTION_ABORTABLE where the partition is not part of the transaction.
         """
         ...
 
 
 class LocalVerification:
-    """`Verification` by a coordinator of this very broker, which answers before ``join`` returns."""
+    """`Verification` by the coordinator of this broker, which answers before `join` returns."""
 
     def __init__(
         self, *, clock: Clock, config: LiveConfig, counters: Counters, transactions: Transactions, cluster_state: ClusterState
@@ -107,9 +107,9 @@ def join_transaction(
     *,
     implicit_add: bool,
 ) -> None:
-    """For a handler that checks and appends in one stretch, which it may where the coordinator is this broker's.
+    """`Verification.join` for a handler that must not wait between the check and its append. Raises the coordinator's error.
 
-    Raises the coordinator's refusal.
+    The coordinator must be in this broker, so that it answers at once.
     """
     answers: list[KafkaError | None] = []
     verification.join(transactional_id, identity, partition, answers.append, implicit_add=implicit_add)
