@@ -1,1 +1,1 @@
-"""Connections: frames in, responses out in request order."""
+"""Clients' connections: cuts bytes into frames, dispatches requests to handlers, sends responses in the order of the requests."""

@@ -1,4 +1,4 @@
-"""Where the broker listens, and by which addresses its clients find it."""
+"""The addresses on which the broker listens, and the addresses that it advertises to clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endp
 
 
 class Addresses:
-    """The listeners for clients, in the order of ``listeners``. Raises `ConfigError` where the settings name none."""
+    """The listeners for clients, in the order of ``listeners``. The constructor raises `ConfigError` for invalid settings."""
 
     def __init__(self, env: Env, settings: Settings) -> None:
         self._env = env
@@ -23,9 +23,9 @@ class Addresses:
         self._advertised: dict[str, tuple[str, int]] = {}
 
     async def listen(self, connection_of: Callable[[str], asyncio.BufferedProtocol]) -> None:
-        """``connection_of`` makes the protocol of a client that has come to the listener of a name. Raises `ConfigError`.
+        """Open the listeners. ``connection_of`` makes the protocol of a new client from the listener's name.
 
-        Where all is listened on already, it only takes the place of the one before.
+        Where the listeners are open already, only ``connection_of`` is replaced. Raises `ConfigError`.
         """
         self._connection_of = connection_of
         if not self._listening:
@@ -48,7 +48,7 @@ class Addresses:
             listening.close()
 
     def advertised(self, listener: str) -> tuple[str, int]:
-        """Host and port that clients of a listener are told."""
+        """The host and port that the broker advertises to clients of a listener."""
         known = self._advertised.get(listener)
         if known is None:
             known = self._advertised[listener] = self._resolve(listener)
@@ -64,7 +64,7 @@ class Addresses:
 
     @property
     def bound(self) -> dict[str, str]:
-        """``host:port`` that each listener is bound to, by its name; the ports are those that a 0 has become."""
+        """``host:port`` of each listener by its name. Where the settings have port 0, the port is the one that was assigned."""
         return {e.name: str(Endpoint(e.name, e.host, at.port)) for e, at in self._listening}
 
     @property

@@ -1,4 +1,4 @@
-"""The order of a connection's answers, without a socket: each leaves after those of the requests before it."""
+"""Keeps the answers of a connection in the order of its requests, without a socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.protocol.primitives import Buffer
 
 
 class Slot:
-    """The place of one answer. ``cost_bytes`` is what its request keeps in memory while it waits."""
+    """The place of one answer in the order. ``cost_bytes`` is the memory of the request and its answer while they wait."""
 
     __slots__ = ("cost_bytes", "later", "parts")
 
@@ -20,9 +20,9 @@ class Slot:
 
 
 class Answers:
-    """Answers of one connection: ``out`` may leave now, the others wait for one before them.
+    """The answers of one connection. ``out`` has the answers that may be sent now; the others wait for an earlier answer.
 
-    ``waiting_bytes`` is what the waiting requests and the answers behind them keep in memory.
+    ``waiting_bytes`` is the memory of the waiting requests and of the answers that wait behind them.
     """
 
     __slots__ = ("_slots", "out", "waiting_bytes")
@@ -33,30 +33,30 @@ class Answers:
         self.waiting_bytes = 0
 
     def __len__(self) -> int:
-        """How many answers wait."""
+        """The number of answers that wait."""
         return len(self._slots)
 
     def reserve(self) -> Slot:
-        """The next place in the order, for an answer that is not there yet."""
+        """Take the next place in the order, for an answer that comes later."""
         slot = Slot()
         self._slots.append(slot)
         return slot
 
     def wait(self, slot: Slot, later: Later, cost_bytes: int) -> None:
-        """The answer comes later; until then its request keeps ``cost_bytes`` in memory."""
+        """Note that the answer of a place comes later, and that its request needs ``cost_bytes`` of memory until then."""
         slot.later = later
         slot.cost_bytes += cost_bytes
         self.waiting_bytes += cost_bytes
 
     def put(self, parts: list[Buffer]) -> None:
-        """The next answer, which is there already."""
+        """Add the next answer."""
         if self._slots:
             self.fill(self.reserve(), parts)
         else:
             self.out += parts
 
     def fill(self, slot: Slot, parts: list[Buffer]) -> None:
-        """An answer that was waited for is there: it leaves with all that are ready behind it."""
+        """Put an answer into its place. Where no earlier answer is missing, it goes into `out` with all ready answers behind it."""
         slots = self._slots
         slot.parts, slot.later = parts, None
         if slots[0] is not slot:
@@ -70,7 +70,7 @@ class Answers:
             self.out += ready.parts or []
 
     def abandon(self) -> None:
-        """Nobody is there any more to take the answers: who works on them is told."""
+        """Drop all answers because the connection is closed, and abandon those that come later (`Later.abandon`)."""
         slots = list(self._slots)
         self._slots.clear()
         self.out.clear()
@@ -81,7 +81,7 @@ class Answers:
 
 
 def merged(parts: list[Buffer], small_bytes: int = 4096) -> list[Buffer]:
-    """Small pieces joined, large ones left as they are: few buffers for one writev."""
+    """Join neighbouring small pieces and keep large ones as they are, so that one writev has few buffers."""
     joined: list[Buffer] = []
     small: list[Buffer] = []
     for part in parts:

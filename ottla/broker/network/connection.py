@@ -1,8 +1,8 @@
-"""One client's connection: takes frames, has them handled, and sends the answers in the order of the requests.
+"""One client's connection: receives frames, has them handled, and sends the answers in the order of the requests.
 
-A request is handled while its bytes lie in a receive buffer, so a handler may use views into it, but must copy what it
-keeps. While a client does not take its answers, while one of its requests is worked off in steps, or while memory is short,
-no further request of it is handled, and none is read.
+A request is handled while its bytes are in a receive buffer. So a handler may use views into the buffer, and must copy bytes that
+it keeps longer. The connection handles and reads no further request while the client does not read its answers, while a request is
+being handled in steps, or while memory is short (`network.holds`).
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.storage.steps import Steps
 
 WRITE_HIGH_BYTES = 4 << 20
-"""Answers that a client has not taken before no further request of it is handled."""
+"""How many bytes of answers a client may leave unread. Beyond that no further request of the client is handled."""
 JOIN_BELOW_BYTES = 1 << 16
-"""Answers that are smaller together are joined and written as one."""
+"""Answers with a smaller total size are joined and written as one buffer."""
 SLICE_MS = 2.0
-"""How long the requests that came together are handled before other connections have their turn, in ms."""
+"""How long a connection handles requests that have arrived together before other connections have their turn, in ms."""
 
 log = structlog.get_logger("connection")
 
 
 class Ports(Services, Protocol):
-    """What the handlers are given, and what all connections share."""
+    """The services of the handlers, and the state that all connections share."""
 
     connections: Connections
     interception: Interception | None
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Made by the listener for each client."""
+    """The protocol of one client's connection. A listener makes one for each client."""
 
     def __init__(self, ports: Ports, listener: str) -> None:
         self._ports = ports
@@ -99,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         room = self._frames.room()
         if self._request_budget.is_used_up and not self._frames.own_bytes:
-            # Not more than may be kept in any case, where it turns out to be a part of a larger frame.
+            # Memory is short. The bytes may be the beginning of a larger frame, so read only as many as may be kept in any case.
             return room[:SMALL_BYTES]
         return room
 
@@ -123,21 +123,21 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether it was closed, and the last answers are on their way."""
+        """Whether the connection was closed and its last answers are still being sent."""
         return not self._is_open and self._transport is not None
 
     def close(self, reason: str) -> None:
-        """Take no further request; what is to go out still does."""
+        """Handle no further request, and close the connection after all finished answers were sent."""
         if self._is_open and self._transport is not None:
             log.info("connection_closed", peer=self.peer, reason=reason)
             self._flush()
             self._is_open = False
-            # From now on it may take its last answers.
+            # The time for reading the last answers counts from now on (`Connections.close_idle`).
             self.last_tick = self._ports.connections.tick
             self._transport.close()
 
     def abort(self, reason: str) -> None:
-        """Close at once, with what waits to go out."""
+        """Close the connection at once and drop answers that were not sent."""
         if self._transport is not None:
             log.warning("connection_aborted", peer=self.peer, reason=reason)
             self._is_open = False
@@ -157,17 +157,17 @@ class Connection(asyncio.BufferedProtocol):
             self._is_reading = False
             self._transport.pause_reading()
         if self._memory.is_charged:
-            # It is not the client's fault that nothing more of its request arrives.
+            # The broker does not read the socket now, so the client's frame must not count as stalled.
             self._memory.charge(self)
 
     def _release(self, reason: int) -> None:
-        """One reason is gone; where it was the last, requests are handled and read again."""
+        """Remove a hold. Where no hold is left, handle and read requests again."""
         if self._holds & reason:
             self._holds &= ~reason
             self._go_on()
 
     def go_on(self) -> None:
-        """Memory of a budget may be had again."""
+        """Try again, because a budget may have room again."""
         self._release(Hold.REQUESTS | Hold.RESPONSES)
 
     def _go_on(self) -> None:
@@ -177,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
     # requests
 
     def _handle_requests(self) -> None:
-        """Handle what has arrived, for a slice of time, or until something holds the connection."""
+        """Handle the frames that have arrived, until the time slice is over or the connection is held."""
         frames, began_ms = self._frames, 0.0
         self._is_handling = True
         try:
@@ -186,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
                 if not frames.unread_bytes or not self._is_open:
                     break
                 if not self._holds:
-                    # Several requests came together: time and answers are watched after each.
+                    # Several requests have arrived together. Check the time and the answers after each of them.
                     began_ms = began_ms or self._ports.clock.monotonic_ms()
                     self._make_way(began_ms)
         except FrameSizeError as error:
@@ -201,9 +201,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _make_way(self, began_ms: float) -> None:
-        """Leave the rest for later: until fewer requests wait, or for the next turn when enough was done for this one.
+        """Hold the connection where too many requests wait, or where its time slice or its answers' size is used up.
 
-        By the next turn the transport has said whether the client takes its answers.
+        By the connection's next turn the transport has reported whether the client reads its answers.
         """
         if self._memory.too_much_waits():
             self._hold(Hold.WAITING)
@@ -214,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
             self._ports.stepping.run(self._next_turn(), lambda _: None, self._failed)
 
     def _next_turn(self) -> Steps[None]:
-        """Only its place among other work matters: it has no steps."""
+        """A generator without steps: `Stepping` calls it in the connection's turn among other work."""
         self._release(Hold.TURN)
         return
         yield
@@ -246,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
         except DECODE_FAILURES as error:
             self.close(f"undecodable request: {error}")
             return
-        # A handler may decode records of a coordinator's log, which counts anew.
+        # Compute the cost before the handler runs: the handler may decode other messages, which resets `message_elements`.
         cost_bytes = len(frame) + ELEMENT_BYTES * message_elements()
         if self._interception is not None and route.api.key in self._interception.watched_keys:
             steps = intercepted(self._interception, self._ports, self, dispatcher, route, correlation_id, request, len(frame))
@@ -270,10 +270,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._answer(parts)
 
     def _work(self, route: Route, correlation_id: int, steps: Steps[list[Buffer] | Later | None], cost_bytes: int) -> None:
-        """Handle a request in steps. Its bytes stay where they are, and no further request is handled until it has ended.
+        """Handle a request in steps. Its bytes stay in place, and no further request is handled, until the steps have ended.
 
-        ``cost_bytes`` is what the request keeps in memory where it then waits for an answer; what comes to light by
-        `_decode_and_handle` is added.
+        ``cost_bytes`` is the memory that the request needs where it then waits for its answer. The memory of a request that
+        `_decode_and_handle` decodes is added.
         """
         self._frames.keep()
         self._memory.charge(self)
@@ -312,7 +312,7 @@ class Connection(asyncio.BufferedProtocol):
         return (yield from dispatcher.handle_in_steps(route, correlation_id, request, response))
 
     def mute(self, for_ms: float) -> None:
-        """Handle no further request for a while."""
+        """Handle no further request for ``for_ms``."""
         self._hold(Hold.MUTED)
         self._ports.timers.call_later(for_ms, lambda: self._release(Hold.MUTED))
 
@@ -364,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
         later.on_ready(ready)
 
     def _fill(self, slot: Slot, parts: list[Buffer]) -> None:
-        """An answer that was waited for is there."""
+        """Put an answer into its place, and send all answers that may be sent."""
         if not self._is_open:
             return
         self._answers.fill(slot, parts)

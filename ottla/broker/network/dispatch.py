@@ -1,4 +1,4 @@
-"""From a frame to its handler and to the pieces of its answer, without a socket."""
+"""Decodes a frame, calls the handler of its API, and encodes the answer, without a socket."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from ottla.protocol.primitives import Buffer, TooManyElements, count_apart, mess
 from ottla.storage.steps import Steps
 
 ELEMENTS_AT_ONCE = 2_000
-"""A request with more elements in its arrays is decoded, and its answer encoded, beside the event loop."""
+"""A request with more elements in its arrays is decoded, and its answer encoded, in another thread."""
 LARGE_FRAME_BYTES = 1 << 20
 ELEMENTS_OF_LARGE_FRAMES = 64
-"""The same of a frame over `LARGE_FRAME_BYTES`, whose elements may each have a text of 32,767 bytes. One large batch is still
-decoded at once, as its records are left as they are."""
+"""The same limit for a frame larger than `LARGE_FRAME_BYTES`, because each element may have a string of 32,767 bytes. A Produce
+request with one large batch has few elements and is decoded at once, because its records are not decoded."""
 COPIED_FRAME_BYTES = 8 << 20
-"""Of any frame above that but a Produce's the bytes are copied beside the event loop, however few fields they are in."""
+"""A larger frame is decoded in another thread even where it has few elements, because decoding copies its bytes. Produce is an
+exception."""
 PRODUCE_KEY = 0
 ELEMENT_BYTES = 128
-"""About what one element of an array takes in memory once it is decoded."""
+"""The memory of one decoded element of an array, in bytes; an estimate."""
 
 _HEADER = Struct(">hhi")
 
@@ -37,7 +38,7 @@ log = structlog.get_logger("connection")
 
 
 class RequestRefused(Exception):
-    """A request that no answer is made for: the connection is closed, for the reason in the text."""
+    """A request that gets no answer. The connection is closed, with the text as the reason."""
 
 
 class UnsupportedApiVersions(Exception):
@@ -49,9 +50,9 @@ class UnsupportedApiVersions(Exception):
 
 
 class Route(NamedTuple):
-    """What is the same for every request of one API and version on a connection.
+    """The data that all requests of one API and version on a connection share.
 
-    ``header`` are the bytes of a request's header behind the correlation id, ``body_at`` is where the body begins.
+    ``header`` has the bytes of the request header behind the correlation id; ``body_at`` is the position of the body in a frame.
     """
 
     api: Declaration
@@ -62,7 +63,7 @@ class Route(NamedTuple):
 
 
 class Dispatcher:
-    """The requests of one connection. A bug in a handler is logged once and costs one request."""
+    """Dispatches the requests of one connection. An exception in a handler is logged, and only fails its own request."""
 
     __slots__ = ("_connection_id", "_listener", "_peer", "_requests", "_routes", "_services")
 
@@ -75,7 +76,7 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], Route] = {}
 
     def route(self, frame: memoryview) -> tuple[Route, int]:
-        """How to handle a frame, and its correlation id.
+        """The route for a frame, and the frame's correlation id.
 
         Raises `RequestRefused`, `UnsupportedApiVersions` or one of `protocol.codec.DECODE_FAILURES`.
         """
@@ -84,7 +85,7 @@ class Dispatcher:
         if route is None:
             route = self._routes[key, version] = self._first_route(key, version, correlation_id, frame)
         elif frame[8 : route.body_at] != route.header:
-            # Another client id, or tagged fields in the header: this request has a context of its own.
+            # The header has another client id or other tagged fields, so this request needs a context of its own.
             return self._fresh_route(route.api, version, frame), correlation_id
         return route, correlation_id
 
@@ -112,7 +113,7 @@ class Dispatcher:
         return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at)
 
     def decode(self, route: Route, frame: memoryview) -> Any:
-        """The request. Raises `DecodeError`, `TooManyElements` where it is too large to be decoded at once."""
+        """Decode a request. Raises `DecodeError`, and `TooManyElements` where it is too large to be decoded at once."""
         version = route.context.version
         self._requests[route.api.key, version] += 1
         if len(frame) > COPIED_FRAME_BYTES and route.api.key != PRODUCE_KEY:
@@ -121,7 +122,7 @@ class Dispatcher:
         return decode_body(route.codec.decode_request, frame, route.body_at, version, may_trail=True, max_elements=at_once)
 
     def is_small(self, route: Route, frame: memoryview) -> bool:
-        """Whether a request of an API with bulky answers has a small one. Raises `DecodeError`, or `TooManyElements`."""
+        """Whether a request of a bulky API has a small answer (`Declaration.is_small`). Raises `DecodeError`, `TooManyElements`."""
         is_small = route.api.is_small
         if is_small is None or len(frame) > SMALL_BYTES:
             return False
@@ -129,7 +130,7 @@ class Dispatcher:
         return is_small(self._services, request, route.context)
 
     def handle(self, route: Route, request: Any) -> Any:
-        """The handler's response, `Later`, steps or None."""
+        """Call the handler; returns its response, `Later`, steps or None."""
         try:
             return route.api.handle(self._services, request, route.context)
         except KafkaError as error:
@@ -142,12 +143,12 @@ class Dispatcher:
         return route.api.failed(request, route.context.version, Code.UNKNOWN_SERVER_ERROR)
 
     def bug(self, event: str, route: Route) -> None:
-        """Called in an ``except`` block."""
+        """Log and count an unexpected exception. Called in an ``except`` block."""
         log.exception(event, api=route.codec.name, version=route.context.version, peer=self._peer)
         self._services.lifecycle.unexpected_errors += 1
 
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
-        """The pieces of the answer's frame, None where a bug made a response that cannot be written."""
+        """Encode a response as pieces of a frame; None where a bug has made a response that cannot be encoded."""
         try:
             return response_parts(route.codec, route.context.version, correlation_id, response)
         except Exception:
@@ -157,7 +158,7 @@ class Dispatcher:
     # requests that take long
 
     def decode_in_steps(self, route: Route, frame: memoryview) -> Steps[tuple[Any, int]]:
-        """A request of many elements, decoded beside the event loop, and about what it takes in memory, in bytes.
+        """Decode a large request in another thread. Returns the request, and an estimate of its memory in bytes.
 
         Raises `DecodeError`.
         """
@@ -171,9 +172,9 @@ class Dispatcher:
         return decoded[0]
 
     def handle_in_steps(self, route: Route, correlation_id: int, request: Any, response: Any) -> Steps[list[Buffer] | Later | None]:
-        """Carry what `handle` gave to its end: the pieces of the answer, encoded beside the event loop.
+        """Run the steps that `handle` has returned, and encode the response in another thread.
 
-        None where there is no answer, or none that can be written.
+        Returns the pieces of the answer's frame; a `Later` where the handler has returned one; None for no answer.
         """
         response = yield from self.respond_in_steps(route, request, response)
         if response is None or type(response) is Later:
@@ -181,7 +182,7 @@ class Dispatcher:
         return (yield from self.encode_in_steps(route, correlation_id, response))
 
     def respond_in_steps(self, route: Route, request: Any, response: Any) -> Steps[Any]:
-        """What `handle` gave, with its steps carried out where it has any: the response, a `Later`, or None."""
+        """Run the steps that `handle` has returned, if any; returns the response, a `Later`, or None."""
         if type(response) is GeneratorType:
             try:
                 response = yield from response
@@ -192,7 +193,7 @@ class Dispatcher:
         return response
 
     def encode_in_steps(self, route: Route, correlation_id: int, response: Any) -> Steps[list[Buffer] | None]:
-        """`encode`, beside the event loop."""
+        """`encode` in another thread."""
         encoded: list[list[Buffer]] = []
         try:
             yield lambda: encoded.append(merged(response_parts(route.codec, route.context.version, correlation_id, response)))

@@ -1,8 +1,8 @@
 """Cuts the bytes of a connection into frames, without a socket.
 
-All connections of a broker receive into one shared buffer: the event loop reads a socket and hands the bytes over in one
-stretch, so the buffer is free again when the next socket is read. Only a connection with an unfinished frame, or with
-frames that must wait, has a buffer of its own, and gives it back when it has caught up. An idle connection costs none.
+All connections of a broker receive into one shared buffer. The event loop reads a socket and passes the bytes on without a pause,
+so the buffer is free again when the next socket is read. Only a connection with an unfinished frame, or with frames that must wait,
+has a buffer of its own, until it has no unread bytes left. An idle connection has no buffer.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from mmap import mmap
 from struct import Struct
 
 RECEIVE_BYTES = 1 << 18
-"""Size of the shared buffer: the most that one read of a socket takes."""
+"""The size of the shared buffer, and so the most bytes of one read of a socket."""
 OWN_START_BYTES = 1 << 12
-"""A buffer of a connection's own begins at least this large."""
+"""The smallest size of a connection's own buffer."""
 GROWTH = 4
-"""A buffer grows to this many times what has arrived at most, never by the declared size of a frame alone."""
+"""A connection's own buffer has at most this many times the size of the unread bytes, so that a declared frame size alone allocates
+nothing."""
 RESERVE_FROM_BYTES = 1 << 20
-"""A buffer that grows beyond this gets addresses for its whole frame, and memory as bytes arrive: it is not copied again."""
+"""A buffer larger than this reserves addresses for its whole frame, and gets memory as bytes arrive. So it is not copied again."""
 SPARE_BUFFER_BYTES = 2 << 20
-"""Buffers up to this size are kept for the next connection that needs one."""
+"""The largest buffer that is kept for another connection."""
 SPARES_BYTES = 8 << 20
-"""All spare buffers together hold no more than this."""
+"""The largest total size of kept buffers."""
 
 _SIZE = Struct(">i")
 SIZE_BYTES = _SIZE.size
 
 
 class FrameSizeError(Exception):
-    """A frame declares a size that is not taken; nothing behind it can be read."""
+    """A frame declares a size that is not allowed. No byte behind it can be read."""
 
 
 class ReceiveBuffers:
@@ -48,24 +49,24 @@ class ReceiveBuffers:
                 spare = self._spares.pop(at)
                 self._spares_bytes -= len(spare)
                 return spare
-        # A mapping of its own goes back to the system as soon as it is let go, wherever other memory lies.
+        # An anonymous mapping returns its memory to the operating system as soon as it is freed, unlike memory of the heap.
         return memoryview(bytearray(size_bytes) if size_bytes < RECEIVE_BYTES else mmap(-1, size_bytes))
 
     def give(self, buffer: memoryview) -> None:
-        """Take back a buffer that nobody has a view of any more."""
+        """Take back a buffer. No view of it may be in use."""
         size_bytes = len(buffer)
         if RECEIVE_BYTES <= size_bytes <= SPARE_BUFFER_BYTES and self._spares_bytes + size_bytes <= SPARES_BYTES:
             self._spares.append(buffer)
             self._spares_bytes += size_bytes
 
     def detach(self) -> memoryview:
-        """The shared buffer becomes the caller's own, and another takes its place."""
+        """Give the shared buffer to the caller and make a new one."""
         buffer, self.shared = self.shared, memoryview(bytearray(RECEIVE_BYTES))
         return buffer
 
 
 class Frames:
-    """The unread bytes of one connection. ``own_bytes`` is what its own buffer may take in memory, 0 while it has none."""
+    """The unread bytes of one connection. ``own_bytes`` is the usable size of its own buffer, 0 while it has none."""
 
     __slots__ = ("_buffers", "_end", "_max_frame_bytes", "_own", "_start", "own_bytes")
 
@@ -82,17 +83,18 @@ class Frames:
         return self._end - self._start
 
     def room(self) -> memoryview:
-        """Where the next bytes of the socket go."""
+        """The buffer for the next bytes of the socket."""
         return self._buffers.shared if self._own is None else self._own[self._end : self.own_bytes]
 
     def received(self, count: int) -> None:
-        """``count`` bytes were put into `room`."""
+        """Note that ``count`` bytes were written into `room`."""
         self._end += count
 
     def next(self) -> memoryview | None:
-        """The next whole frame without its size, None where it has not all arrived.
+        """The next whole frame without its size; None where the frame has not arrived as a whole.
 
-        The view is good until `settle`, or until the frame after the next `keep` is settled. Raises `FrameSizeError`.
+        The view is valid until `settle`. Without `keep` that must come before another connection receives bytes. Raises
+        `FrameSizeError`.
         """
         start = self._start
         if self._end - start < SIZE_BYTES:
@@ -108,31 +110,31 @@ class Frames:
         return view[start : start + size]
 
     def put_back(self, frame: memoryview) -> None:
-        """The frame that `next` gave last is not handled yet: `next` gives it again."""
+        """Undo the last `next`: the next call returns the same frame again."""
         self._start -= SIZE_BYTES + len(frame)
 
     def keep(self) -> None:
-        """What `next` gave stays as it is until `settle`, whatever other connections receive meanwhile."""
+        """Keep the frames of `next` unchanged until `settle`, while other connections receive bytes."""
         if self._own is None:
             self._own = self._buffers.detach()
             self.own_bytes = len(self._own)
 
     def needed_bytes(self) -> int:
-        """How large a buffer of its own the connection needs now for what is unread; 0 for none.
+        """The size of the own buffer that the connection needs for its unread bytes; 0 for no buffer.
 
-        Grows with what has arrived, so that a declared size alone allocates nothing.
+        The size grows with the bytes that have arrived, so that a declared frame size alone allocates nothing.
         """
         unread = self._end - self._start
         if not unread:
             return 0
-        # One byte more than has arrived, so that there is always room to receive into.
+        # At least one byte more than the unread bytes, so that there is always room for the next read.
         wanted = max(min(max(unread + 1, self._frame_bytes()), GROWTH * unread), OWN_START_BYTES)
         own = self.own_bytes
-        # An own buffer with room behind what has arrived serves as it is, unless most of it is in vain.
+        # Keep an own buffer that has room behind the unread bytes, unless it is far too large.
         return own if unread < own <= GROWTH * wanted else wanted
 
     def _frame_bytes(self) -> int:
-        """What the unread frame takes with its size, as far as it is declared yet."""
+        """The size of the unread frame with its size field; 0 where the size field has not arrived."""
         if self._end - self._start < SIZE_BYTES:
             return 0
         view = self._buffers.shared if self._own is None else self._own
@@ -140,9 +142,9 @@ class Frames:
         return SIZE_BYTES + int(min(size, self._max_frame_bytes))
 
     def settle(self, *, may_grow: bool = True) -> None:
-        """Frames given so far are done with: make room for what comes, in no more memory than it needs.
+        """End the use of all frames that `next` has returned, and move the unread bytes into a buffer of the right size.
 
-        Without ``may_grow`` there is room for what has arrived, and for little more.
+        Without ``may_grow`` the buffer has room for the unread bytes and little more.
         """
         own = self._own
         unread = self._end - self._start
@@ -164,7 +166,7 @@ class Frames:
         self._start, self._end, self.own_bytes = 0, unread, needed if unread else 0
 
     def discard(self) -> None:
-        """The connection is gone."""
+        """Free the buffer of a connection that was closed."""
         if self._own is not None:
             self._buffers.give(self._own)
             self._own = None

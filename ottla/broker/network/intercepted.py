@@ -1,7 +1,7 @@
-"""A request that somebody stands in the way of: carried out by a `Verdict`, with its waits, and told of as that says.
+"""Handles a request as the `Verdict` of an interception says, with its delays and its changed answer.
 
-Only requests with a verdict come here. The connection works them off in steps, so no further request of it is handled before they
-have taken effect, and their bytes stay where they are.
+Only requests with a verdict come here. The connection handles them in steps, so that their bytes stay in place, and no further
+request of the connection is handled before they have taken effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.storage.steps import Pause, Steps
 
 LARGE_REQUEST_BYTES = 1 << 16
-"""The answer to a larger request is encoded beside the loop, as it may have as many elements."""
+"""The answer to a larger request is encoded in another thread, because it may have as many elements as the request."""
 
 
 class Ports(Protocol):
@@ -32,10 +32,10 @@ class Ports(Protocol):
 
 
 class Client(Protocol):
-    """The connection that the request came by."""
+    """The connection of the request."""
 
     when_lost: Callable[[], None] | None
-    """Called once it is gone."""
+    """Called when the connection is closed."""
 
     @property
     def is_lost(self) -> bool: ...
@@ -46,7 +46,7 @@ class Client(Protocol):
 
 
 class NamedTopics:
-    """`broker.interception.Topics` of this broker."""
+    """Implements `broker.interception.Topics` for this broker."""
 
     __slots__ = ("_ports",)
 
@@ -72,7 +72,7 @@ def intercepted(
     request: Any,
     size_bytes: int,
 ) -> Steps[Later | None] | None:
-    """The steps of a request that somebody stands in the way of; None where nobody does."""
+    """The steps that handle a request by its verdict; None where the interception has no verdict."""
     asked = Asked(
         api_key=route.api.key,
         version=route.context.version,
@@ -105,7 +105,7 @@ class _InterceptedRequest:
         self._correlation_id = correlation_id
 
     def steps(self, request: Any, size_bytes: int) -> Steps[Later | None]:
-        """The answer, which may be there already; None where there is none."""
+        """Handle the request. Returns a `Later` with the answer; None for no answer."""
         verdict = self._verdict
         is_large = size_bytes > LARGE_REQUEST_BYTES
         wait_ms = verdict.delay_before_ms + self._rated_ms(size_bytes)
@@ -124,7 +124,7 @@ class _InterceptedRequest:
             return self._ended(response, is_large=is_large)
         parked = response
         if verdict.ending is Ending.SILENCE:
-            # Later answers need not wait until the handler has its own.
+            # The client gets no answer, so later answers need not wait for this handler.
             parked.on_ready(lambda _: self._took_effect())
             return None
         answer = Later(is_durable=parked.is_durable, on_abandoned=parked.abandon)
@@ -164,7 +164,7 @@ class _InterceptedRequest:
         return None if self._verdict.ending is not Ending.ANSWER else answer
 
     def _settled(self, response: Any, answer: Later, *, is_large: bool) -> None:
-        """The request has taken effect, or is not to."""
+        """Finish a request that has taken effect or is not handled: change, delay or drop its answer."""
         verdict = self._verdict
         self._took_effect()
         if verdict.ending is Ending.CUT:
@@ -180,7 +180,10 @@ class _InterceptedRequest:
             self._send_later(response, answer)
 
     def _send_later(self, response: Any, answer: Later) -> None:
-        """Until it leaves, an answer counts among all that are not taken, as its bytes are in memory."""
+        """Send an answer after the verdict's waits.
+
+        Until then its bytes count in the response budget, because they are in memory.
+        """
         parts = self._dispatcher.encode(self._route, self._correlation_id, response)
         size_bytes = 0 if parts is None else sum(map(len, parts))
         budget, verdict, is_over = self._ports.response_budget, self._verdict, False

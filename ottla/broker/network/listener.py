@@ -1,4 +1,4 @@
-"""Listeners and the connections they have accepted."""
+"""The settings of listeners, and the connections of all listeners with their limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.broker.network.framing import ReceiveBuffers
 
 IDLE_TICK_MS = 1_000
 CLOSING_TICKS = 10
-"""How many ticks a connection that was closed may take to deliver its last answers, counted from its last request."""
+"""How many ticks of `IDLE_TICK_MS` a closed connection has for sending its last answers, counted from `Connection.close`."""
 
 
 @dataclass(slots=True)
@@ -28,12 +28,12 @@ class Endpoint:
     port: int
 
     def __str__(self) -> str:
-        """``host:port``, as a person would give it."""
+        """``host:port``, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
-    """Raises `ConfigError`."""
+    """Parse the endpoints in the setting ``key``. Raises `ConfigError`."""
     endpoints = []
     for text in texts:
         name, separator, _ = text.partition("://")
@@ -51,7 +51,10 @@ def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
 
 
 def client_endpoints(settings: Settings) -> list[Endpoint]:
-    """Listeners for clients; a controller's listener needs no socket here. Raises `ConfigError`."""
+    """The listeners for clients.
+
+    Controllers' listeners are left out, because ottla opens no socket for them. Raises `ConfigError`.
+    """
     controllers = {name.upper() for name in settings.controller_listener_names or ()}
     listeners = parse_endpoints(settings.listeners, "listeners")
     protocols = _security_protocols(settings.listener_security_protocol_map)
@@ -79,7 +82,7 @@ _EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
 def _security_protocols(text: str) -> dict[str, str]:
-    """Raises `ConfigError`."""
+    """Parse listener.security.protocol.map: the security protocol of each listener's name. Raises `ConfigError`."""
     protocols: dict[str, str] = {}
     for pair in filter(None, (p.strip() for p in text.split(","))):
         name, colon, protocol = pair.partition(":")
@@ -90,7 +93,7 @@ def _security_protocols(text: str) -> dict[str, str]:
 
 
 class Accepted(Protocol):
-    """A connection as far as all of them are looked after together."""
+    """The part of a connection that `Connections` uses."""
 
     connection_id: int
     peer: str
@@ -98,7 +101,7 @@ class Accepted(Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether it was closed, and the last answers are on their way."""
+        """Whether the connection was closed and its last answers are still being sent."""
         ...
 
     def close(self, reason: str) -> None: ...
@@ -107,21 +110,21 @@ class Accepted(Protocol):
 
 
 class Connections:
-    """The open connections of a broker, with limits on their number, in all and by address."""
+    """The open connections of a broker, with limits on their number in total and by client address."""
 
     def __init__(self, env: Env, settings: Settings, most: int) -> None:
-        """``most`` is how many descriptors there are for connections."""
+        """``most`` is the number of file descriptors for connections."""
         self.tick = 0
         self._most = most
         self.buffers = ReceiveBuffers()
         self.request_budget = RequestBudget(env, settings.queued_max_request_bytes, settings.ottla_request_stall_ms)
         self.response_budget = ResponseBudget(env, settings.ottla_queued_max_response_bytes, settings.ottla_response_stall_ms)
-        # In the order of their opening.
+        # In the order of opening.
         self._open: dict[Accepted, None] = {}
         self._by_peer: Counter[str] = Counter()
         self._next_id = 0
         self.on_closed: list[Callable[[int], None]] = []
-        """Called in order with the id of each connection that is gone."""
+        """Called in order with the id of each closed connection."""
         self.set_limits(settings)
 
     def set_limits(self, settings: Settings) -> None:
@@ -134,7 +137,7 @@ class Connections:
         return len(self._open)
 
     def opened(self, connection: Accepted) -> bool:
-        """False when there are too many."""
+        """Count a new connection and give it an id; False where there are too many connections."""
         self._next_id += 1
         connection.connection_id = self._next_id
         peer = connection.peer
@@ -145,7 +148,10 @@ class Connections:
         return True
 
     def close_idle(self) -> None:
-        """Called every `IDLE_TICK_MS`; a connection notes the tick of its last bytes, which is cheaper than a clock."""
+        """Close connections that were idle for connections.max.idle.ms. Called every `IDLE_TICK_MS`.
+
+        Each connection notes the tick of its last bytes, which is cheaper than reading a clock.
+        """
         self.tick += 1
         for connection in list(self._open):
             idle_ticks = self.tick - connection.last_tick

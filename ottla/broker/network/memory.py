@@ -1,4 +1,4 @@
-"""What one connection keeps in memory, and what the budgets of all connections hear of it. Without a socket."""
+"""Counts the memory of one connection, and reports it to the budgets of all connections. Without a socket."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ottla.broker.network.framing import Frames
 from ottla.broker.network.holds import Hold
 
 MAX_WAITING_ANSWERS = 1_000
-"""Requests of one connection that wait for an answer before no further one is handled."""
+"""How many requests of one connection may wait for their answers. Beyond that no further request is handled."""
 MAX_WAITING_BYTES = 4 << 20
-"""What the waiting requests of one connection may keep in memory before no further one is handled."""
+"""How much memory the waiting requests of one connection may need. Beyond that no further request is handled."""
 
 
 class ConnectionMemory:
-    """Counts small connections as nothing: budgets are told of those that keep more than `SMALL_BYTES`, and until they keep none.
+    """The memory of one connection. The budgets count it only from more than `SMALL_BYTES` on, and then until it is 0.
 
-    ``decoded_bytes`` is what a request that is worked off in steps keeps in memory, beside its bytes. The connection is given with
-    each call and not kept: each would hold the other, and a connection that is gone is freed at once.
+    ``decoded_bytes`` is the memory of a request that is handled in steps, without its frame. The connection is an argument of each
+    call and not an attribute: a reference cycle would delay freeing a closed connection.
     """
 
     __slots__ = ("_answers", "_frames", "_requests", "_responses", "decoded_bytes", "has_unsent", "is_charged")
@@ -29,28 +29,28 @@ class ConnectionMemory:
         self._responses = response_budget
         self.decoded_bytes = 0
         self.is_charged = False
-        """Whether the budget of requests counts this connection."""
+        """Whether the request budget counts this connection."""
         self.has_unsent = False
-        """Whether the budget of answers counts it."""
+        """Whether the response budget counts this connection."""
 
     def charge(self, holder: Held, *, is_unfinished: bool = False) -> None:
-        """Count what the requests of this connection keep in memory, where it is worth counting."""
+        """Report the memory of this connection's requests to the request budget, unless it is small."""
         size_bytes = self._frames.own_bytes + self._answers.waiting_bytes + self.decoded_bytes
         if size_bytes > SMALL_BYTES or self.is_charged:
             self.is_charged = size_bytes > 0
             self._requests.charge(holder, size_bytes, is_unfinished=is_unfinished)
 
     def release(self, holder: Held) -> None:
-        """The connection is gone, and none of its requests is worked off any more."""
+        """Free the memory of a connection that was closed and has no request in steps."""
         self.decoded_bytes = 0
         self.is_charged = False
         self._frames.discard()
         self._requests.remove(holder)
 
     def settle(self, holder: Held, *, is_held: bool) -> int:
-        """The requests handled so far are done with: keep what is unread in as little memory as it needs.
+        """End the use of the handled requests' bytes, and keep the unread bytes in as little memory as possible.
 
-        Gives the `Hold` that the connection has to take for it, 0 for none. ``is_held``: it has one already.
+        Returns the `Hold` that the connection must take, 0 for none. ``is_held``: the connection has a hold already.
         """
         frames = self._frames
         if not (frames.unread_bytes or frames.own_bytes or self.is_charged or len(self._answers)):
@@ -58,7 +58,7 @@ class ConnectionMemory:
             return 0
         is_unfinished = bool(frames.unread_bytes and not is_held)
         if is_unfinished:
-            # The beginning of a frame. Its buffer grows with it, as far as there is memory.
+            # The unread bytes are the beginning of a frame. Its buffer may grow as far as the budget has room.
             needed_bytes = frames.needed_bytes() + self._answers.waiting_bytes
             if needed_bytes > SMALL_BYTES and not self._requests.ask(holder, needed_bytes):
                 frames.settle(may_grow=False)
@@ -69,14 +69,14 @@ class ConnectionMemory:
         return Hold.WAITING if self.too_much_waits() else 0
 
     def too_much_waits(self) -> bool:
-        """Whether no further request may be handled before one that waits is answered."""
+        """Whether so many requests wait that one must be answered before the next may be handled."""
         answers = self._answers
         if len(answers) >= MAX_WAITING_ANSWERS or answers.waiting_bytes >= MAX_WAITING_BYTES:
             return True
         return answers.waiting_bytes > SMALL_BYTES and self._requests.is_used_up
 
     def note_unsent(self, holder: Held, unsent_bytes: int) -> None:
-        """Count what the client has not taken, where it is worth counting."""
+        """Report the bytes of answers that the client has not read to the response budget, unless they are few."""
         if unsent_bytes > SMALL_BYTES or self.has_unsent:
             self.has_unsent = unsent_bytes > 0
             self._responses.note(holder, unsent_bytes)
