@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn, versions 0 to 4 (KIP-98): the group's partition of ``__consumer_offsets`` joins the transaction.
+"""AddOffsetsToTxn, versions 0 to 4 (KIP-98): adds the group's partition of ``__consumer_offsets`` to the transaction.
 
-- 2 (KIP-588): PRODUCER_FENCED; older clients are told INVALID_PRODUCER_EPOCH.
+- 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
 - 4 (KIP-890): TRANSACTION_ABORTABLE.
 """
 

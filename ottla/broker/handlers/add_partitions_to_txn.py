@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn, versions 0 to 5 (KIP-98): partitions join a transaction, all that are named or none.
+"""AddPartitionsToTxn, versions 0 to 5 (KIP-98): adds partitions to a transaction, all that are named or none.
 
-- 2 (KIP-588): PRODUCER_FENCED; older clients are told INVALID_PRODUCER_EPOCH.
-- 4 (KIP-890): brokers add or verify partitions for several transactions at once. Kafka authorises
-  CLUSTER_ACTION on the cluster then; in older versions WRITE on the transactional id and on each topic.
+- 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
+- 4 (KIP-890): for brokers, which add or verify partitions of several transactions at once. Kafka authorises
+  CLUSTER_ACTION on the cluster; in older versions WRITE on the transactional id and on each topic.
 - 5 (KIP-890): TRANSACTION_ABORTABLE.
 """
 
@@ -37,7 +37,7 @@ from ottla.storage.steps import Pace, Steps, begun
 Codes = dict[TopicPartition, Code]
 BROKERS_FROM = 4
 TRANSACTION_WORK = 100
-"""What adding to a transaction takes beside its partitions, in the units of `storage.steps`."""
+"""The cost of adding to a transaction, without its partitions, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -91,13 +91,13 @@ def _add(
     pace: Pace,
     client_version: int,
 ) -> Steps[Codes]:
-    """All or none. What is gone since a step that looked at it owes no marker."""
+    """Add all partitions or none. A topic that is deleted between two steps may be added: its partitions need no marker."""
     partitions = yield from _partitions(topics, pace)
     bad = yield from _unknown(ports, partitions, pace)
     for topic in topics:
         if topic.name in INTERNAL_TOPICS:
-            # As Kafka, without an authorizer too: __consumer_offsets comes in by AddOffsetsToTxn alone. Kafka lets anybody in by
-            # versions that are meant for brokers, where nobody is asked who he is.
+            # As in Kafka, also without an authorizer: only AddOffsetsToTxn adds __consumer_offsets. In the versions for brokers
+            # Kafka allows internal topics to every client where it authorises nothing. ottla refuses them there, too.
             bad |= dict.fromkeys(((topic.name, index) for index in topic.partitions), Code.TOPIC_AUTHORIZATION_FAILED)
         if pace.is_over(1 + len(topic.partitions) // 10):
             yield None
@@ -114,7 +114,7 @@ def _add(
 
 
 def _unknown(ports: Ports, partitions: list[TopicPartition], pace: Pace) -> Steps[Codes]:
-    """Partitions that are not there, for which the others of their transaction are not looked at either."""
+    """The error of each partition that does not exist. Where there is one, no partition of the transaction is added."""
     bad: Codes = {}
     for topic, index in partitions:
         if ports.partitions.find(topic, index) is None:

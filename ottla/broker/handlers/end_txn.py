@@ -1,8 +1,8 @@
-"""EndTxn, versions 0 to 5 (KIP-98): commits or aborts. Answered when the markers are written, not before (see ARCHITECTURE.md).
+"""EndTxn, versions 0 to 5 (KIP-98): commits or aborts a transaction. Answered after the markers are written (see ARCHITECTURE.md).
 
-- 2 (KIP-588): PRODUCER_FENCED; older clients are told INVALID_PRODUCER_EPOCH.
+- 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
 - 4 (KIP-890): TRANSACTION_ABORTABLE.
-- 5 (KIP-890): every end bumps the epoch, and the answer carries the new identity.
+- 5 (KIP-890): every end bumps the epoch, and the answer has the new producer id and epoch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
 
 
 def _when_released(ports: Ports, request: EndTxnRequest, context: RequestContext, latch: Latch) -> Later:
-    """The request as if it came once the decision need not wait any more."""
+    """Handle the request again after the latch is opened, as if it had arrived then."""
     later = Later()
 
     def answered(response: EndTxnResponse) -> None:

@@ -1,15 +1,15 @@
-"""Fetch, versions 4 to 18 (KIP-98): reads batches as they lie in the log, and waits where there are fewer bytes than asked for.
+"""Fetch, versions 4 to 18 (KIP-98): reads batches as they are in the log, and waits while there are fewer bytes than ``min_bytes``.
 
 - 4: with isolation level 1 nothing at or above the last stable offset is returned, and the aborted transactions in the range are
   listed.
 - 5 (KIP-107): the answer has the log start offset.
-- 7 (KIP-227): sessions: a request names what has changed, and an answer what is new.
+- 7 (KIP-227): fetch sessions: a request names the partitions that have changed, and an answer those with news.
 - 9 (KIP-320): the client's leader epoch is compared with the partition's.
-- 12 (KIP-595): the answer says where the client's log and this one part (a diverging epoch).
+- 12 (KIP-595): the answer has the diverging epoch, from whose end on the client's records differ from the log.
 - 13 (KIP-516): topics by id.
 
-Versions 15 to 18 are about replicas and tiered storage; a consumer sees no difference. Kafka authorises READ on each topic, or
-CLUSTER_ACTION on the cluster where a replica asks.
+Versions 15 to 18 concern replicas and tiered storage, and make no difference for a consumer. Kafka authorises READ on each topic,
+or CLUSTER_ACTION on the cluster for a replica.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from ottla.storage.steps import Pace, Steps, run
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 IDS_FROM = 13
 PARTITIONS_AT_ONCE = 200
-"""A fetch of more partitions is read in steps, now and whenever it is woken."""
+"""A fetch of more partitions reads them in steps, at first and whenever it is woken."""
 PARTITION_WORK = 5
-"""What reading a partition in which nothing is new takes, in the units of `storage.steps`."""
+"""The cost of reading a partition without new data, in units of `storage.steps.Pace`."""
 SLICE_BYTES = 8 << 20
-"""Upper bound in bytes of what one fetch reads of one partition. Where ``min_bytes`` is larger the bound is ``min_bytes``: such a
-fetch could never be answered before its time-out otherwise."""
+"""How many bytes one fetch reads of one partition at most. Where ``min_bytes`` is larger, the limit is ``min_bytes``, because the
+fetch could otherwise never be answered before its time-out."""
 BYTES_PER_WORK = 10_000
-"""Bytes of records that are read in the time of one unit of work."""
+"""How many bytes of records are read in one unit of work."""
 
 
 class Ports(Protocol):
@@ -81,7 +81,7 @@ def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> Fetc
 
 
 class Fetch:
-    """One fetch: reads at once, and waits where there is too little."""
+    """One fetch: reads at once, and waits where there is too little data."""
 
     def __init__(self, ports: Ports, request: FetchRequest, version: int) -> None:
         self._ports = ports
@@ -89,7 +89,7 @@ class Fetch:
         self._version = version
         self._asked: list[Asked] = []
         self._partitions: list[Partition] = []
-        # What the partitions had counted when they were read.
+        # The sums of the partitions' `appended_bytes` and `appended_markers` at the time when they were read.
         self._seen_bytes = 0
         self._seen_markers = 0
         self._session: Session | None = None
@@ -97,11 +97,11 @@ class Fetch:
         self._answers: list[tuple[Asked, PartitionData]] = []
         self._answers_bytes = 0
         self._responses = ports.response_budget
-        # What the budget of all answers counts for this fetch while it is read.
+        # The bytes that the response budget counts for this fetch while it is reading.
         self._counted_bytes = 0
 
     def known_session(self) -> Session | None:
-        """The session that the request goes on with, if there is one."""
+        """The session that the request names, if it exists."""
         return self._ports.fetch_sessions.get(self._request.session_id)
 
     def start(self) -> Steps[FetchResponse | Later]:
@@ -119,17 +119,17 @@ class Fetch:
         wait_ms = self._request.max_wait_ms
         if enough or wait_ms <= 0 or not self._partitions:
             return (yield from response(self._session, self._answers, is_whole=self._full))
-        # They are read anew before they are answered.
+        # Drop the data while the fetch waits. The partitions are read again before the answer.
         self._answers = []
         parked = ParkedFetch(self._ports, self)
         later = parked.park(wait_ms, is_large=len(self._asked) > PARTITIONS_AT_ONCE)
         if self._has_changed():
-            # Something came, or went, while others of the partitions were read.
+            # A partition has changed while others were being read.
             parked.wake()
         return later
 
     def _resolve(self) -> Steps[None]:
-        """Which partitions are asked for, by the request and by its session. Raises what refuses the session."""
+        """Set the partitions to read from the request and its session. Raises the errors of `FetchSessions`."""
         request, sessions = self._request, self._ports.fetch_sessions
         pace = Pace()
         asked: dict[PartitionKey, Asked] = {}
@@ -173,15 +173,15 @@ class Fetch:
             partition.waiters.pop(waiter, None)
 
     def _has_changed(self) -> bool:
-        """Whether there is data, or less of it, that was not there when the partitions were read."""
+        """Whether a partition has got new data or a marker, or is gone, since the partitions were read."""
         return self._appended_bytes() > 0 or self._has_new_marker() or self._is_any_gone()
 
     def _appended_bytes(self) -> int:
-        """Bytes of data that the partitions have taken since they were read for this fetch."""
+        """The bytes that were appended to the partitions since they were read for this fetch."""
         return sum(p.appended_bytes for p in self._partitions) - self._seen_bytes
 
     def _has_new_marker(self) -> bool:
-        """It may make any amount of data visible that was there before."""
+        """Whether a marker was appended. A marker may make any amount of earlier data visible to read_committed consumers."""
         return sum(p.appended_markers for p in self._partitions) > self._seen_markers
 
     def _is_any_gone(self) -> bool:
@@ -210,13 +210,13 @@ class Fetch:
     # reading
 
     def _count_read(self, size_bytes: int) -> None:
-        """What this fetch has read counts among the answers of all while others have their turn."""
+        """Let the response budget count the bytes that this fetch has read, while other work runs."""
         if size_bytes != self._counted_bytes:
             self._responses.read(size_bytes - self._counted_bytes)
             self._counted_bytes = size_bytes
 
     def _read_all(self) -> Steps[bool]:
-        """Read every partition; whether the answer should go out now."""
+        """Read every partition; returns whether the answer should be sent now."""
         request, pace = self._request, Pace()
         budget_bytes = min(request.max_bytes, self._ports.live_config.settings.fetch_max_bytes)
         self._answers = []
@@ -242,7 +242,7 @@ class Fetch:
         return urgent or self._answers_bytes >= request.min_bytes
 
     def _read(self, asked: Asked, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
-        """One partition, its answer, and whether that must not wait."""
+        """Read one partition: returns the partition, its answer, and whether the answer must be sent at once."""
         index = asked.key[2]
         committed = self._request.isolation_level == READ_COMMITTED
         try:
@@ -262,9 +262,9 @@ class Fetch:
             )
         except KafkaError as error:
             return None, refusal(index, error.code, is_there=True), True
-        # Kafka does not park this one, while it does between the two (rule RDC-15).
+        # As in Kafka, a read_committed fetch at the high watermark does not wait where the last stable offset is lower (RDC-15).
         is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
-        # One answer holds no bytes of two segments, and the bytes of the next are there already (DelayedFetch, case F).
+        # An answer has bytes of one segment only, and the next segment has bytes already (DelayedFetch, case F).
         is_urgent = is_urgent or piece.has_more_segments
         aborted = (
             None

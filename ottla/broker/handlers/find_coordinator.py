@@ -1,6 +1,6 @@
-"""FindCoordinator, versions 0 to 6: one broker coordinates all. The coordinators' topics come into being here.
+"""FindCoordinator, versions 0 to 6: names this broker as every coordinator. Creates the coordinators' topics.
 
-- 1 (KIP-98): coordinators of transactional ids, beside those of groups; the answer has a message, also for success.
+- 1 (KIP-98): coordinators of transactional ids as well as of groups; the answer has a message, also for success.
 - 4 (KIP-699): many keys in one request.
 - 6 (KIP-932): coordinators of share partitions, by keys of the form ``group:topic id:partition``.
 """
@@ -33,7 +33,7 @@ _MESSAGES = {
     Code.INVALID_REQUEST: _MALFORMED,
     Code.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
 }
-"""What org.apache.kafka.common.protocol.Errors says of a code; answers before version 4 have it for success, too."""
+"""The messages of org.apache.kafka.common.protocol.Errors. Answers before version 4 have a message for success, too."""
 
 
 class Ports(Protocol):
@@ -70,7 +70,7 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
 
 
 def is_share_key(key: str) -> bool:
-    """Whether a key is one of a share partition. A group's id may have colons itself (SharePartitionKey.validate)."""
+    """Whether a key names a share partition. The group id in it may contain colons (SharePartitionKey.validate)."""
     match = _SHARE_KEY.fullmatch(key)
     return match is not None and -(1 << 31) <= int(match[1]) < 1 << 31
 
@@ -80,7 +80,7 @@ def failed(request: FindCoordinatorRequest, version: int, code: Code) -> FindCoo
     if version < MANY_KEYS_FROM:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=-1, host="", port=-1)
     if request.key_type == SHARE_KEY_TYPE:
-        # As Kafka answers where share groups are not served.
+        # Kafka answers so where share groups are not served.
         message = ""
     keys = request.coordinator_keys
     none = [Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message) for key in keys]

@@ -1,6 +1,6 @@
-"""Heartbeat, versions 0 to 4: a member is alive, and hears whether the group rebalances.
+"""Heartbeat, versions 0 to 4: keeps a member's session alive, and tells the member whether its group rebalances.
 
-- 3 (KIP-345): static members, who may be fenced.
+- 3 (KIP-345): static members, which may be fenced.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""InitProducerId, versions 0 to 6 (KIP-98): a producer id; for a transactional id also an epoch that fences the last producer.
+"""InitProducerId, versions 0 to 6 (KIP-98): gives a producer its id; for a transactional id also an epoch that fences older ones.
 
-- 3 (KIP-360): the request may name the current producer id and epoch: a producer that recovers, and fences nobody.
-- 4 (KIP-588): PRODUCER_FENCED; older clients are told INVALID_PRODUCER_EPOCH.
+- 3 (KIP-360): a producer that recovers from an error names its producer id and epoch, and fences no other producer.
+- 4 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
 - 6 (KIP-939): two-phase commit. Unstable in Kafka 4.3, and offered only with ``unstable.api.versions.enable``.
 
-Kafka authorises WRITE on the transactional id (and TWO_PHASE_COMMIT where that is asked for); without one IDEMPOTENT_WRITE on the
-cluster, or WRITE on any topic.
+Kafka authorises WRITE on the transactional id, and TWO_PHASE_COMMIT on it for two-phase commit. Without a transactional id it
+authorises IDEMPOTENT_WRITE on the cluster, or WRITE on any topic.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ def _initialise(
     transactional_id: str,
     expected: ProducerIdAndEpoch | None,
 ) -> ProducerIdAndEpoch:
-    """Raises `KafkaError`. A line tells of a producer that is fenced by this one, not of one that recovers (KIP-360)."""
+    """Initialise a transactional producer. Raises `KafkaError`.
+
+    Logs a line where the producer takes the id over from another one, and none where it recovers (KIP-360).
+    """
     metadata = ports.transactions.shard_of(transactional_id).ids.get(transactional_id)
     before = None
     if metadata is not None and metadata.producer_epoch != NO_PRODUCER_EPOCH and expected is None:

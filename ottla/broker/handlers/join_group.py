@@ -1,11 +1,11 @@
-"""JoinGroup, versions 0 to 9: answered when the whole group has joined.
+"""JoinGroup, versions 0 to 9: adds a member to a group. Answered when the whole group has joined.
 
-- 1 (KIP-62): a rebalance time-out beside the session's.
-- 4 (KIP-394): who comes without a member id is given one, and has to come again with it.
+- 1 (KIP-62): a rebalance time-out besides the session time-out.
+- 4 (KIP-394): a client without a member id gets one with MEMBER_ID_REQUIRED, and must join again with it.
 - 5 (KIP-345): static members.
-- 7 (KIP-559): the answer names the protocol type, and no protocol as null instead of "".
-- 8 (KIP-800): a reason, which is not kept.
-- 9 (KIP-814): a static leader that comes again is told to skip the assignment.
+- 7 (KIP-559): the answer has the protocol type, and null instead of "" for no protocol.
+- 8 (KIP-800): a reason, which is ignored.
+- 9 (KIP-814): a static leader that joins again may be told to skip the assignment.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _response(answer: JoinAnswer, version: int) -> JoinGroupResponse:
 
 
 def _no_protocol(version: int) -> str | None:
-    """Versions before 7 cannot say null."""
+    """The protocol's name for no protocol: versions before 7 have no null."""
     return None if version >= NULL_PROTOCOL_FROM else ""
 
 

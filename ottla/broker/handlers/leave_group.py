@@ -1,7 +1,7 @@
-"""LeaveGroup, versions 0 to 5: one member up to version 2, many from 3 on.
+"""LeaveGroup, versions 0 to 5: removes members from a group, one up to version 2, many from 3 on.
 
 - 3 (KIP-345): members by instance id as well, each with an error code of its own.
-- 5 (KIP-800): a reason, which is not kept.
+- 5 (KIP-800): a reason, which is ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEMBERS_PER_STEP = 500
 MANY_MEMBERS_FROM = 3
 
 Leaving = list[tuple[str, str | None]]
-"""Member ids and instance ids."""
+"""Pairs of member id and instance id."""
 
 
 class Ports(Protocol):
@@ -34,7 +34,7 @@ def handle(ports: Ports, request: LeaveGroupRequest, context: RequestContext) ->
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:
-    """Of very many members some leave at a time, as if each of these had come in a request of its own."""
+    """Remove many members in several steps, as if each step were a request of its own."""
     members: list[MemberResponse] = []
     try:
         if not request.group_id:

@@ -1,15 +1,15 @@
-"""ListOffsets, versions 1 to 11 (KIP-79): the offset of a time, or one of the ends of a log.
+"""ListOffsets, versions 1 to 11 (KIP-79): finds the offset of a timestamp, or the start or end of a log.
 
-Timestamps below zero are questions, and each has a version from which on it may be asked:
+Timestamps below zero have special meanings. Each is allowed from a certain version on:
 
-- -1, from 1: the end; for read_committed (from 2, KIP-98) the last stable offset.
-- -2, from 1: the start.
+- -1, from 1: the high watermark; for read_committed (from 2, KIP-98) the last stable offset.
+- -2, from 1: the log start offset.
 - -3, from 7 (KIP-734): the record with the largest timestamp.
-- -4, from 8 (KIP-405): the start of what is kept here, which is the start.
-- -5, from 9 (KIP-1005): the end of tiered storage. There is none: -1.
-- -6, from 11 (KIP-1023): the start of what is not in tiered storage yet: -1 as well.
+- -4, from 8 (KIP-405): the start of the log on local disks, which is the log start offset.
+- -5, from 9 (KIP-1005): the end of the log in tiered storage. ottla has no tiered storage and answers -1.
+- -6, from 11 (KIP-1023): the start of the log that is not in tiered storage yet. ottla answers -1.
 
-Version 4 (KIP-320) compares leader epochs, 10 (KIP-1075) has a time-out for tiered storage, which is ignored.
+Version 4 (KIP-320) compares leader epochs. Version 10 (KIP-1075) has a time-out for tiered storage, which is ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ottla.storage.steps import Pace, Steps, begun
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 PARTITION_WORK = 3
-"""What an answer costs in `Pace`'s units, the look-up aside."""
+"""The cost of one partition without its look-up, in units of `storage.steps.Pace`."""
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NOTHING = TimestampedOffset(-1, -1, -1)
 
@@ -52,7 +52,7 @@ def handle(ports: Ports, request: ListOffsetsRequest, context: RequestContext) -
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-    """One partition after the other. One that is named twice gets one answer, INVALID_REQUEST, as with Apache Kafka."""
+    """Handle one partition after the other. As in Kafka, a partition that is named twice gets one answer, INVALID_REQUEST."""
     committed = request.isolation_level == 1
     pace = Pace()
     times: Counter[tuple[str, int]] = Counter()

@@ -1,14 +1,14 @@
-"""Metadata, versions 0 to 13: who leads what. Creates topics that are asked for, if it may.
+"""Metadata, versions 0 to 13: brokers, topics and partitions with their leaders. Creates unknown topics where that is allowed.
 
-- 0: no topics at all means all topics; from 1 on null does, and an empty list means none.
-- 4: a client may say that nothing is to be created.
+- 0: an empty list means all topics; from 1 on null does, and an empty list means no topic.
+- 4: a client may forbid the creation of topics.
 - 7 (KIP-320): leader epochs.
-- 8 (KIP-430): authorised operations, where asked for.
+- 8 (KIP-430): authorised operations, if the request wants them.
 - 10 (KIP-516): topic ids in the answer, and in the request from 12 on.
-- 13 (KIP-1102): an error code for the answer as a whole.
+- 13 (KIP-1102): an error code for the whole answer.
 
-Kafka authorises DESCRIBE on each topic, CREATE on the cluster or on a topic that is to be created, and DESCRIBE on the cluster
-where its authorised operations are asked for.
+Kafka authorises DESCRIBE on each topic, CREATE on the cluster or on a topic that is to be created, and DESCRIBE on the cluster for
+the cluster's authorised operations.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.steps import Steps, begun
 
 SMALL_ENTRIES = 100
-"""Topics and partitions of an answer that counts as small: some kilobytes."""
+"""How many topics and partitions a small answer has at most. Such an answer has some kilobytes."""
 CREATE_WORK = 60
-"""What a name takes of which there is no topic, in the units of `storage.steps`: it may be made."""
+"""The cost of the name of an unknown topic, which may be created, in units of `storage.steps.Pace`."""
 IDS_FROM = 12
-"""Topic ids are in the schema from version 10, and taken from this one."""
+"""The first version in which requests may name topics by id. The schema has the field from version 10 on."""
 
 
 class Ports(Protocol):
@@ -81,7 +81,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -
     if version < IDS_FROM and (ids or is_nameless):
         return failed(request, version, Code.INVALID_REQUEST)
     if ids:
-        # Where ids are given the names count for nothing: Java's Admin sends "" beside each id.
+        # Where a request has topic ids, its names are ignored: Java's Admin sends "" as the name of each id.
         by_id = ports.cluster.state.topics_by_id
         return (
             yield from each(
@@ -103,13 +103,13 @@ def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -
 
 
 def _distinct(asked: list[MetadataRequestTopic]) -> tuple[dict[bytes, None], dict[str, None], bool]:
-    """The ids, the names, and whether an entry has no name."""
+    """The distinct topic ids and names of a request, and whether an entry has a null name."""
     ids = dict.fromkeys(item.topic_id for item in asked if item.topic_id != NO_UUID)
     return ids, dict.fromkeys(item.name or "" for item in asked), any(item.name is None for item in asked)
 
 
 def _work(topic: Topic | None) -> int:
-    """What a topic takes, in the units of `storage.steps`."""
+    """The cost of describing a topic, in units of `storage.steps.Pace`."""
     return 5 if topic is None else 5 + topic.partition_count // 2
 
 
@@ -139,7 +139,7 @@ def _by_name(ports: Ports, context: RequestContext, request: MetadataRequest, na
 
 def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest, name: str) -> Topic:
     allowed = ports.live_config.settings.auto_create_topics_enable and (context.version < 4 or request.allow_auto_topic_creation)
-    # Kafka says of the metadata log that there is no such topic, here where CreateTopics refuses to make it.
+    # As in Kafka, the name of the metadata log is an unknown topic here, whereas CreateTopics answers INVALID_REQUEST.
     if not allowed or name == METADATA_TOPIC:
         check_topic_name(name)
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -185,7 +185,7 @@ def failed(request: MetadataRequest, version: int, code: Code) -> MetadataRespon
 
 
 def is_small(ports: Ports, request: MetadataRequest, context: RequestContext) -> bool:
-    """A producer or a consumer that asks where its few topics are does not wait behind those that read much."""
+    """Whether a request names few topics with few partitions. Such a request does not wait while large answers fill the budget."""
     if request.topics is None or (context.version == 0 and not request.topics):
         return False
     state = ports.cluster.state

@@ -1,9 +1,9 @@
-"""OffsetCommit, versions 2 to 10: a group's positions, from a member or from a client that assigns partitions itself.
+"""OffsetCommit, versions 2 to 10: stores a group's offsets, from a member or from a client that assigns partitions itself.
 
-- 2 to 4: the request says how long the offsets are to be kept; from 5 on (KIP-211) the broker's retention holds.
-- 6 (KIP-320): leader epochs are kept with offsets.
-- 7 (KIP-345): static members, who may be fenced.
-- 9 (KIP-848): an unknown group is GROUP_ID_NOT_FOUND, and no longer ILLEGAL_GENERATION.
+- 2 to 4: the request has the retention time of the offsets; from 5 on (KIP-211) the broker's setting counts.
+- 6 (KIP-320): leader epochs are stored with offsets.
+- 7 (KIP-345): static members, which may be fenced.
+- 9 (KIP-848): an unknown group gets GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
 - 10: topics by id.
 """
 
@@ -36,11 +36,11 @@ GROUP_ID_NOT_FOUND_FROM = 9
 IDS_FROM = 10
 Topics = dict[Hashable, OffsetCommitResponseTopic]
 PARTITION_WORK = 5
-"""What one offset takes, in the units of `storage.steps`."""
+"""The cost of one offset, without its metadata, in units of `storage.steps.Pace`."""
 METADATA_CHARACTERS = 500
-"""Characters of an offset's metadata that are looked at in one unit more."""
+"""How many characters of an offset's metadata add one unit to its cost."""
 LAST_MS = (1 << 63) - 1
-"""The latest time that a record has room for."""
+"""The latest time in ms that fits into a record."""
 
 
 class Ports(Protocol):
@@ -55,7 +55,7 @@ def handle(ports: Ports, request: OffsetCommitRequest, context: RequestContext) 
 
 
 def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
-    """In batches that each stand for themselves: a code is that of the partition's own batch."""
+    """Commit many offsets in several batches, which fail independently: a partition's code is that of its own batch."""
     now_ms = ports.clock.steady_ms()
     expire_ms = min(now_ms + request.retention_time_ms, LAST_MS) if request.retention_time_ms >= 0 else -1
     refused: Topics = {}
@@ -66,7 +66,7 @@ def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequ
     for topic in request.topics:
         name = _name(ports, context, topic)
         if name not in ports.cluster.state.topics:
-            # Answered also where no partition is named, as by Kafka.
+            # As in Kafka, the topic is in the answer even where the request names none of its partitions.
             _answer_of(refused, topic)
         for p in topic.partitions:
             answer = OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -97,7 +97,7 @@ def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequ
 
 
 def _answer_of(topics: Topics, asked: OffsetCommitRequestTopic) -> list[OffsetCommitResponsePartition]:
-    """The partitions of a topic's answer, which comes into being with the first of them."""
+    """The list of partitions in a topic's answer. The answer is made at the first call."""
     key = (asked.name, asked.topic_id)
     if key not in topics:
         topics[key] = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
@@ -111,10 +111,10 @@ def _commit(
     offsets: dict[TopicPartition, CommittedOffset],
     answers: list[tuple[TopicPartition, OffsetCommitResponsePartition]],
 ) -> None:
-    """Member and generation, then the append: one stretch. Fills in the codes."""
+    """Check member and generation, and append, in one synchronous call. Sets the codes of ``answers``."""
     codes: dict[TopicPartition, Code] = {}
     try:
-        # The empty group id is one like any other here; JoinGroup is what refuses it (KIP-289).
+        # The empty group id is allowed here. Only JoinGroup refuses it (KIP-289).
         shard, runtime = ports.groups.shard(request.group_id)
         result = shard.commit(
             request.group_id,

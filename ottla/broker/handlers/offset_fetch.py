@@ -1,7 +1,7 @@
-"""OffsetFetch, versions 1 to 10: the committed positions of a group, of all its topics or of those that are named.
+"""OffsetFetch, versions 1 to 10: the committed offsets of a group, for all its topics or for the named ones.
 
 - 2: null means all topics, and the answer has an error code of its own; in version 1 each partition repeats it.
-- 7 (KIP-447): ``require_stable`` refuses an offset that an open transaction may still move.
+- 7 (KIP-447): with ``require_stable`` a partition with pending offsets of an open transaction gets UNSTABLE_OFFSET_COMMIT.
 - 8 (KIP-709): many groups in one request.
 - 10: topics by id.
 """
@@ -37,13 +37,13 @@ CODE_FROM = 2
 GROUPS_FROM = 8
 IDS_FROM = 10
 SMALL_ENTRIES = 20
-"""Partitions of an answer that counts as small: at the default metadata bound 80 KiB."""
+"""How many partitions a small answer has at most. With the default limit of metadata that is 80 KiB."""
 PARTITIONS_AT_ONCE = 150
-"""How many partitions of a group are answered in one stretch."""
+"""How many partitions of a group are answered without a pause."""
 COPIED_PER_WORK = 200
-"""Offsets of a group that are copied in the time of one unit of work."""
+"""How many offsets of a group are copied in one unit of work."""
 PARTITION_WORK = 3
-"""What one partition costs, in the units of `Pace`."""
+"""The cost of one partition, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -108,7 +108,8 @@ def _group(
     topics = asked.topics
     count = len(shard.offsets.of_group(asked.group_id)) if topics is None else _count(topics)
     is_large = count > PARTITIONS_AT_ONCE
-    # A large group is answered in steps from a copy, a small one in one stretch: an answer never tears a transaction apart.
+    # A large group is answered in steps from a copy of its offsets, a small one without a pause. So an answer never has only a part
+    # of a transaction's offsets.
     if pace.is_over(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
         yield None
     offsets = shard.fetch(asked.group_id, require_stable=require_stable, is_kept=is_large)
@@ -130,7 +131,7 @@ def _group(
             partitions.append(_partition(index, None, missing) if missing else _of_offset(offsets, name, index))
             if pace.is_over(PARTITION_WORK):
                 yield None
-        # Topics whose ids nobody knows come last, as in Kafka.
+        # Topics with unknown ids come last, as in Kafka.
         (unknown if missing else answers).append(
             OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions)
         )
@@ -140,7 +141,7 @@ def _group(
 
 
 def _committed(ports: Ports, offsets: GroupOffsets, pace: Pace) -> Steps[list[OffsetFetchRequestTopics]]:
-    """All that the group has, as if it had been asked for."""
+    """All partitions with committed offsets of the group, in the form of a request."""
     topics: dict[str, OffsetFetchRequestTopics] = {}
     for name, index in list(offsets.committed):
         topic = topics.get(name)
@@ -161,7 +162,7 @@ def _of_offset(offsets: GroupOffsets, name: str, index: int) -> OffsetFetchRespo
 
 
 def _count(topics: list[OffsetFetchRequestTopics]) -> int:
-    """How many topics and partitions are asked for, at least; no more are counted than tell a large group from a small one."""
+    """The number of topics and partitions in a request. Counting ends once the request is known to be large."""
     return sum(1 + len(topic.partition_indexes) for topic in topics[: PARTITIONS_AT_ONCE + 1])
 
 
@@ -186,7 +187,7 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
         )
     if version >= CODE_FROM:
         return OffsetFetchResponse(error_code=code)
-    # There is no other place for the code than each partition.
+    # Version 1 has an error code in each partition only.
     topics = [
         OffsetFetchResponseTopic(
             name=t.name,
@@ -203,7 +204,7 @@ def failed(request: OffsetFetchRequest, version: int, code: Code) -> OffsetFetch
 
 
 def is_small(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> bool:
-    """Whether a few partitions are named, whose metadata is `offset.metadata.max.bytes` each at most."""
+    """Whether a request names only a few partitions. The metadata of each has at most ``offset.metadata.max.bytes``."""
     asked = request.groups if context.version >= GROUPS_FROM else [request]
     topics = [group.topics for group in asked]
     return all(t is not None for t in topics) and sum(len(t.partition_indexes) for ts in topics for t in ts or ()) <= SMALL_ENTRIES

@@ -1,14 +1,16 @@
-"""Produce, versions 3 to 13 (KIP-98): appends batches to partitions led here, those of a transaction among them.
+"""Produce, versions 3 to 13 (KIP-98): appends batches to partitions that this broker leads, also in transactions.
 
 - 3: record batches of magic 2 with producer id, epoch and sequence; the request names the transactional id.
 - 5 (KIP-107): the answer has the log start offset.
 - 7 (KIP-110): zstd may be used; in an older version such a batch is refused.
 - 8 (KIP-467): the answer names the refused records and says why.
-- 11 (KIP-890): TRANSACTION_ABORTABLE; older clients are told INVALID_TXN_STATE.
+- 11 (KIP-890): TRANSACTION_ABORTABLE; older clients get INVALID_TXN_STATE.
 - 12 (KIP-890): the partition is added to the transaction by its first batch, without AddPartitionsToTxn.
 - 13 (KIP-516): topics by id.
 
-Versions 0 to 2 are offered and refused, as Kafka does for librdkafka (see `registry.OFFERED_FROM`). With acks=0 there is no answer.
+ApiVersions offers versions 0 to 2 as well, for librdkafka, and requests of these versions are refused, as in Kafka
+(`registry.OFFERED_FROM`). With acks=0 there is no answer.
+
 Kafka authorises WRITE on the transactional id of a transactional request, and WRITE on each topic.
 """
 
@@ -58,25 +60,26 @@ ZSTD_FROM = 7
 IDS_FROM = 13
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
-"""What a partition costs in `Pace`'s units: a fixed part, and one unit for each 256 bytes of its batch, inflated ones as well."""
+"""The cost of one partition in the units of `Pace`: `PARTITION_WORK`, and one unit for each 256 bytes of its batch and of the
+inflated payload."""
 CRC_AT_ONCE_BYTES = 1 << 20
-"""The CRC of a larger batch is worked out beside the loop."""
+"""The CRC of a larger batch is computed in another thread."""
 _WITHOUT_START = {
     Code.MESSAGE_TOO_LARGE,
     Code.RECORD_LIST_TOO_LARGE,
     Code.CORRUPT_MESSAGE,
     Code.KAFKA_STORAGE_ERROR,
 }
-"""Refusals by a log that do not tell where it starts (ReplicaManager.appendRecordsToLeader)."""
+"""Errors of a log whose answer has no log start offset (ReplicaManager.appendRecordsToLeader)."""
 _ACKS = (-1, 0, 1)
 _UNCOUNTED = -2
-"""No producer id: of a transactional batch whose producer does not count."""
+"""Stands for the producer id of a transactional batch to an unknown partition, which `_refusal` does not count."""
 ADMIN_CLIENT_ID = "__admin_client"
-"""The one client id that may write to internal topics, as in Kafka."""
+"""The only client id that may write to internal topics, as in Kafka."""
 
 
 class BeforeTheLog(KafkaError):
-    """A refusal that the log has no part in, so the answer does not tell where the log starts."""
+    """An error from before the log was asked, so that the answer has no log start offset."""
 
 
 class Ports(Protocol):
@@ -100,7 +103,7 @@ def handle(
 
 
 def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
-    """The one batch of a small request, without a generator; None where it must be looked at in steps."""
+    """Handle a request with one batch without a generator, which is faster; None where the batch must be checked in steps."""
     topic = request.topic_data[0]
     data = topic.partition_data[0]
     allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
@@ -118,7 +121,7 @@ def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> Prod
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
-    """One partition after the other; what is small never comes to a second step."""
+    """Handle one partition after the other. A small request ends within the first step."""
     pace = Pace()
     allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
     refused = yield from _refusal(ports, context, request, pace)
@@ -133,7 +136,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
                 yield None
         answers = []
         for index, data in last.items():
-            # Before each but the first: a request of one partition is one stretch.
+            # Pause only before the second and later partitions, so that a request with one small batch has no pause.
             if pace.is_over(work):
                 yield None
             left_bytes = allowance.left_bytes
@@ -158,7 +161,7 @@ def _append_at_once(
     data: PartitionProduceData,
     allowance: Allowance,
 ) -> PartitionProduceResponse | None:
-    """Checks, verification and append are one synchronous stretch; None for a batch that takes long to look at."""
+    """Check, verify and append a batch in one synchronous call; None for a batch that takes long to check."""
     partition: Partition | None = None
     try:
         partition = _partition(ports, context, topic, data.index)
@@ -166,7 +169,7 @@ def _append_at_once(
             return None
         batch, header = _batch(context, data)
         rules = _rules(ports, partition)
-        # What the log will refuse for its size is not looked into, let alone inflated.
+        # Do not check or inflate the records of a batch that the log will refuse for its size.
         is_looked_at = partition.log.takes(len(batch))
         max_timestamp_ms = check_records(batch, header, rules, allowance) if is_looked_at else header.max_timestamp_ms
         if max_timestamp_ms is None:
@@ -184,7 +187,7 @@ def _append_in_steps(
     data: PartitionProduceData,
     allowance: Allowance,
 ) -> Steps[PartitionProduceResponse]:
-    """The records are looked at in steps; from the last look at the partition to the append nothing can come between."""
+    """Check the records of a batch in steps, then verify and append the batch in one synchronous call."""
     partition: Partition | None = None
     try:
         while True:
@@ -192,21 +195,21 @@ def _append_in_steps(
             config, left_bytes = partition.log.config, allowance.left_bytes
             batch, header = _batch(context, data, (yield from _crc_aside(data)))
             max_timestamp_ms = header.max_timestamp_ms
-            # What the log will refuse for its size is not looked into, let alone inflated.
+            # Do not check or inflate the records of a batch that the log will refuse for its size.
             if partition.log.takes(len(batch)):
                 max_timestamp_ms = yield from _check_aside(ports, batch, header, _rules(ports, partition), allowance)
             partition = _partition(ports, context, topic, data.index)
             if partition.log.config == config:
                 rules = _rules(ports, partition)
                 return _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
-            # The batch is looked at anew, and inflates once as far as its sender is concerned.
+            # The topic's configs have changed during the check, so check the batch again. The client's allowance is charged once.
             allowance.left_bytes = left_bytes
     except KafkaError as error:
         return _refused(data.index, error, partition)
 
 
 def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
-    """The CRC of a large batch, worked out beside the loop; None for another."""
+    """The CRC of a large batch, computed in another thread; None for a small batch."""
     records, crcs = data.records or b"", list[int]()
     if len(records) <= CRC_AT_ONCE_BYTES:
         return None
@@ -215,7 +218,7 @@ def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
 
 
 def _batch(context: RequestContext, data: PartitionProduceData, crc: int | None = None) -> tuple[memoryview, BatchHeader]:
-    """The batch and its header after every check that needs no record. Raises BeforeTheLog."""
+    """The batch and its header, after every check that does not read records. Raises `BeforeTheLog`."""
     records = data.records
     if records is None:
         raise BeforeTheLog(Code.INVALID_RECORD, "no records")
@@ -236,7 +239,7 @@ def _append(
     rules: Rules,
     max_timestamp_ms: int,
 ) -> PartitionProduceResponse:
-    """Verification and append of a batch whose records were looked at. Raises KafkaError."""
+    """Verify and append a batch whose records were checked. Raises `KafkaError`."""
     if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
         header = correct_timestamps(batch, max_timestamp_ms)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
@@ -253,7 +256,10 @@ def _append(
 
 
 def _partition(ports: Ports, context: RequestContext, topic: TopicProduceData, index: int) -> Partition:
-    """Raises KafkaError for a partition that is not there, or not for this client."""
+    """The partition of a batch.
+
+    Raises `KafkaError` for an unknown partition, and for an internal topic that clients may not write.
+    """
     name = topic.name if context.version < IDS_FROM else topic_name(ports.cluster, topic.topic_id)
     partition = ports.partitions.get(name, index)
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
@@ -274,7 +280,7 @@ def _rules(ports: Ports, partition: Partition) -> Rules:
 
 
 def _check_aside(ports: Ports, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> Steps[int]:
-    """A batch that takes long to look at: inflated beside the loop, within the memory that all requests share."""
+    """Check a large batch in steps; returns its largest timestamp. Waits for memory from the budget that all requests share."""
     stream, memory = RecordStream(batch, header, allowance), ports.inflating
     yield from memory.take(stream.memory_bytes)
     left_bytes = allowance.left_bytes
@@ -302,8 +308,12 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
 
 
 def verify(ports: Ports, context: RequestContext, transactional_id: str, partition: Partition, header: BatchHeader) -> None:
-    """The partition must belong to the producer's transaction: added here (TV2) or by the client before (KIP-890)."""
-    # First of all: an id that has expired meanwhile must not turn a fenced producer into an unknown one (rule CRD-12).
+    """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
+
+    Raises `KafkaError`.
+    """
+    # The epoch is checked first: where the transactional id has expired, a fenced producer must still get INVALID_PRODUCER_EPOCH,
+    # and not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
     partition.log.producers.check_epoch(header)
     state = partition.log.producers.entries.get(header.producer_id)
     if state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch:
@@ -328,7 +338,7 @@ def verification_code(code: Code, version: int) -> Code:
 
 
 def _refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[Code]:
-    """What refuses the request as a whole."""
+    """The error for the whole request, NONE where it may be handled."""
     if request.acks not in _ACKS:
         return Code.INVALID_REQUIRED_ACKS
     producers = set()
@@ -346,7 +356,7 @@ def _refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pac
 
 
 def _producer_of(ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData) -> int | None:
-    """Who wrote a transactional batch. Partitions that do not exist do not count among the producers of a request."""
+    """The producer id of a transactional batch, `_UNCOUNTED` where its partition does not exist; None for other batches."""
     records = data.records
     if records is None or len(records) < 61 or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
         return None

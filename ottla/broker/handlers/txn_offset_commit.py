@@ -1,10 +1,10 @@
-"""TxnOffsetCommit, versions 0 to 6 (KIP-98): a group's positions that are pending until the transaction ends.
+"""TxnOffsetCommit, versions 0 to 6 (KIP-98): stores a group's offsets, which are pending until the transaction ends.
 
-- 2 (KIP-320): leader epochs are kept with offsets.
+- 2 (KIP-320): leader epochs are stored with offsets.
 - 3 (KIP-447): member, generation and instance, which fence a producer whose consumer has lost its partitions.
-- 4 (KIP-890): TRANSACTION_ABORTABLE; older clients are told INVALID_TXN_STATE.
-- 5 (KIP-890): the partition of ``__consumer_offsets`` is added to the transaction by the commit itself, without AddOffsetsToTxn.
-- 6 (KIP-1319): topics by id; an unknown group is GROUP_ID_NOT_FOUND, and no longer ILLEGAL_GENERATION.
+- 4 (KIP-890): TRANSACTION_ABORTABLE; older clients get INVALID_TXN_STATE.
+- 5 (KIP-890): the commit itself adds the partition of ``__consumer_offsets`` to the transaction, without AddOffsetsToTxn.
+- 6 (KIP-1319): topics by id; an unknown group gets GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContex
 
 
 def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
-    """Many in batches that each stand for themselves, as OffsetCommit has them: the transaction makes one of them."""
+    """Commit many offsets in several batches, as OffsetCommit does. The transaction makes them one unit."""
     now_ms = ports.clock.steady_ms()
     refused: Topics = {}
     asked: Topics = {}
@@ -66,7 +66,7 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
     for topic in request.topics:
         name = _name(ports, context, topic)
         if name not in ports.cluster.state.topics:
-            # Answered also where no partition is named, as by Kafka.
+            # As in Kafka, the topic is in the answer even where the request names none of its partitions.
             _answer_of(refused, topic)
         for p in topic.partitions:
             answer = TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -91,7 +91,7 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
 
 
 def _answer_of(topics: Topics, asked: TxnOffsetCommitRequestTopic) -> list[TxnOffsetCommitResponsePartition]:
-    """The partitions of a topic's answer, which comes into being when it is first asked for."""
+    """The list of partitions in a topic's answer. The answer is made at the first call."""
     key = (asked.name, asked.topic_id)
     if key not in topics:
         topics[key] = TxnOffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=[])
@@ -114,7 +114,7 @@ def _commit(
     offsets: dict[TopicPartition, CommittedOffset],
     answers: Answers,
 ) -> None:
-    """Verification, member and generation, append: one synchronous stretch. Fills in the codes."""
+    """Verify, check member and generation, and append, in one synchronous call. Sets the codes of ``answers``."""
     if not offsets:
         return
     codes: dict[TopicPartition, Code] = {}

@@ -1,8 +1,8 @@
-"""WriteTxnMarkers, versions 1 and 2 (KIP-98, KIP-664): ends transactions in the partitions led here.
+"""WriteTxnMarkers, versions 1 and 2 (KIP-98, KIP-664): ends transactions in the partitions that this broker leads.
 
-- 2 (KIP-1228): each marker says by which transaction version it was decided.
+- 2 (KIP-1228): each marker has the transaction version of its transaction.
 
-The transaction coordinator comes this way too, without the bytes. Kafka authorises ALTER or CLUSTER_ACTION on the cluster.
+The broker's own transaction coordinator calls `write_markers` directly. Kafka authorises ALTER or CLUSTER_ACTION on the cluster.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.protocol.records import EndTxnMarker
 from ottla.storage.steps import Steps, begun
 
 MARKER_WORK = 50
-"""What a marker takes, in the units of `storage.steps`."""
+"""The cost of one marker, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -43,7 +43,7 @@ def handle(ports: Ports, request: WriteTxnMarkersRequest, context: RequestContex
 
 
 def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
-    """For whoever asks, and for the coordinator of this very broker."""
+    """Write the markers of a request, of a client or of this broker's own coordinator."""
     return each(
         _partitions(request),
         lambda asked: _write(ports, *asked),
@@ -61,7 +61,7 @@ def _partitions(request: WriteTxnMarkersRequest) -> Iterator[tuple[WritableTxnMa
 
 
 def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnMarkersResponse:
-    """The codes in the order of `_partitions`. A marker for no partition is not answered, as with Kafka."""
+    """The response. ``codes`` are in the order of `_partitions`. As in Kafka, a marker without partitions is left out."""
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
@@ -87,7 +87,7 @@ def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Co
     if ports.partitions.find(topic, index) is None:
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     if asked.producer_id < 0 or asked.producer_epoch < 0:
-        # No transaction is theirs. Kafka's own builder of such a batch fails, which clients see as this code.
+        # No transaction has such an id or epoch. In Kafka building the marker's batch fails, and clients get this code.
         return Code.UNKNOWN_SERVER_ERROR
     marker = EndTxnMarker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
     try:
