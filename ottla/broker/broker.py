@@ -168,8 +168,8 @@ class BrokerServer:
             self._end_work()
             self._close_listeners()
             if self._last_stop != "crash":
-                # All logs were recovered, so mark the directory clean. A port that was in use must not make the next start recover
-                # all logs again.
+                # All state is loaded, so close the directory cleanly: a port that is in use must not make the next start recover as
+                # after a crash.
                 self.directory.close()
             else:
                 self.directory.abandon()
@@ -312,10 +312,7 @@ class BrokerServer:
         self.partitions.sync_refused(path, error)
 
     def disk_failed(self, error: BaseException) -> None:
-        """Accept no further writes after a failed sync, even if a later sync succeeds: the kernel may have dropped the data.
-
-        This behaviour of kernels is known as fsyncgate.
-        """
+        """Accept no write after a failed sync, even if a later one succeeds: the kernel may have dropped data (fsyncgate)."""
         self.disk.failed(error)
         self._refuse_writes()
 

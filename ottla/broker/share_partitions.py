@@ -115,7 +115,7 @@ class SharePartitions:
     def __len__(self) -> int:
         return len(self._shared)
 
-    # what a group is set to
+    # settings of a group
 
     def config(self, group_id: str) -> SharePartitionConfig:
         return share_partition_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
@@ -181,7 +181,7 @@ class SharePartitions:
             raise KafkaError(Code.OFFSET_NOT_AVAILABLE, f"Offset for timestamp {since_ms} not found for {source.log.name}.")
         return found.offset
 
-    # what members do
+    # commands of members
 
     def acquire(self, shared: OpenSharePartition, request: AcquireRequest) -> list[AcquiredRecords]:
         shared.partition.config = self.config(shared.key.group_id)
@@ -223,7 +223,7 @@ class SharePartitions:
         for waiter in waiters:
             self._env.call_soon(waiter)
 
-    # sessions that end
+    # end of sessions
 
     def end_session(self, key: SessionKey) -> Steps[None]:
         """End a member's session and release the records that it has acquired."""
@@ -259,7 +259,7 @@ class SharePartitions:
             if pace.is_over(FORGET_WORK):
                 yield None
 
-    # what goes on by itself
+    # timed work
 
     def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
         """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
@@ -294,7 +294,7 @@ class SharePartitions:
             shared.armed_ms = deadline_ms
             heapq.heappush(self._deadlines, (deadline_ms, next(self._order), shared.key))
 
-    # what is loaded anew
+    # removal
 
     def fence(self, key: ShareKey) -> None:
         """Mark a share partition as out of date, because the share coordinator has initialised or deleted its state.

@@ -137,7 +137,7 @@ class ShareStates:
         shard, runtime = self._shard(key)
         runtime.execute(shard.delete(key))
 
-    # what goes on by itself
+    # deleted topics and timed work
 
     def topic_deleted(self, topic: str) -> None:
         """Remove the states of a deleted topic. With ``__share_group_state`` itself all states are gone."""

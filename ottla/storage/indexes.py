@@ -173,7 +173,7 @@ class TimeIndex:
     def lookup(self, timestamp_ms: int) -> tuple[int, int]:
         """The last entry with a timestamp below ``timestamp_ms``; (-1, base offset) without such an entry.
 
-        Records with later timestamps stand at or behind the entry's offset.
+        Records with later timestamps are at or behind the entry's offset.
         """
         at = bisect_left(self._timestamps, timestamp_ms) - 1
         return (self._timestamps[at], self._base + self._offsets[at]) if at >= 0 else (-1, self._base)

@@ -70,6 +70,7 @@ class Log:
         with the producer snapshot at that segment's base."""
         self.first_dirty_offset = 0
         self.is_failed = False
+        """Whether appends are refused until the next start, for example because a sync has failed or the topic was deleted."""
         self.is_deleted = False
         """Whether the log's topic was deleted. A new topic of the same name may then take over the directory's name."""
         self.renames = OwedRenames()
@@ -295,7 +296,7 @@ class Log:
         self.epochs.truncate_start(offset)
 
     def delete_old(self, now_ms: int, at_most: int) -> list[str]:
-        """Remove at most ``at_most`` of the oldest segments that are too old, too many, or below the log start.
+        """Remove at most ``at_most`` of the oldest segments that are too old, exceed retention.bytes, or lie below the log start.
 
         Returns the renamed files, which the caller unlinks later. Raises OSError where the disk refuses a rename: the segments are
         then out of service already, and the next call tries the renames again.

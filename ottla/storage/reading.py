@@ -29,7 +29,7 @@ WORK_BYTES_SHIFT = 14
 class Slice(msgspec.Struct, gc=False):
     """Whole batches, beginning with the batch that holds the fetch offset. ``aborted`` is None for read_uncommitted.
 
-    ``has_more_segments``: a later segment than the one of these batches also begins at or below the bound of the read.
+    ``has_more_segments``: the segment behind these batches begins at or below the bound of the read.
     """
 
     data: Buffer

@@ -333,7 +333,8 @@ class Segment:
     def rename(self, suffix: str) -> list[str]:
         """Give the files another suffix behind their names; returns the new paths. A rename that stopped half-way may be repeated.
 
-        A start goes by the name of the ``.log`` file. So on deletion that file is renamed first, and otherwise last.
+        A start recognises a segment by the name of its ``.log`` file. So that file is renamed first on deletion, and otherwise
+        last.
         """
         paths = []
         for file in self.files() if suffix == DELETED_SUFFIX else reversed(self.files()):

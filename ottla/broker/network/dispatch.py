@@ -155,7 +155,7 @@ class Dispatcher:
             self.bug("response_not_writable", route)
             return None
 
-    # requests that take long
+    # large requests
 
     def decode_in_steps(self, route: Route, frame: memoryview) -> Steps[tuple[Any, int]]:
         """Decode a large request in another thread. Returns the request, and an estimate of its memory in bytes.
