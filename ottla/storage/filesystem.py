@@ -31,7 +31,7 @@ HOPELESS = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE, getattr(errno, "
 
 
 def is_damage(error: OSError) -> bool:
-    """Whether an error means that the file or its disk can no longer be trusted, rather than that the disk is full or busy."""
+    """Whether an error means that the file or its disk can no longer be trusted, and not only that a write is refused now."""
     return error.errno in HOPELESS
 
 

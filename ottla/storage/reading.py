@@ -27,8 +27,9 @@ WORK_BYTES_SHIFT = 14
 
 
 class Slice(msgspec.Struct, gc=False):
-    """Whole batches, beginning with the batch that holds the fetch offset. ``aborted`` is None for read_uncommitted.
+    """Batches, beginning with the batch that holds the fetch offset. ``aborted`` is None for read_uncommitted.
 
+    The last batch may be cut off by the size limit of the read, as in Kafka.
     ``has_more_segments``: the segment behind these batches begins at or below the bound of the read.
     """
 
@@ -46,8 +47,8 @@ EMPTY = b""
 def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool = True) -> Slice:
     """Read batches from ``fetch_offset`` up to the high watermark or, with ``committed``, up to the last stable offset.
 
-    Reads about ``max_bytes`` from one segment at most. With ``min_one_batch`` the first batch is read also where it is larger. Data
-    and aborted transactions share one bound, which is read once (KAFKA-9807). Raises OFFSET_OUT_OF_RANGE.
+    Reads at most ``max_bytes``, of one segment. With ``min_one_batch`` the first batch is read as a whole also where it is larger.
+    Data and aborted transactions share one bound, which is read once (KAFKA-9807). Raises OFFSET_OUT_OF_RANGE.
     """
     lso = log.last_stable_offset
     if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:

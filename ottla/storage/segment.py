@@ -234,7 +234,8 @@ class Segment:
         """Read the indexes after a clean stop; False where they must be rebuilt. Checks only their last entries against the log."""
         at_most = self.log.size // HEADER_BYTES
         # An index with more entries than the segment can have batches is not read, because it could take any amount of memory. The
-        # transaction index may have more entries than batches, because compaction removes batches and keeps entries.
+        # transaction index may have more entries than batches, because compaction may leave an entry whose batches are not in the
+        # segment.
         if max(self.offset_index.stored, self.time_index.stored) > at_most or self.txn_index.stored > max(at_most, MAX_ABORTED):
             return False
         sound = self.offset_index.load() and self.time_index.load() and self.txn_index.load(self.base_offset)

@@ -33,8 +33,8 @@ SEARCHED_BYTES = 256 << 20
 """How many bytes of false batches, which only look like batches, `whole_batches_behind` examines before it gives up."""
 
 PLACE_BYTES = 1 << 12
-"""The least number of bytes that the search counts for each place that it examines. Examining a place costs about as much time as
-the CRC of so many bytes."""
+"""The least number of bytes that the search counts for each place that it examines: to examine a place takes longer than the CRC of
+so many bytes."""
 
 _LENGTH_AND_MAGIC = Struct(">8xi4xb")
 _MAGIC_AT = 16

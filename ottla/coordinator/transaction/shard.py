@@ -75,7 +75,7 @@ class TransactionShard:
         ``expected`` is the identity of a producer that recovers from an error (KIP-360), None for a producer that starts. With
         ``two_phase_commit`` ``timeout_ms`` is ignored. ``keep_prepared`` is refused, as in Kafka 4.3. Raises
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS or
-        PRODUCER_FENCED.
+        PRODUCER_FENCED, and the errors of ``new_producer_id``.
         """
         if two_phase_commit and not self.config.two_phase_commit:
             raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transaction.two.phase.commit.enable is false")
