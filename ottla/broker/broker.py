@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 GROUP_TICK_MS = 50
 DIRECTORY_CHECK_MS = 1_000
 """How often the broker checks that the data directory was not moved or removed, in ms."""
-DELETED_TOPICS_MS = 5_000
+DELETED_OFFSETS_RETRY_MS = 5_000
 """How often the broker tries again to remove the offsets of deleted topics that it could not remove with the topic, in ms."""
 
 log = structlog.get_logger("broker")
@@ -272,7 +272,7 @@ class BrokerServer:
             transactions.expire_ids,
         )
         repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, groups.expire_offsets)
-        repeat("deleted_topics", lambda _: DELETED_TOPICS_MS, groups.forget_topics, is_by_clock=False)
+        repeat("deleted_topics", lambda _: DELETED_OFFSETS_RETRY_MS, groups.forget_topics, is_by_clock=False)
         self.share_states.begin_housekeeping(repeat)
         self.share_partitions.begin_housekeeping(repeat)
         self.housekeeping.start()

@@ -27,7 +27,7 @@ from ottla.storage.steps import Steps
 STATE_WORK = 60
 """The cost of initialising, writing, reading or deleting the state of one share partition, without its batches, in units of
 `storage.steps.Pace`."""
-DELETED_TOPICS_MS = 60_000
+DELETED_STATES_RETRY_MS = 60_000
 """How often the states of deleted topics are searched again, in ms, because the log may have refused their tombstones."""
 
 log = structlog.get_logger("share_states")
@@ -164,7 +164,7 @@ class ShareStates:
 
     def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
         """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
-        repeat("share_states_of_deleted_topics", lambda _: DELETED_TOPICS_MS, self.forget_topics)
+        repeat("share_states_of_deleted_topics", lambda _: DELETED_STATES_RETRY_MS, self.forget_topics)
         repeat("share_snapshots", lambda s: s.share_coordinator_cold_partition_snapshot_interval_ms, self.snapshot_cold)
         repeat("share_pruning", lambda s: s.share_coordinator_state_topic_prune_interval_ms, self.delete_what_is_not_needed)
 
