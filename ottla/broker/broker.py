@@ -12,6 +12,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.counters import Counters
+from ottla.broker.dead_letters import DeadLetterTopics
 from ottla.broker.descriptors import share_out
 from ottla.broker.disk_health import DiskHealth, log_unwritten
 from ottla.broker.durability import GroupCommit
@@ -247,7 +248,13 @@ class BrokerServer:
             self.env, self.stepping, self.settings, self.partitions, self.cluster.state, self.housekeeping.delete_records
         )
         self.share_partitions = SharePartitions(
-            self.env, self.stepping, self.live_config, self.partitions, self.cluster.state, self.share_states
+            self.env,
+            self.stepping,
+            self.live_config,
+            self.partitions,
+            self.cluster.state,
+            self.share_states,
+            DeadLetterTopics(self.env, self.live_config, self.cluster, self.partitions, self.gate),
         )
         self.share_groups = ShareGroupStates(
             self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.fence

@@ -36,7 +36,7 @@ SUPPORTED_FEATURES = {
     "group.version": (0, 1),
     "kraft.version": (0, 1),
     "metadata.version": (7, 33),
-    "share.version": (0, 1),
+    "share.version": (0, 2),
     "streams.version": (0, 1),
     "transaction.version": (0, 2),
 }

@@ -25,12 +25,11 @@ DEFAULT_FEATURES = {
     "group.version": 1,
     "kraft.version": 1,
     "metadata.version": 33,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""Levels of a fresh directory: those of Apache Kafka 4.4 (4.4-IV2), but for share groups: their level 2 is about dead-letter topics
-(KIP-1191), which are not served."""
+"""Levels of a fresh directory: those of Apache Kafka 4.4 (4.4-IV2)."""
 
 
 def replay_batch(state: ClusterState, header: BatchHeader, raw: Buffer, *, is_strict: bool) -> None:

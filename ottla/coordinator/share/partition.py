@@ -26,6 +26,9 @@ _NOT_ACQUIRED = "The batch cannot be acknowledged. The batch is not in the acqui
 _NOT_OWNER = "Member is not the owner of batch record"
 _NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
+REJECTED = "Offset rejected by client."
+DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
+
 
 class SharePartitionConfig(msgspec.Struct, frozen=True):
     """``group.share.record.lock.duration.ms`` and so on, or what a group has set instead."""
@@ -34,6 +37,8 @@ class SharePartitionConfig(msgspec.Struct, frozen=True):
     max_delivery_count: int = 5
     max_record_locks: int = 2_000
     is_renewal_enabled: bool = True
+    has_dead_letters: bool = False
+    """What is given up is told of in a dead-letter topic before it is done with (KIP-1191)."""
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
@@ -44,6 +49,15 @@ class Acknowledgement(msgspec.Struct, frozen=True):
     types: Sequence[int]
 
 
+class DeadLetters(msgspec.Struct, frozen=True):
+    """Neighbours that are given up for one reason, and to be told of in a dead-letter topic: `SharePartition.told_of` follows."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    reason: str
+
+
 class Change(msgspec.Struct, frozen=True):
     """What a command is about to do. ``write`` is what has to be persisted first, None where nothing has."""
 
@@ -52,6 +66,8 @@ class Change(msgspec.Struct, frozen=True):
     """The batches as they will be."""
     revision: int
     """Of the share partition that the change was made for."""
+    dead_letters: Sequence[DeadLetters] = ()
+    """What is to be told of once the change is applied."""
 
 
 class SharePartition:
@@ -128,6 +144,16 @@ class SharePartition:
             return True
         return self.in_flight_count < self.config.max_record_locks
 
+    def dead_letters(self) -> list[DeadLetters]:
+        """What is still to be told of, as a share partition that was just loaded has it: which reason it was goes by the count."""
+        most = self.config.max_delivery_count
+        return [
+            DeadLetters(first, last, status.delivery_count, DELIVERED_TOO_OFTEN if status.delivery_count >= most else REJECTED)
+            for batch in self._in_flight.batches
+            for first, last, status in batch.runs(self.start_offset, batch.last_offset)
+            if status.state is RecordState.ARCHIVING
+        ]
+
     def statuses(self) -> list[tuple[int, int, RecordStatus]]:
         """Everything in flight, for tests and tools."""
         return [run for batch in self._in_flight.batches for run in batch.all_runs()]
@@ -185,8 +211,7 @@ class SharePartition:
                         if acknowledge_type is AcknowledgeType.RENEW:
                             draft.assign(batch, run_first, run_last, status.renewed(deadline_ms), is_persisted=False)
                         else:
-                            ended = status.ended(OUTCOME[acknowledge_type], self.config.max_delivery_count)
-                            draft.assign(batch, run_first, run_last, ended)
+                            draft.end(batch, run_first, run_last, acknowledge_type)
         return draft.change()
 
     def _check_in_flight(self, acknowledgement: Acknowledgement) -> None:
@@ -220,7 +245,17 @@ class SharePartition:
         for batch in self._in_flight.batches:
             for first, last, status in batch.runs(self.start_offset, batch.last_offset):
                 if status.state is RecordState.ACQUIRED and is_over(status):
-                    draft.assign(batch, first, last, status.ended(RecordState.AVAILABLE, self.config.max_delivery_count))
+                    draft.end(batch, first, last, AcknowledgeType.RELEASE)
+        return draft.change()
+
+    def told_of(self, first_offset: int, last_offset: int) -> Change:
+        """The dead letters of these records are written, or cannot be: nothing is left to do for them."""
+        draft = _Draft(self)
+        first_offset = max(first_offset, self.start_offset)
+        for batch in self._in_flight.overlapping(first_offset, last_offset):
+            for first, last, status in batch.runs(first_offset, last_offset):
+                if status.state is RecordState.ARCHIVING:
+                    draft.assign(batch, first, last, status.ended(RecordState.ARCHIVED))
         return draft.change()
 
     def apply(self, change: Change) -> None:
@@ -243,7 +278,7 @@ class SharePartition:
         for batch in self._in_flight.batches[:1]:
             for first, last, status in batch.runs(batch.first_offset, log_start_offset - 1):
                 if not status.is_terminal:
-                    batch.assign(first, last, status.ended(RecordState.ARCHIVED, self.config.max_delivery_count))
+                    batch.assign(first, last, status.ended(RecordState.ARCHIVED))
         self.start_offset = log_start_offset
         if not self._in_flight:
             self.end_offset = log_start_offset
@@ -277,6 +312,30 @@ class _Draft:
         self._partition = partition
         self._copies: dict[int, InFlightBatch] = {}
         self._written: list[StateBatch] = []
+        self._dead_letters: list[DeadLetters] = []
+
+    def end(self, batch: InFlightBatch, first: int, last: int, acknowledge_type: AcknowledgeType) -> None:
+        """Locks are gone, of records of one status. What was delivered often enough is not made available again."""
+        config = self._partition.config
+        ((_, _, status),) = self.runs(batch, first, last)
+        state, reason = OUTCOME[acknowledge_type], None
+        if acknowledge_type is AcknowledgeType.REJECT:
+            reason = REJECTED
+        elif state is RecordState.AVAILABLE and status.delivery_count >= config.max_delivery_count:
+            state, reason = RecordState.ARCHIVED, DELIVERED_TOO_OFTEN
+        if reason is not None and config.has_dead_letters:
+            state = RecordState.ARCHIVING
+            self._tell_of(DeadLetters(first, last, status.delivery_count, reason))
+        self.assign(batch, first, last, status.ended(state))
+
+    def _tell_of(self, letters: DeadLetters) -> None:
+        before = self._dead_letters[-1] if self._dead_letters else None
+        if before is not None and before.last_offset + 1 == letters.first_offset:
+            joined = msgspec.structs.replace(before, last_offset=letters.last_offset)
+            if joined == msgspec.structs.replace(letters, first_offset=before.first_offset):
+                self._dead_letters[-1] = joined
+                return
+        self._dead_letters.append(letters)
 
     def runs(self, batch: InFlightBatch, first: int, last: int) -> list[tuple[int, int, RecordStatus]]:
         return list(self._copies.get(batch.first_offset, batch).runs(first, last))
@@ -304,15 +363,13 @@ class _Draft:
             write = StateWrite(
                 partition.state_epoch, partition.leader_epoch, partition.start_offset, complete_count, tuple(self._written)
             )
-        return Change(write, list(self._copies.values()), partition._revision)
+        return Change(write, list(self._copies.values()), partition._revision, self._dead_letters)
 
 
 def _persisted_status(state: int, delivery_count: int) -> RecordStatus:
-    """Acquired is never persisted, and what was on its way to a dead-letter topic is given up."""
-    if state == RecordState.ACKNOWLEDGED:
-        return RecordStatus(RecordState.ACKNOWLEDGED, delivery_count)
-    if state in (RecordState.ARCHIVED, RecordState.ARCHIVING):
-        return RecordStatus(RecordState.ARCHIVED, delivery_count)
+    """Acquired is never persisted; what is no state at all, as anybody may write it, is taken for available."""
+    if state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED):
+        return RecordStatus(RecordState(state), delivery_count)
     return RecordStatus(RecordState.AVAILABLE, delivery_count)
 
 
