@@ -259,6 +259,7 @@ class BrokerServer:
         self.share_groups = ShareGroupStates(
             self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.fence
         )
+        self.share_partitions.on_state_lost = self.share_groups.state_lost
         self.cluster.on_topic_deleted += [self.share_states.topic_deleted, self.share_partitions.topic_deleted]
         self.cluster.on_features_changed.append(self.share_partitions.features_changed)
         self.connections.on_closed.append(self.share_partitions.disconnected)

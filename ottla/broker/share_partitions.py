@@ -107,6 +107,8 @@ class SharePartitions:
         self._share_states = share_states
         self._dead_letters = dead_letters
         settings = live_config.settings
+        self.on_state_lost: Callable[[ShareKey], None] = lambda key: None
+        """Is told of a share partition of which the share coordinator has no state."""
         self.sessions = ShareSessions(settings.group_share_max_share_sessions, settings.ottla_fetch_session_max_partitions)
         self._shared: dict[ShareKey, OpenSharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, None]] = {}
@@ -164,6 +166,8 @@ class SharePartitions:
         try:
             return self._share_states.read(key, leader_epoch)
         except KafkaError as error:
+            if error.code is Code.INVALID_REQUEST:
+                self.on_state_lost(key)
             raise persister_error(error) from error
 
     def _first_offset(self, group_id: str, source: Partition) -> Steps[int]:
