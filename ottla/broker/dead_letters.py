@@ -17,7 +17,7 @@ from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
 from ottla.coordinator.cluster import GROUP_RESOURCE, TOPIC_RESOURCE, Topic
-from ottla.coordinator.share.partition import DeadLetters
+from ottla.coordinator.share.changes import DeadLetters
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import Record, batches, build_batch_within
 from ottla.storage.names import TopicPartition

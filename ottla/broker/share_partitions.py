@@ -32,7 +32,8 @@ from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest
 from ottla.coordinator.share.batches import NO_OFFSET
-from ottla.coordinator.share.partition import Acknowledgement, Change, DeadLetters, SharePartition, SharePartitionConfig
+from ottla.coordinator.share.changes import DeadLetters, SharePartitionConfig
+from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import StateRead
 from ottla.coordinator.share.sessions import SessionKey, ShareSession, ShareSessions

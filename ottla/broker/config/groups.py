@@ -10,7 +10,7 @@ from ottla.broker.config.definitions import ConfigError, Definition, Value, brok
 from ottla.broker.config.settings import BrokerConfig
 from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
-from ottla.coordinator.share.partition import SharePartitionConfig
+from ottla.coordinator.share.changes import SharePartitionConfig
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 DEAD_LETTERS_SHARE_VERSION = 2

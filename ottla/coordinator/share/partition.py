@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest, Acquisition
-from ottla.coordinator.share.batches import NO_OFFSET, StateBatch
+from ottla.coordinator.share.batches import NO_OFFSET
+from ottla.coordinator.share.changes import DELIVERED_TOO_OFTEN, REJECTED, DeadLetters, Draft, SharePartitionConfig
 from ottla.coordinator.share.in_flight import UNSEEN, InFlight, InFlightBatch, RecordStatus
 from ottla.coordinator.share.requests import StateRead, StateWrite
-from ottla.coordinator.share.states import OUTCOME, AcknowledgeType, RecordState
+from ottla.coordinator.share.states import AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
 
 _NOT_FOUND = "Batch record not found. The request batch offsets are not found in the cache."
@@ -26,20 +27,6 @@ _NOT_ACQUIRED = "The batch cannot be acknowledged. The batch is not in the acqui
 _NOT_OWNER = "Member is not the owner of batch record"
 _NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
-REJECTED = "Offset rejected by client."
-DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
-
-
-class SharePartitionConfig(msgspec.Struct, frozen=True):
-    """``group.share.record.lock.duration.ms`` and so on, or what a group has set instead."""
-
-    lock_duration_ms: int = 30_000
-    max_delivery_count: int = 5
-    max_record_locks: int = 2_000
-    is_renewal_enabled: bool = True
-    has_dead_letters: bool = False
-    """What is given up is told of in a dead-letter topic before it is done with (KIP-1191)."""
-
 
 class Acknowledgement(msgspec.Struct, frozen=True):
     """What a member says of the records from ``first_offset`` to ``last_offset``: one type for all, or one for each."""
@@ -47,15 +34,6 @@ class Acknowledgement(msgspec.Struct, frozen=True):
     first_offset: int
     last_offset: int
     types: Sequence[int]
-
-
-class DeadLetters(msgspec.Struct, frozen=True):
-    """Neighbours that are given up for one reason, and to be told of in a dead-letter topic: `SharePartition.told_of` follows."""
-
-    first_offset: int
-    last_offset: int
-    delivery_count: int
-    reason: str
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -193,7 +171,7 @@ class SharePartition:
 
     def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Change:
         """Raises INVALID_RECORD_STATE for records that are not the member's, INVALID_REQUEST for offsets beyond the end."""
-        draft = _Draft(self)
+        draft = Draft(self.config)
         deadline_ms = now_ms + self.config.lock_duration_ms
         for acknowledgement in acknowledgements:
             segments = _segments(acknowledgement)
@@ -212,7 +190,7 @@ class SharePartition:
                             draft.assign(batch, run_first, run_last, status.renewed(deadline_ms), is_persisted=False)
                         else:
                             draft.end(batch, run_first, run_last, acknowledge_type)
-        return draft.change()
+        return self._change(draft)
 
     def _check_in_flight(self, acknowledgement: Acknowledgement) -> None:
         """Raises INVALID_RECORD_STATE or INVALID_REQUEST."""
@@ -241,22 +219,29 @@ class SharePartition:
         return self._next_deadline_ms is not None and self._next_deadline_ms <= now_ms
 
     def _ended_locks(self, is_over: Callable[[RecordStatus], bool]) -> Change:
-        draft = _Draft(self)
+        draft = Draft(self.config)
         for batch in self._in_flight.batches:
             for first, last, status in batch.runs(self.start_offset, batch.last_offset):
                 if status.state is RecordState.ACQUIRED and is_over(status):
                     draft.end(batch, first, last, AcknowledgeType.RELEASE)
-        return draft.change()
+        return self._change(draft)
 
     def told_of(self, first_offset: int, last_offset: int) -> Change:
         """The dead letters of these records are written, or cannot be: nothing is left to do for them."""
-        draft = _Draft(self)
+        draft = Draft(self.config)
         first_offset = max(first_offset, self.start_offset)
         for batch in self._in_flight.overlapping(first_offset, last_offset):
             for first, last, status in batch.runs(first_offset, last_offset):
                 if status.state is RecordState.ARCHIVING:
                     draft.assign(batch, first, last, status.ended(RecordState.ARCHIVED))
-        return draft.change()
+        return self._change(draft)
+
+    def _change(self, draft: Draft) -> Change:
+        write = None
+        if draft.written:
+            complete_count = self._complete_count(draft.copies.get(batch.first_offset, batch) for batch in self._in_flight.batches)
+            write = StateWrite(self.state_epoch, self.leader_epoch, self.start_offset, complete_count, tuple(draft.written))
+        return Change(write, list(draft.copies.values()), self._revision, draft.dead_letters)
 
     def apply(self, change: Change) -> None:
         """Carry out a change. Nothing may have come between."""
@@ -303,67 +288,6 @@ class SharePartition:
         if had_any and not self._in_flight:
             self.end_offset = start_offset
         assert self.start_offset <= self.end_offset, f"start {self.start_offset} > end {self.end_offset}"
-
-
-class _Draft:
-    """Copies of the batches that a command changes, and what is to be written of them."""
-
-    def __init__(self, partition: SharePartition) -> None:
-        self._partition = partition
-        self._copies: dict[int, InFlightBatch] = {}
-        self._written: list[StateBatch] = []
-        self._dead_letters: list[DeadLetters] = []
-
-    def end(self, batch: InFlightBatch, first: int, last: int, acknowledge_type: AcknowledgeType) -> None:
-        """Locks are gone, of records of one status. What was delivered often enough is not made available again."""
-        config = self._partition.config
-        ((_, _, status),) = self.runs(batch, first, last)
-        state, reason = OUTCOME[acknowledge_type], None
-        if acknowledge_type is AcknowledgeType.REJECT:
-            reason = REJECTED
-        elif state is RecordState.AVAILABLE and status.delivery_count >= config.max_delivery_count:
-            state, reason = RecordState.ARCHIVED, DELIVERED_TOO_OFTEN
-        if reason is not None and config.has_dead_letters:
-            state = RecordState.ARCHIVING
-            self._tell_of(DeadLetters(first, last, status.delivery_count, reason))
-        self.assign(batch, first, last, status.ended(state))
-
-    def _tell_of(self, letters: DeadLetters) -> None:
-        before = self._dead_letters[-1] if self._dead_letters else None
-        if before is not None and before.last_offset + 1 == letters.first_offset:
-            joined = msgspec.structs.replace(before, last_offset=letters.last_offset)
-            if joined == msgspec.structs.replace(letters, first_offset=before.first_offset):
-                self._dead_letters[-1] = joined
-                return
-        self._dead_letters.append(letters)
-
-    def runs(self, batch: InFlightBatch, first: int, last: int) -> list[tuple[int, int, RecordStatus]]:
-        return list(self._copies.get(batch.first_offset, batch).runs(first, last))
-
-    def assign(self, batch: InFlightBatch, first: int, last: int, status: RecordStatus, *, is_persisted: bool = True) -> None:
-        copy = self._copies.get(batch.first_offset)
-        if copy is None:
-            copy = self._copies[batch.first_offset] = batch.copy()
-        copy.assign(first, last, status)
-        if not is_persisted:
-            return
-        before = self._written[-1] if self._written else None
-        if before is not None and (before.last_offset + 1, *before[2:]) == (first, status.state, status.delivery_count):
-            # Also over the bounds of batches: what is persisted has a limit in number.
-            self._written[-1] = before._replace(last_offset=last)
-        else:
-            self._written.append(StateBatch(first, last, status.state, status.delivery_count))
-
-    def change(self) -> Change:
-        partition = self._partition
-        write = None
-        if self._written:
-            batches = (self._copies.get(batch.first_offset, batch) for batch in partition._in_flight.batches)
-            complete_count = partition._complete_count(batches)
-            write = StateWrite(
-                partition.state_epoch, partition.leader_epoch, partition.start_offset, complete_count, tuple(self._written)
-            )
-        return Change(write, list(self._copies.values()), partition._revision, self._dead_letters)
 
 
 def _persisted_status(state: int, delivery_count: int) -> RecordStatus:

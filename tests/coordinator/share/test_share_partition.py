@@ -13,15 +13,8 @@ from ottla.coordinator.share.acquisition import (
     aborted_batches,
 )
 from ottla.coordinator.share.batches import StateBatch
-from ottla.coordinator.share.partition import (
-    DELIVERED_TOO_OFTEN,
-    REJECTED,
-    Acknowledgement,
-    Change,
-    DeadLetters,
-    SharePartition,
-    SharePartitionConfig,
-)
+from ottla.coordinator.share.changes import DELIVERED_TOO_OFTEN, REJECTED, DeadLetters, SharePartitionConfig
+from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
 from ottla.coordinator.share.requests import StateRead
 from ottla.coordinator.share.states import AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError

@@ -13,7 +13,8 @@ import pytest
 
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.share.acquisition import AbortedTransaction, AcquireRequest, FetchedBatch
-from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition, SharePartitionConfig
+from ottla.coordinator.share.changes import SharePartitionConfig
+from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import ShareStateConfig, StateWrite
 from ottla.coordinator.share.shard import ShareShard
