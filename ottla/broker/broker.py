@@ -12,6 +12,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.counters import Counters
+from ottla.broker.dead_letters import DeadLetterTopics
 from ottla.broker.descriptors import share_out
 from ottla.broker.disk_health import DiskHealth, log_unwritten
 from ottla.broker.durability import GroupCommit
@@ -248,12 +249,14 @@ class BrokerServer:
         self.share_states = ShareStates(
             self.env, self.stepping, self.settings, self.partitions, self.cluster.state, self.housekeeping.delete_records
         )
+        dead_letters = DeadLetterTopics(self.env, self.live_config, self.cluster, self.partitions, self.gate)
         self.share_partitions = SharePartitions(
-            self.env, self.stepping, self.live_config, self.partitions, self.cluster.state, self.share_states
+            self.env, self.stepping, self.live_config, self.partitions, self.cluster.state, self.share_states, dead_letters
         )
         self.share_groups = ShareGroupStates(
             self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.fence
         )
+        self.share_partitions.on_state_lost = self.share_groups.state_lost
         self.cluster.on_topic_deleted += [self.share_states.topic_deleted, self.share_partitions.topic_deleted]
         self.cluster.on_features_changed.append(self.share_partitions.features_changed)
         self.connections.on_closed.append(self.share_partitions.disconnected)

@@ -18,7 +18,7 @@ from ottla.broker.stepping import Stepping
 from ottla.coordinator.client_quotas import Entity
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState, Topic
 from ottla.coordinator.result import LogRecord
-from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG
+from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, levels_with
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.storage.config import LogConfig
@@ -36,7 +36,7 @@ SUPPORTED_FEATURES = {
     "group.version": (0, 1),
     "kraft.version": (0, 1),
     "metadata.version": (7, 33),
-    "share.version": (0, 1),
+    "share.version": (0, 2),
     "streams.version": (0, 1),
     "transaction.version": (0, 2),
 }
@@ -119,8 +119,8 @@ class Cluster:
             fresh = self._runtime.load() == 0
         except KafkaError as error:
             raise _no_metadata(str(error.message)) from error
-        levels = {**DEFAULT_FEATURES, **features} if fresh else dict(features)
-        self._runtime.execute(self.state.set_features(levels))
+        changed = levels_with(DEFAULT_FEATURES, features) if fresh else dict(features)
+        self._runtime.execute(self.state.set_features(changed))
         self._config.set_dynamic(self.dynamic_broker_configs)
         self._drop_metadata_topic()
         on_disk = set()

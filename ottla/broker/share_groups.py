@@ -22,6 +22,7 @@ from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import id_work
+from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.steps import Pace, Steps
 
 SUMMARY_WORK = 10
@@ -91,6 +92,17 @@ class ShareGroupStates:
         if refusals:
             log.warning("share_states_not_begun", group=asked.group_id, error=str(next(iter(refusals.values()))))
         return refusals
+
+    def state_lost(self, key: ShareKey) -> None:
+        """A member fetches a partition that is initialized, and the share coordinator has no state of it: it begins anew."""
+        try:
+            shard, runtime = self._groups.shard(key.group_id)
+            result = shard.shares.state_lost(*key)
+            if result.records:
+                log.warning("share_state_lost", group=key.group_id, topic_id=topic_id_text(key.topic_id), partition=key.partition)
+            runtime.execute(result)
+        except KafkaError as error:
+            log.warning("share_states_not_noted", group=key.group_id, error=str(error))
 
     def delete(self, group_id: str, partitions: PartitionsByTopic) -> Steps[dict[bytes, KafkaError]]:
         """Delete states. Returns the first error of each topic, by topic id."""

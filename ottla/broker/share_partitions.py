@@ -7,7 +7,8 @@ again. Records that were acquired and not acknowledged are released when their m
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
 import structlog
@@ -22,6 +23,7 @@ from ottla.broker.config.groups import (
 )
 from ottla.broker.config.rules import duration_ms
 from ottla.broker.config.settings import Settings
+from ottla.broker.dead_letters import DeadLetterTopics
 from ottla.broker.env import Env
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
@@ -30,7 +32,8 @@ from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest
 from ottla.coordinator.share.batches import NO_OFFSET
-from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition, SharePartitionConfig
+from ottla.coordinator.share.changes import DeadLetters, SharePartitionConfig
+from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import StateRead
 from ottla.coordinator.share.sessions import SessionKey, ShareSession, ShareSessions
@@ -71,7 +74,7 @@ class OpenSharePartition:
     Where ``is_gone`` is True, the share partition is out of date, and its users must open it again.
     """
 
-    __slots__ = ("armed_ms", "is_gone", "key", "partition", "source", "waiters")
+    __slots__ = ("armed_ms", "dead_letters", "is_gone", "key", "partition", "source", "waiters")
 
     def __init__(self, key: ShareKey, partition: SharePartition, source: Partition) -> None:
         self.key = key
@@ -81,6 +84,8 @@ class OpenSharePartition:
         # The earliest noted time at which a lock may end, in ms; None where none is noted.
         self.armed_ms: int | None = None
         self.is_gone = False
+        # What is to be told of in the group's dead-letter topic, in order. As long as there is any it stays in memory.
+        self.dead_letters: deque[DeadLetters] = deque()
 
 
 class SharePartitions:
@@ -97,6 +102,7 @@ class SharePartitions:
         partitions: Partitions,
         cluster_state: ClusterState,
         share_states: ShareStates,
+        dead_letters: DeadLetterTopics,
     ) -> None:
         self._env = env
         self._stepping = stepping
@@ -104,7 +110,10 @@ class SharePartitions:
         self._partitions = partitions
         self._cluster_state = cluster_state
         self._share_states = share_states
+        self._dead_letters = dead_letters
         settings = live_config.settings
+        self.on_state_lost: Callable[[ShareKey], None] = lambda key: None
+        """Is told of a share partition of which the share coordinator has no state."""
         self.sessions = ShareSessions(settings.group_share_max_share_sessions, settings.ottla_fetch_session_max_partitions)
         self._shared: dict[ShareKey, OpenSharePartition] = {}
         self._of_groups: dict[str, dict[ShareKey, None]] = {}
@@ -118,7 +127,8 @@ class SharePartitions:
     # settings of a group
 
     def config(self, group_id: str) -> SharePartitionConfig:
-        return share_partition_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
+        own = self._cluster_state.config_of(GROUP_RESOURCE, group_id)
+        return share_partition_config(own, self._live_config.current, self._cluster_state.features.get("share.version", 0))
 
     def reads_committed(self, group_id: str) -> bool:
         return is_share_read_committed(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
@@ -147,6 +157,7 @@ class SharePartitions:
         partition = SharePartition.load(read, first_offset, leader_epoch, self.config(key.group_id))
         shared = self._shared[key] = OpenSharePartition(key, partition, source)
         self._of_groups.setdefault(key.group_id, {})[key] = None
+        self._tell_of(shared, partition.dead_letters())
         return shared
 
     def _current(self, key: ShareKey) -> OpenSharePartition | None:
@@ -160,6 +171,8 @@ class SharePartitions:
         try:
             return self._share_states.read(key, leader_epoch)
         except KafkaError as error:
+            if error.code is Code.INVALID_REQUEST:
+                self.on_state_lost(key)
             raise persister_error(error) from error
 
     def _first_offset(self, group_id: str, source: Partition) -> Steps[int]:
@@ -217,11 +230,46 @@ class SharePartitions:
         shared.partition.apply(change)
         self._arm(shared)
         self._wake(shared)
+        self._tell_of(shared, change.dead_letters)
+
+    def _apply_anyway(self, shared: OpenSharePartition, change: Change) -> None:
+        """Where it cannot be persisted it happens all the same, and the log says so."""
+        try:
+            self._carry_out(shared, change)
+        except KafkaError as error:
+            log.warning("share_state_not_written", group=shared.key.group_id, partition=repr(shared.source.log), error=str(error))
+            self._apply(shared, change)
 
     def _wake(self, shared: OpenSharePartition) -> None:
         waiters, shared.waiters = shared.waiters, {}
         for waiter in waiters:
             self._env.call_soon(waiter)
+
+    # dead letters
+
+    def _tell_of(self, shared: OpenSharePartition, letters: Sequence[DeadLetters]) -> None:
+        if not letters:
+            return
+        is_under_way = bool(shared.dead_letters)
+        shared.dead_letters.extend(letters)
+        if not is_under_way:
+            self._stepping.run(self._write_dead_letters(shared), lambda _: None, self._step_failed)
+
+    def _write_dead_letters(self, shared: OpenSharePartition) -> Steps[None]:
+        """One after the other; what is told of, or cannot be, is done with. The next load goes on after a stop."""
+        group_id = shared.key.group_id
+        while shared.dead_letters and not shared.is_gone:
+            letters = shared.dead_letters[0]
+            try:
+                yield from self._dead_letters.write(group_id, shared.source, letters)
+            except KafkaError as error:
+                log.warning("dead_letters_not_written", group=group_id, partition=repr(shared.source.log), error=str(error))
+            shared.dead_letters.popleft()
+            if not shared.is_gone:
+                self._apply_anyway(shared, shared.partition.told_of(letters.first_offset, letters.last_offset))
+        shared.dead_letters.clear()
+        if not shared.is_gone and not self.sessions.has_any_of(group_id):
+            self.forget(shared.key)
 
     # end of sessions
 
@@ -254,8 +302,12 @@ class SharePartitions:
                 self._carry_out(shared, shared.partition.release(member_id))
             except KafkaError as error:
                 log.warning("share_records_not_released", group=group_id, partition=repr(shared.source.log), error=str(error))
-        while not self.sessions.has_any_of(group_id) and group_id in self._of_groups:
-            self.forget(next(iter(self._of_groups[group_id])))
+        for key in list(self._of_groups.get(group_id, ())):
+            if self.sessions.has_any_of(group_id):
+                break
+            shared = self._shared.get(key)
+            if shared is not None and (shared.is_gone or not shared.dead_letters):
+                self.forget(key)
             if pace.is_over(FORGET_WORK):
                 yield None
 
@@ -280,12 +332,7 @@ class SharePartitions:
             if not shared.partition.has_timed_out(now_ms):
                 self._arm(shared)
                 continue
-            change = shared.partition.time_out(now_ms)
-            try:
-                self._carry_out(shared, change)
-            except KafkaError as error:
-                log.warning("share_time_out_not_written", group=key.group_id, partition=repr(shared.source.log), error=str(error))
-                self._apply(shared, change)
+            self._apply_anyway(shared, shared.partition.time_out(now_ms))
             yield None
 
     def _arm(self, shared: OpenSharePartition) -> None:

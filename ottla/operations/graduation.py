@@ -16,7 +16,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy, sync_names
 from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
-from ottla.operations.metadata_log import RECORDS_PER_BATCH, replay_batch
+from ottla.operations.metadata_log import RECORDS_PER_BATCH, levels_with, replay_batch
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
@@ -69,7 +69,7 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
     check_not_kafkas(fs, source)
     ends = read_known_ends(fs, source)
     state, torn_bytes = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id, ends)
-    state.features.update(features)
+    state.features.update(levels_with(state.features, features))
     records = state.snapshot(without_features={KRAFT_VERSION})
     plan = GraduationPlan(identity, state, records, ends)
     if torn_bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
@@ -25,12 +25,26 @@ DEFAULT_FEATURES = {
     "group.version": 1,
     "kraft.version": 1,
     "metadata.version": 33,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""Levels of a fresh directory: those of Apache Kafka 4.4 (4.4-IV2), but for share groups: their level 2 is about dead-letter topics
-(KIP-1191), which are not served."""
+"""Levels of a fresh directory: those of Apache Kafka 4.4 (4.4-IV2)."""
+
+
+METADATA_4_4 = 31
+"""4.4-IV0, the level of ``metadata.version`` from which on a directory begins with share.version 2 (ShareVersion)."""
+
+
+def levels_with(current: Mapping[str, int], asked: Mapping[str, int]) -> dict[str, int]:
+    """The levels of a directory that is to have those that are asked for.
+
+    Who asks for the metadata.version of a release before 4.4 gets a share.version that such a broker knows, unless one is named.
+    """
+    changed = {**current, **asked}
+    if asked.get("metadata.version", METADATA_4_4) < METADATA_4_4 and "share.version" not in asked:
+        changed["share.version"] = min(changed.get("share.version", 0), 1)
+    return changed
 
 
 def replay_batch(state: ClusterState, header: BatchHeader, raw: Buffer, *, is_strict: bool) -> None:

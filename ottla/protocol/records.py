@@ -289,6 +289,28 @@ def build_batch(
     return bytearray(builder.build())
 
 
+def build_batch_within(
+    records: Iterable[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]], timestamp_ms: int, size_bytes: int
+) -> tuple[bytearray, int]:
+    """One batch of as many (key, value, headers) records as ``size_bytes`` have room for, at least one; and how many they are."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=0,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        # A record is refused that would make the batch as large.
+        batch_size=size_bytes + 1,
+    )
+    count = 0
+    for key, value, headers in records:
+        if builder.append(count, timestamp_ms, key, value, headers) is None:
+            break
+        count += 1
+    return bytearray(builder.build()), count
+
+
 class ControlType(IntEnum):
     """Type of a control record (org.apache.kafka.common.record.ControlRecordType)."""
 

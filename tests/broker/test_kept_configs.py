@@ -117,7 +117,6 @@ def test_what_is_set_is_shown_and_outlasts_a_restart(broker: SimulatedBroker) ->
         ("streams.num.standby.replicas", "3"),
         ("streams.assignor.name", "other"),
         ("errors.deadletterqueue.topic.name", "__consumer_offsets"),
-        ("errors.deadletterqueue.topic.name", "a b"),
         ("retention.ms", "1"),
     ],
 )

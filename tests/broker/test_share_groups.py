@@ -273,3 +273,26 @@ def test_no_acknowledgement_that_is_not_written(
         assert a.acquire() == [(0, 1, 2)]
     assert a.acknowledge((0, 1, ACCEPT)).responses[0].partitions[0].error_code == 0
     assert SHARE_STATE_TOPIC in broker.broker.cluster.state.topics
+
+
+def test_a_state_that_a_power_cut_has_taken_begins_anew(broker: SimulatedBroker, client: SimulatedClient) -> None:
+    """ "initialized" is in `__consumer_offsets`, and the state's only snapshot is not in `__share_group_state` any more."""
+    a = joined(broker)
+    produce(client, 3)
+    assert a.acquire() == [(0, 2, 1)]
+    a.acknowledge((0, 1, ACCEPT))
+    a.client.close()
+    broker.broker.share_states.delete(ShareKey("g", a.topic_id, 0))
+    broker.kill()
+    broker.start()
+    b = Sharer(broker, "a", epoch=a.epoch)
+    answer = b.fetch()
+    assert answer.responses[0].partitions[0].error_code == Code.UNKNOWN_SERVER_ERROR
+    b.beat()
+    broker.sleep(1_000)
+    b.beat()
+    assert b.acquire() == [(0, 2, 1)], "nothing is passed over"
+    b.acknowledge((0, 2, ACCEPT))
+    produce_again = broker.connect()
+    produce(produce_again, 1)
+    assert b.acquire() == [(3, 3, 1)]

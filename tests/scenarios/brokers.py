@@ -84,6 +84,7 @@ SET_UPS = {
     "consumers": SetUp(_TARGETS_AT_ONCE | _QUICK_CONSUMERS),
     "streams": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS),
     "shares": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES),
+    "letters": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES | {"errors.deadletterqueue.auto.create.topics.enable": "true"}),
 }
 
 

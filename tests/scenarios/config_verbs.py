@@ -16,6 +16,7 @@ FEATURE_SETTLES_MS = 600
 """How long Apache Kafka may take from answering that it has a feature's level to living by it, on a busy machine."""
 CONFIG_SETTLES_MS = 200
 """And from showing a config."""
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _DYNAMIC = {1, 3, 8}
 """The sources of configs that are set of a topic, of all brokers, or of a group."""
 
@@ -46,8 +47,8 @@ def config(world: World, words: Words) -> str:
 
 @verb
 def group_config(world: World, words: Words) -> str:
-    """group_config g streams.num.standby.replicas=1 (``=default`` takes it back)"""
-    changes = {k: None if v == "default" else v for k, v in words.options.items()}
+    """group_config g streams.num.standby.replicas=1 (``=default`` takes it back; a dead-letter topic by the case's name)"""
+    changes = {k: None if v == "default" else world.real(v) if k == DEAD_LETTERS else v for k, v in words.options.items()}
     return _alter(world, 32, world.real(words.plain[0]), changes)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from aiokafka.record.default_records import DefaultRecordBatch
+
 from ottla.coordinator.share.states import AcknowledgeType
 from ottla.protocol.messages import share_acknowledge, share_fetch
 from ottla.protocol.messages.alter_share_group_offsets import (
@@ -18,12 +20,14 @@ from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
 )
+from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.scenarios.consumer_verbs import EMPTY, epoch_of, partitions_of, text, wait_for_topics
 from tests.scenarios.group_verbs import coordinated
 from tests.scenarios.share_verbs import topic_id_of
 from tests.scenarios.verbs import verb
+from tests.scenarios.views import stored
 from tests.scenarios.world import Actor, Ask, Words, World, name_of
 
 
@@ -209,6 +213,28 @@ def acknowledge(world: World, words: Words) -> Ask:
 def _all_or_each(names: Iterable[str]) -> str:
     listed = list(names)
     return listed[0] if len(set(listed)) == 1 else " | ".join(listed) or "NONE nothing"
+
+
+@verb
+def dead_letters(world: World, words: Words) -> str:
+    """dead_letters dlq.t/1: its records, as offset key=value and the headers without what their names have in common"""
+    name, index = world.partition(words.plain[0])
+    if name not in {topic.name for topic in world.call(MetadataRequest(topics=None), 9).topics}:
+        return "no such topic"
+    texts = []
+    for _, batch in stored(world, (name, index)):
+        for record in DefaultRecordBatch(batch):
+            headers = ((key.removeprefix(_HEADER), (value or b"").decode()) for key, value in record.headers)
+            told = " ".join(f"{key}={world.shown(text)}" for key, text in headers)
+            texts.append(f"{record.offset} {_spelled_bytes(record.key)}={_spelled_bytes(record.value)} {told}")
+    return " | ".join(texts) or "nothing"
+
+
+_HEADER = "__dlq.errors."
+
+
+def _spelled_bytes(data: bytes | None) -> str:
+    return "null" if data is None else data.decode() if len(data) < 20 else f"{len(data)} bytes"
 
 
 # offsets

@@ -25,6 +25,8 @@ NOT_READY = (
     "LEADER_NOT_AVAILABLE",
 )
 """Answers that mean «not yet»: asked again, unless a command says ``once``."""
+DEAD_LETTERS = "dlq."
+"""What the names of dead-letter topics of share groups begin with (``errors.deadletterqueue.topic.name.prefix``)."""
 PAUSE_MS = 20
 PATIENCE_MS = 3 * TIMEOUT_S * 1000
 """Longer than anything takes on a busy machine: who waits in vain has failed."""
@@ -111,9 +113,14 @@ class World:
         if "*" in name:
             # x*32767: that many bytes
             return self._prefix + "x" * (int(name.split("*")[1]) - len(self._prefix))
+        if name.startswith(DEAD_LETTERS):
+            # Only names that begin so may be dead-letter topics.
+            return DEAD_LETTERS + self._prefix + name.removeprefix(DEAD_LETTERS)
         return name if name.startswith("__") or not name else self._prefix + name
 
     def shown(self, name: str) -> str:
+        if name.startswith(DEAD_LETTERS):
+            return DEAD_LETTERS + name.removeprefix(DEAD_LETTERS).removeprefix(self._prefix)
         return name.removeprefix(self._prefix)
 
     def pid(self, pid: int) -> str:

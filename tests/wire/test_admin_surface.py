@@ -52,7 +52,6 @@ NOT_ASKED = {
 """Methods without a question, and why."""
 _SET_BY_FORMAT = "Apache Kafka's format tool sets min.insync.replicas for the whole cluster; with one broker it means nothing"
 DIFFERENCES = {
-    "describeFeatures, share.version": "level 2 has dead-letter topics (KIP-1191), which are not served",
     "kadm.ValidateCreateTopics, a new one": _SET_BY_FORMAT,
     "kadm.CreateTopics, two": _SET_BY_FORMAT,
     "kadm.DescribeTopicConfigs, of both": _SET_BY_FORMAT,

@@ -8,13 +8,13 @@ from importlib.resources import files
 
 from ottla.broker.config.definitions import ConfigError, Definition, Value, broker_definitions
 from ottla.broker.config.settings import BrokerConfig
-from ottla.coordinator.cluster import check_topic_name
 from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
-from ottla.coordinator.share.partition import SharePartitionConfig
-from ottla.protocol.errors import KafkaError
+from ottla.coordinator.share.changes import SharePartitionConfig
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+DEAD_LETTERS_SHARE_VERSION = 2
+"""The level of ``share.version`` from which on there are dead-letter topics (KIP-1191)."""
 ASSIGNOR = "streams.assignor.name"
 STREAMS_ASSIGNORS = ("sticky",)
 """Assignors of streams groups that there are (``group.streams.assignors``)."""
@@ -102,14 +102,25 @@ def share_number(name: str, own: Mapping[str, str], config: BrokerConfig) -> int
     return value
 
 
-def share_partition_config(own: Mapping[str, str], config: BrokerConfig) -> SharePartitionConfig:
-    """How a share group's records are locked and delivered now."""
+def share_partition_config(own: Mapping[str, str], config: BrokerConfig, share_version: int) -> SharePartitionConfig:
+    """How a share group's records are locked and delivered now. ``share_version`` is the feature's level."""
     return SharePartitionConfig(
         lock_duration_ms=share_number("record.lock.duration.ms", own, config),
         max_delivery_count=share_number("delivery.count.limit", own, config),
         max_record_locks=share_number("partition.max.record.locks", own, config),
         is_renewal_enabled=bool(group_value("share.renew.acknowledge.enable", own, config)),
+        has_dead_letters=share_version >= DEAD_LETTERS_SHARE_VERSION and bool(dead_letter_topic(own, config)),
     )
+
+
+def dead_letter_topic(own: Mapping[str, str], config: BrokerConfig) -> str:
+    """The topic that tells of records that a share group gives up; empty where there is none."""
+    return str(group_value(DEAD_LETTERS, own, config) or "")
+
+
+def copies_dead_letters(own: Mapping[str, str], config: BrokerConfig) -> bool:
+    """Whether key and value of such a record go along."""
+    return bool(group_value("errors.deadletterqueue.copy.record.enable", own, config))
 
 
 def is_share_read_committed(own: Mapping[str, str], config: BrokerConfig) -> bool:
@@ -137,7 +148,9 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
             _check_bounds(name, value, config)
     if values.get(ASSIGNOR, STREAMS_ASSIGNORS[0]) not in STREAMS_ASSIGNORS:
         raise ConfigError(f"{ASSIGNOR} must be one of the assignors of group.streams.assignors: {', '.join(STREAMS_ASSIGNORS)}")
-    _check_dead_letters(str(values.get(DEAD_LETTERS, "")))
+    # What is no topic's name otherwise is taken, as by Kafka, and gets no dead letters.
+    if str(values.get(DEAD_LETTERS, "")).startswith("__"):
+        raise ConfigError(f"{DEAD_LETTERS}: DLQ topic name must not start with '__'")
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if session in own or heartbeat in own:
@@ -160,13 +173,3 @@ def _check_bounds(name: str, value: int, config: BrokerConfig) -> None:
             assert isinstance(limit, int)
             if is_beyond(limit):
                 raise ConfigError(f"{name} must be {words} or equal to {key}")
-
-
-def _check_dead_letters(topic: str) -> None:
-    if topic.startswith("__"):
-        raise ConfigError(f"{DEAD_LETTERS}: DLQ topic name must not start with '__'")
-    if topic:
-        try:
-            check_topic_name(topic)
-        except KafkaError as error:
-            raise ConfigError(f"{DEAD_LETTERS}: {error.message}") from None

@@ -66,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True):
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     auto_create_topics_enable: bool
+    errors_deadletterqueue_auto_create_topics_enable: bool
+    errors_deadletterqueue_topic_name_prefix: str
     num_partitions: int
     delete_topic_enable: bool
     log_cleaner_backoff_ms: int

@@ -15,6 +15,8 @@ from ottla.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
 
+_NO_STORE = "The broker has no streams group topology description plugin configured."
+
 
 class Ports(Protocol):
     """Nothing is looked at."""
@@ -23,7 +25,7 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: StreamsGroupTopologyDescriptionUpdateRequest, context: RequestContext
 ) -> StreamsGroupTopologyDescriptionUpdateResponse:
-    return failed(request, context.version, Code.UNSUPPORTED_VERSION)
+    return StreamsGroupTopologyDescriptionUpdateResponse(error_code=Code.UNSUPPORTED_VERSION, error_message=_NO_STORE)
 
 
 def failed(

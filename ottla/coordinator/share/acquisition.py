@@ -95,7 +95,7 @@ class Acquisition:
         for batch in self._in_flight.overlapping(self._request.fetch_offset, read_from - 1):
             for first, last, status in batch.runs(self._request.fetch_offset, read_from - 1):
                 if status.state is RecordState.AVAILABLE:
-                    batch.assign(first, last, status.ended(RecordState.ARCHIVED, self._max_delivery_count))
+                    batch.assign(first, last, status.ended(RecordState.ARCHIVED))
 
     # records that are in flight already
 
@@ -206,7 +206,7 @@ class Acquisition:
             for batch in self._in_flight.overlapping(aborted.first_offset, aborted.last_offset):
                 for first, last, status in batch.runs(aborted.first_offset, aborted.last_offset):
                     if status.state is RecordState.ACQUIRED:
-                        batch.assign(first, last, status.ended(RecordState.ARCHIVED, self._max_delivery_count))
+                        batch.assign(first, last, status.ended(RecordState.ARCHIVED))
             kept = [piece for acquired in kept for piece in _outside(acquired, aborted)]
         return kept
 

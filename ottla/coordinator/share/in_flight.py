@@ -39,10 +39,8 @@ class RecordStatus(msgspec.Struct, frozen=True, gc=False):
         assert self.state is RecordState.ACQUIRED, f"a lock on a record that is {self.state.name}"
         return RecordStatus(self.state, self.delivery_count, self.member_id, deadline_ms)
 
-    def ended(self, state: RecordState, max_delivery_count: int) -> RecordStatus:
-        """The lock is gone. What was delivered often enough is not made available again."""
-        if state is RecordState.AVAILABLE and self.delivery_count >= max_delivery_count:
-            state = RecordState.ARCHIVED
+    def ended(self, state: RecordState) -> RecordStatus:
+        """The lock is gone, or nobody is to have the record any more."""
         check_transition(self.state, state)
         return RecordStatus(state, self.delivery_count)
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest, Acquisition
-from ottla.coordinator.share.batches import NO_OFFSET, StateBatch
+from ottla.coordinator.share.batches import NO_OFFSET
+from ottla.coordinator.share.changes import DELIVERED_TOO_OFTEN, REJECTED, DeadLetters, Draft, SharePartitionConfig
 from ottla.coordinator.share.in_flight import UNSEEN, InFlight, InFlightBatch, RecordStatus
 from ottla.coordinator.share.requests import StateRead, StateWrite
-from ottla.coordinator.share.states import OUTCOME, AcknowledgeType, RecordState
+from ottla.coordinator.share.states import AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
 
 _NOT_FOUND = "Batch record not found. The request batch offsets are not found in the cache."
@@ -25,15 +26,6 @@ _LAST_BEYOND = "Batch record not found. The last offset in request is past acqui
 _NOT_ACQUIRED = "The batch cannot be acknowledged. The batch is not in the acquired state."
 _NOT_OWNER = "Member is not the owner of batch record"
 _NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
-
-
-class SharePartitionConfig(msgspec.Struct, frozen=True):
-    """``group.share.record.lock.duration.ms`` and so on, or what a group has set instead."""
-
-    lock_duration_ms: int = 30_000
-    max_delivery_count: int = 5
-    max_record_locks: int = 2_000
-    is_renewal_enabled: bool = True
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
@@ -52,6 +44,8 @@ class Change(msgspec.Struct, frozen=True):
     """The batches as they will be."""
     revision: int
     """Of the share partition that the change was made for."""
+    dead_letters: Sequence[DeadLetters] = ()
+    """What is to be told of once the change is applied."""
 
 
 class SharePartition:
@@ -128,6 +122,16 @@ class SharePartition:
             return True
         return self.in_flight_count < self.config.max_record_locks
 
+    def dead_letters(self) -> list[DeadLetters]:
+        """What is still to be told of, as a share partition that was just loaded has it: which reason it was goes by the count."""
+        most = self.config.max_delivery_count
+        return [
+            DeadLetters(first, last, status.delivery_count, DELIVERED_TOO_OFTEN if status.delivery_count >= most else REJECTED)
+            for batch in self._in_flight.batches
+            for first, last, status in batch.runs(self.start_offset, batch.last_offset)
+            if status.state is RecordState.ARCHIVING
+        ]
+
     def statuses(self) -> list[tuple[int, int, RecordStatus]]:
         """Everything in flight, for tests and tools."""
         return [run for batch in self._in_flight.batches for run in batch.all_runs()]
@@ -167,7 +171,7 @@ class SharePartition:
 
     def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Change:
         """Raises INVALID_RECORD_STATE for records that are not the member's, INVALID_REQUEST for offsets beyond the end."""
-        draft = _Draft(self)
+        draft = Draft(self.config)
         deadline_ms = now_ms + self.config.lock_duration_ms
         for acknowledgement in acknowledgements:
             segments = _segments(acknowledgement)
@@ -185,9 +189,8 @@ class SharePartition:
                         if acknowledge_type is AcknowledgeType.RENEW:
                             draft.assign(batch, run_first, run_last, status.renewed(deadline_ms), is_persisted=False)
                         else:
-                            ended = status.ended(OUTCOME[acknowledge_type], self.config.max_delivery_count)
-                            draft.assign(batch, run_first, run_last, ended)
-        return draft.change()
+                            draft.end(batch, run_first, run_last, acknowledge_type)
+        return self._change(draft)
 
     def _check_in_flight(self, acknowledgement: Acknowledgement) -> None:
         """Raises INVALID_RECORD_STATE or INVALID_REQUEST."""
@@ -216,12 +219,29 @@ class SharePartition:
         return self._next_deadline_ms is not None and self._next_deadline_ms <= now_ms
 
     def _ended_locks(self, is_over: Callable[[RecordStatus], bool]) -> Change:
-        draft = _Draft(self)
+        draft = Draft(self.config)
         for batch in self._in_flight.batches:
             for first, last, status in batch.runs(self.start_offset, batch.last_offset):
                 if status.state is RecordState.ACQUIRED and is_over(status):
-                    draft.assign(batch, first, last, status.ended(RecordState.AVAILABLE, self.config.max_delivery_count))
-        return draft.change()
+                    draft.end(batch, first, last, AcknowledgeType.RELEASE)
+        return self._change(draft)
+
+    def told_of(self, first_offset: int, last_offset: int) -> Change:
+        """The dead letters of these records are written, or cannot be: nothing is left to do for them."""
+        draft = Draft(self.config)
+        first_offset = max(first_offset, self.start_offset)
+        for batch in self._in_flight.overlapping(first_offset, last_offset):
+            for first, last, status in batch.runs(first_offset, last_offset):
+                if status.state is RecordState.ARCHIVING:
+                    draft.assign(batch, first, last, status.ended(RecordState.ARCHIVED))
+        return self._change(draft)
+
+    def _change(self, draft: Draft) -> Change:
+        write = None
+        if draft.written:
+            complete_count = self._complete_count(draft.copies.get(batch.first_offset, batch) for batch in self._in_flight.batches)
+            write = StateWrite(self.state_epoch, self.leader_epoch, self.start_offset, complete_count, tuple(draft.written))
+        return Change(write, list(draft.copies.values()), self._revision, draft.dead_letters)
 
     def apply(self, change: Change) -> None:
         """Carry out a change. Nothing may have come between."""
@@ -243,7 +263,7 @@ class SharePartition:
         for batch in self._in_flight.batches[:1]:
             for first, last, status in batch.runs(batch.first_offset, log_start_offset - 1):
                 if not status.is_terminal:
-                    batch.assign(first, last, status.ended(RecordState.ARCHIVED, self.config.max_delivery_count))
+                    batch.assign(first, last, status.ended(RecordState.ARCHIVED))
         self.start_offset = log_start_offset
         if not self._in_flight:
             self.end_offset = log_start_offset
@@ -270,49 +290,10 @@ class SharePartition:
         assert self.start_offset <= self.end_offset, f"start {self.start_offset} > end {self.end_offset}"
 
 
-class _Draft:
-    """Copies of the batches that a command changes, and what is to be written of them."""
-
-    def __init__(self, partition: SharePartition) -> None:
-        self._partition = partition
-        self._copies: dict[int, InFlightBatch] = {}
-        self._written: list[StateBatch] = []
-
-    def runs(self, batch: InFlightBatch, first: int, last: int) -> list[tuple[int, int, RecordStatus]]:
-        return list(self._copies.get(batch.first_offset, batch).runs(first, last))
-
-    def assign(self, batch: InFlightBatch, first: int, last: int, status: RecordStatus, *, is_persisted: bool = True) -> None:
-        copy = self._copies.get(batch.first_offset)
-        if copy is None:
-            copy = self._copies[batch.first_offset] = batch.copy()
-        copy.assign(first, last, status)
-        if not is_persisted:
-            return
-        before = self._written[-1] if self._written else None
-        if before is not None and (before.last_offset + 1, *before[2:]) == (first, status.state, status.delivery_count):
-            # Also over the bounds of batches: what is persisted has a limit in number.
-            self._written[-1] = before._replace(last_offset=last)
-        else:
-            self._written.append(StateBatch(first, last, status.state, status.delivery_count))
-
-    def change(self) -> Change:
-        partition = self._partition
-        write = None
-        if self._written:
-            batches = (self._copies.get(batch.first_offset, batch) for batch in partition._in_flight.batches)
-            complete_count = partition._complete_count(batches)
-            write = StateWrite(
-                partition.state_epoch, partition.leader_epoch, partition.start_offset, complete_count, tuple(self._written)
-            )
-        return Change(write, list(self._copies.values()), partition._revision)
-
-
 def _persisted_status(state: int, delivery_count: int) -> RecordStatus:
-    """Acquired is never persisted, and what was on its way to a dead-letter topic is given up."""
-    if state == RecordState.ACKNOWLEDGED:
-        return RecordStatus(RecordState.ACKNOWLEDGED, delivery_count)
-    if state in (RecordState.ARCHIVED, RecordState.ARCHIVING):
-        return RecordStatus(RecordState.ARCHIVED, delivery_count)
+    """Acquired is never persisted; what is no state at all, as anybody may write it, is taken for available."""
+    if state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED):
+        return RecordStatus(RecordState(state), delivery_count)
     return RecordStatus(RecordState.AVAILABLE, delivery_count)
 
 

@@ -15,7 +15,7 @@ class RecordState(IntEnum):
     ACKNOWLEDGED = 2
     """Processed: never delivered again."""
     ARCHIVING = 3
-    """About to be copied to a dead-letter topic (KIP-1191). Never entered here, as there are none; read as `ARCHIVED`."""
+    """Given up, and about to be told of in the group's dead-letter topic (KIP-1191). A start goes on where it was left."""
     ARCHIVED = 4
     """Given up: rejected, delivered too often, or no record for a consumer at all."""
 
@@ -25,7 +25,7 @@ S = RecordState
 VALID_NEXT: dict[RecordState, frozenset[RecordState]] = {
     # Given up without a delivery: what compaction, retention or an abort has made meaningless.
     S.AVAILABLE: frozenset({S.ACQUIRED, S.ARCHIVED}),
-    S.ACQUIRED: frozenset({S.AVAILABLE, S.ACKNOWLEDGED, S.ARCHIVED}),
+    S.ACQUIRED: frozenset({S.AVAILABLE, S.ACKNOWLEDGED, S.ARCHIVING, S.ARCHIVED}),
     S.ACKNOWLEDGED: frozenset(),
     S.ARCHIVING: frozenset({S.ARCHIVED}),
     S.ARCHIVED: frozenset(),
@@ -52,7 +52,7 @@ OUTCOME: dict[AcknowledgeType, RecordState] = {
     AcknowledgeType.RELEASE: S.AVAILABLE,
     AcknowledgeType.REJECT: S.ARCHIVED,
 }
-"""What becomes of an acquired record. Renewing changes no state."""
+"""What becomes of an acquired record. Renewing changes no state. With a dead-letter topic what is rejected is archiving first."""
 
 
 class IllegalTransition(Exception):

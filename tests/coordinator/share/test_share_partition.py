@@ -13,9 +13,10 @@ from ottla.coordinator.share.acquisition import (
     aborted_batches,
 )
 from ottla.coordinator.share.batches import StateBatch
-from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition, SharePartitionConfig
+from ottla.coordinator.share.changes import DELIVERED_TOO_OFTEN, REJECTED, DeadLetters, SharePartitionConfig
+from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
 from ottla.coordinator.share.requests import StateRead
-from ottla.coordinator.share.states import RecordState
+from ottla.coordinator.share.states import AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
 
 CONFIG = SharePartitionConfig(lock_duration_ms=1_000, max_delivery_count=5, max_record_locks=100)
@@ -255,3 +256,35 @@ def test_nobody_is_given_what_a_transaction_took_back() -> None:
     taken_back = [FetchedBatch(0, 9, 1, is_transactional=True)]
     assert partition.acquire(AcquireRequest("a", 0, taken_back, 500, 500, aborted=[AbortedTransaction(1, 0)]), 0) == []
     assert (partition.start_offset, partition.next_fetch_offset()) == (10, 10)
+
+
+def test_what_is_given_up_is_told_of_before_it_is_done_with() -> None:
+    """Rejected, or delivered too often: archiving, and then archived; a gap is neither."""
+    partition = fresh(msgspec.structs.replace(CONFIG, has_dead_letters=True, max_delivery_count=1))
+    acquire(partition, (0, 9))
+    change = partition.acknowledge(
+        "a",
+        [Acknowledgement(0, 3, [AcknowledgeType.REJECT]), Acknowledgement(4, 5, [AcknowledgeType.RELEASE, AcknowledgeType.GAP])],
+        0,
+    )
+    assert change.dead_letters == [DeadLetters(0, 3, 1, REJECTED), DeadLetters(4, 4, 1, DELIVERED_TOO_OFTEN)]
+    assert change.write is not None
+    assert change.write.state_batches == (
+        StateBatch(0, 4, RecordState.ARCHIVING, 1),
+        StateBatch(5, 5, RecordState.ARCHIVED, 1),
+    )
+    partition.apply(change)
+    assert (partition.start_offset, partition.delivery_complete_count) == (0, 1)
+    partition.apply(partition.told_of(0, 3))
+    assert partition.start_offset == 4
+    assert partition.told_of(0, 3).write is None, "once is enough"
+    assert partition.dead_letters() == [DeadLetters(4, 4, 1, DELIVERED_TOO_OFTEN)]
+    partition.apply(partition.told_of(4, 4))
+    assert (partition.start_offset, partition.dead_letters()) == (6, [])
+
+
+def test_a_load_goes_on_with_what_is_not_told_of_yet() -> None:
+    batches = (StateBatch(0, 1, RecordState.ARCHIVING, 2), StateBatch(2, 2, RecordState.ARCHIVING, 5))
+    partition = SharePartition.load(StateRead(0, 0, batches), 0, 0, CONFIG)
+    assert partition.dead_letters() == [DeadLetters(0, 1, 2, REJECTED), DeadLetters(2, 2, 5, DELIVERED_TOO_OFTEN)]
+    assert (partition.start_offset, partition.next_fetch_offset()) == (0, 3)

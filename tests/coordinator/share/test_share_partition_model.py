@@ -8,11 +8,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+import msgspec
 import pytest
 
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.share.acquisition import AbortedTransaction, AcquireRequest, FetchedBatch
-from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition, SharePartitionConfig
+from ottla.coordinator.share.changes import SharePartitionConfig
+from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import ShareStateConfig, StateWrite
 from ottla.coordinator.share.shard import ShareShard
@@ -37,6 +39,8 @@ class Record:
 class World:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.config = msgspec.structs.replace(CONFIG, has_dead_letters=seed % 2 == 1)
+        self.told_of: set[int] = set()
         self.now_ms = 10_000
         self.log: list[FetchedBatch] = []
         self.aborted: list[AbortedTransaction] = []
@@ -59,7 +63,7 @@ class World:
     def _loaded(self) -> SharePartition:
         result = self.shard.read(KEY, 0, self.now_ms)
         self._log_state(result.records)
-        return SharePartition.load(result.response, 0, 0, CONFIG)
+        return SharePartition.load(result.response, 0, 0, self.config)
 
     # the log
 
@@ -144,12 +148,28 @@ class World:
             if kind is AcknowledgeType.RENEW:
                 self.model[o] = replace(record, deadline_ms=self.now_ms + CONFIG.lock_duration_ms)
             else:
-                self.model[o] = self.ended(record, OUTCOME[kind])
+                self.model[o] = self.ended(record, kind)
 
-    def ended(self, record: Record, state: RecordState) -> Record:
-        if state is S.AVAILABLE and record.count >= CONFIG.max_delivery_count:
-            state = S.ARCHIVED
+    def ended(self, record: Record, kind: AcknowledgeType) -> Record:
+        state = OUTCOME[kind]
+        if kind is AcknowledgeType.REJECT or (state is S.AVAILABLE and record.count >= CONFIG.max_delivery_count):
+            state = S.ARCHIVING if self.config.has_dead_letters else S.ARCHIVED
         return Record(state, record.count)
+
+    def tell_of_one(self) -> None:
+        """The dead letters of some neighbours are written; what is written twice was not persisted the first time."""
+        letters = self.partition.dead_letters()
+        if not letters:
+            return
+        letter = self.rng.choice(letters)
+        last = self.rng.randrange(letter.first_offset, letter.last_offset + 1)
+        change = self.partition.told_of(letter.first_offset, last)
+        assert not change.dead_letters
+        if self.carry_out(change):
+            for o in range(letter.first_offset, last + 1):
+                assert o not in self.told_of
+                self.told_of.add(o)
+                self.model[o] = Record(S.ARCHIVED, letter.delivery_count)
 
     def acknowledge_what_is_not_held(self) -> None:
         member = self.rng.choice(MEMBERS)
@@ -169,7 +189,7 @@ class World:
         change = self.partition.release(member)
         if self.carry_out(change):
             for o in self.held(member):
-                self.model[o] = self.ended(self.model[o], S.AVAILABLE)
+                self.model[o] = self.ended(self.model[o], AcknowledgeType.RELEASE)
 
     def time_out(self) -> None:
         self.now_ms += self.rng.randrange(700)
@@ -182,7 +202,7 @@ class World:
         # Whether it could be persisted or not.
         self.partition.apply(change)
         for o in over:
-            self.model[o] = self.ended(self.model[o], S.AVAILABLE)
+            self.model[o] = self.ended(self.model[o], AcknowledgeType.RELEASE)
 
     def carry_out(self, change: Change) -> bool:
         """A third of the writes is refused: then nothing has changed."""
@@ -246,6 +266,7 @@ def test_every_record_is_delivered_as_often_as_its_acknowledgements_ask_for(seed
         world.acknowledge_what_is_not_held,
         world.release,
         world.time_out,
+        world.tell_of_one,
     ]
     for _ in range(200):
         rng.choice(commands)()
@@ -267,6 +288,7 @@ def _drain(world: World) -> None:
         for member in MEMBERS:
             world.acknowledge(member, accept_all=True)
         world.time_out()
+        world.tell_of_one()
         world.check()
     assert world.partition.start_offset > end
     for o in world.records:

@@ -64,6 +64,11 @@ class ShareGroups:
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.not_initialized(group, partitions))
 
+    def state_lost(self, group_id: str, topic_id: bytes, partition: int) -> Result[None]:
+        """The share coordinator does not have a state that it had begun."""
+        group = self.groups.get(group_id)
+        return Result(None, records=[] if group is None else initialization.state_lost(group, topic_id, partition))
+
     def alter_offsets(self, group_id: str, start_offsets: Sequence[tuple[str, Mapping[int, int]]]) -> Result[offsets.Altered]:
         """A group comes into being by it, if there is none. Raises NON_EMPTY_GROUP."""
         return offsets.alter(self.groups.get(group_id) or ShareGroup(group_id), start_offsets, self._topics)

@@ -108,6 +108,19 @@ def not_initialized(group: ShareGroup, partitions: PartitionsByTopic) -> list[Lo
     return [states_record(group.group_id, changed)]
 
 
+def state_lost(group: ShareGroup, topic_id: bytes, partition: int) -> list[LogRecord]:
+    """The share coordinator has no state of what is initialized, as a power cut may leave it: the next heartbeat asks for it again.
+
+    The topic stays among those that were begun, so the partition begins at 0: records are delivered again, and none is passed over.
+    """
+    states = group.states
+    topic = None if states is None else states.initialized.get(topic_id)
+    if states is None or topic is None or partition not in topic.partitions:
+        return []
+    left = {**states.initialized, topic_id: TopicPartitions(topic.name, topic.partitions - {partition})}
+    return [states_record(group.group_id, msgspec.structs.replace(states, initialized=left))]
+
+
 def without_topics(group: ShareGroup, topics: Topics) -> list[LogRecord]:
     """Nothing of topics that exist no longer (GroupMetadataManager.maybeCleanupShareGroupState)."""
     states = group.states

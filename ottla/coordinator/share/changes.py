@@ -1,0 +1,83 @@
+"""What a command is about to change of the records in a share partition, and what is to be persisted and told of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.coordinator.share.batches import StateBatch
+from ottla.coordinator.share.in_flight import InFlightBatch, RecordStatus
+from ottla.coordinator.share.states import OUTCOME, AcknowledgeType, RecordState
+
+REJECTED = "Offset rejected by client."
+DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
+
+
+class SharePartitionConfig(msgspec.Struct, frozen=True):
+    """``group.share.record.lock.duration.ms`` and so on, or what a group has set instead."""
+
+    lock_duration_ms: int = 30_000
+    max_delivery_count: int = 5
+    max_record_locks: int = 2_000
+    is_renewal_enabled: bool = True
+    has_dead_letters: bool = False
+    """What is given up is told of in a dead-letter topic before it is done with (KIP-1191)."""
+
+
+class DeadLetters(msgspec.Struct, frozen=True):
+    """Neighbours that are given up for one reason, and to be told of in a dead-letter topic: `SharePartition.told_of` follows."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    reason: str
+
+
+class Draft:
+    """Copies of the batches that a command changes, and what is to be written of them."""
+
+    def __init__(self, config: SharePartitionConfig) -> None:
+        self._config = config
+        self.copies: dict[int, InFlightBatch] = {}
+        """By first offset."""
+        self.written: list[StateBatch] = []
+        self.dead_letters: list[DeadLetters] = []
+
+    def end(self, batch: InFlightBatch, first: int, last: int, acknowledge_type: AcknowledgeType) -> None:
+        """Locks are gone, of records of one status. What was delivered often enough is not made available again."""
+        config = self._config
+        ((_, _, status),) = self.runs(batch, first, last)
+        state, reason = OUTCOME[acknowledge_type], None
+        if acknowledge_type is AcknowledgeType.REJECT:
+            reason = REJECTED
+        elif state is RecordState.AVAILABLE and status.delivery_count >= config.max_delivery_count:
+            state, reason = RecordState.ARCHIVED, DELIVERED_TOO_OFTEN
+        if reason is not None and config.has_dead_letters:
+            state = RecordState.ARCHIVING
+            self._tell_of(DeadLetters(first, last, status.delivery_count, reason))
+        self.assign(batch, first, last, status.ended(state))
+
+    def _tell_of(self, letters: DeadLetters) -> None:
+        before = self.dead_letters[-1] if self.dead_letters else None
+        if before is not None and before.last_offset + 1 == letters.first_offset:
+            joined = msgspec.structs.replace(before, last_offset=letters.last_offset)
+            if joined == msgspec.structs.replace(letters, first_offset=before.first_offset):
+                self.dead_letters[-1] = joined
+                return
+        self.dead_letters.append(letters)
+
+    def runs(self, batch: InFlightBatch, first: int, last: int) -> list[tuple[int, int, RecordStatus]]:
+        return list(self.copies.get(batch.first_offset, batch).runs(first, last))
+
+    def assign(self, batch: InFlightBatch, first: int, last: int, status: RecordStatus, *, is_persisted: bool = True) -> None:
+        copy = self.copies.get(batch.first_offset)
+        if copy is None:
+            copy = self.copies[batch.first_offset] = batch.copy()
+        copy.assign(first, last, status)
+        if not is_persisted:
+            return
+        before = self.written[-1] if self.written else None
+        if before is not None and (before.last_offset + 1, *before[2:]) == (first, status.state, status.delivery_count):
+            # Also over the bounds of batches: what is persisted has a limit in number.
+            self.written[-1] = before._replace(last_offset=last)
+        else:
+            self.written.append(StateBatch(first, last, status.state, status.delivery_count))

@@ -1,0 +1,25 @@
+"""The levels of features that a fresh directory has, and one that goes over to Apache Kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
+from ottla.simulation.broker import SimulatedBroker
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, 2),
+        ({"metadata.version": 30}, 1),
+        ({"metadata.version": 31}, 2),
+        ({"metadata.version": 30, "share.version": 2}, 2),
+        ({"metadata.version": 30, "share.version": 0}, 0),
+    ],
+)
+def test_a_release_of_before_gets_the_share_version_that_it_knows(asked: dict[str, int], expected: int) -> None:
+    assert levels_with(DEFAULT_FEATURES, asked)["share.version"] == expected
+    broker = SimulatedBroker(features=asked).start()
+    assert broker.broker.cluster.state.features["share.version"] == expected
+    broker.close()
