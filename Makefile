@@ -8,6 +8,9 @@ INPUTS ?= 500
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# Processes that share the slow tests: these wait for time-outs, starts and other processes for more than half of their time.
+SLOW_AT_ONCE ?= 4
+SHARED := --dist loadgroup --no-loadscope-reorder
 
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,7 +34,7 @@ test-fast: $(VENV)/.test
 	$(PYTEST) -q -m "not wire and not heavy and not slow" -n 2 --dist worksteal
 
 test-all: $(VENV)/.test
-	$(PYTEST) -q -rs --durations=60 --durations-min=5 -m "slow and not alone" -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -q -rs --durations=60 --durations-min=5 -m "slow and not alone" -n $(SLOW_AT_ONCE) $(SHARED)
 	$(PYTEST) -q -rs -m "slow and alone"
 
 # The stock clients' tests, asked of Apache Kafka itself. ORACLE_VERSION=4.3.1 asks another release, here and below.
@@ -40,7 +43,7 @@ oracle: $(VENV)/.test
 
 # The catalogue of rules against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md.
 conformance: $(VENV)/.test
-	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" -n 2 --dist loadfile --no-loadscope-reorder --scoreboard .cache/scoreboard.json
+	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" -n $(SLOW_AT_ONCE) $(SHARED) --scoreboard .cache/scoreboard.json
 	$(BIN)/python -m tools.conformance .cache/scoreboard.json
 
 # Many more crash states than CI has time for.
