@@ -8,14 +8,15 @@ INPUTS ?= 500
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-# Processes that share the slow tests: these wait for time-outs, starts and other processes for more than half of their time.
+# Processes that share the tests. The slow ones wait for time-outs, starts and other processes for more than half of their time.
+AT_ONCE ?= 3
 SLOW_AT_ONCE ?= 4
 SHARED := --dist loadgroup --no-loadscope-reorder
 
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run pipeline serve test test-fast test-all conformance mutants kills chaos crash-nightly search fuzz oracle lint generate benchmark soak start-soak clean
+.PHONY: run pipeline serve test tests test-fast test-all conformance mutants kills chaos crash-nightly search fuzz oracle lint generate benchmark soak start-soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -27,8 +28,12 @@ pipeline: $(VENV)/.test
 serve: $(VENV)/.demo
 	$(BIN)/ottla serve --listen 127.0.0.1:$(PORT)
 
-test: $(VENV)/.test lint
-	$(PYTEST) -q -rs -m "not slow" -n 2 --dist worksteal
+# Both at the same time: a processor is left by tests that wait.
+test: $(VENV)/.test
+	$(MAKE) --no-print-directory -j 2 lint tests
+
+tests: $(VENV)/.test
+	$(PYTEST) -q -rs -m "not slow" -n $(AT_ONCE) $(SHARED)
 
 test-fast: $(VENV)/.test
 	$(PYTEST) -q -m "not wire and not heavy and not slow" -n 2 --dist worksteal

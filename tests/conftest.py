@@ -35,9 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Says which tests one process runs, where several share the work (``--dist loadgroup``): those that start the same thing.
 
-    A scenario's broker, a Spark session, or else what a file has for all its tests. Those that take minutes are on their own.
+    A scenario's broker, a Spark session, or else what a file has for all its tests. Those that take minutes are on their own,
+    and so are simulated scenarios, which start nothing.
     """
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if params.get("target") == "simulated":
+        return
     if "target" in params:
         scenario = params.get("scenario")
         group = f"{params['target']} {'default' if scenario is None else scenario.broker}"
@@ -62,10 +65,17 @@ def _group(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each test carries the rules of docs/rules.md that it is about, and whose answers it asks for.
 
-    What takes minutes comes first, the largest group before the others: nothing else is left to run beside one that begins last.
+    What takes minutes comes first, the largest group before the others, then what takes seconds: nothing else is left to run beside
+    one that begins last. What is on its own and short fills the end.
     """
     sizes = Counter(_group(item) for item in items if _takes_minutes(item))
-    items.sort(key=lambda item: -sizes[_group(item)] if _takes_minutes(item) else 1)
+
+    def place(item: pytest.Item) -> int:
+        if _takes_minutes(item):
+            return -sizes[_group(item)]
+        return 1 if item.get_closest_marker("heavy") else 2 if item.get_closest_marker("xdist_group") else 3
+
+    items.sort(key=place)
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         scenario = params.get("scenario")
