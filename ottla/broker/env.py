@@ -174,12 +174,12 @@ class RealEnv:
             self._aside.discard(future)
             done(future.exception())
 
-        def tell(_: Future[None]) -> None:
+        def wake_loop(_: Future[None]) -> None:
             # A loop that is closed has nobody left who waits.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(finished)
 
-        future.add_done_callback(tell)
+        future.add_done_callback(wake_loop)
 
     def finish_aside(self) -> None:
         wait(self._aside)
