@@ -8,11 +8,15 @@ INPUTS ?= 500
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# Processes that share the tests. The slow ones wait for time-outs, starts and other processes for more than half of their time.
+AT_ONCE ?= 3
+SLOW_AT_ONCE ?= 4
+SHARED := --dist loadgroup --no-loadscope-reorder
 
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run pipeline serve test test-fast test-all conformance mutants kills chaos crash-nightly search fuzz oracle lint generate benchmark soak start-soak clean
+.PHONY: run pipeline serve test tests test-fast test-all conformance mutants kills chaos crash-nightly search fuzz oracle lint generate benchmark soak start-soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -24,14 +28,18 @@ pipeline: $(VENV)/.test
 serve: $(VENV)/.demo
 	$(BIN)/ottla serve --listen 127.0.0.1:$(PORT)
 
-test: $(VENV)/.test lint
-	$(PYTEST) -q -rs -m "not slow" -n 2 --dist worksteal
+# Both at the same time: a processor is left by tests that wait.
+test: $(VENV)/.test
+	$(MAKE) --no-print-directory -j 2 lint tests
+
+tests: $(VENV)/.test
+	$(PYTEST) -q -rs -m "not slow" -n $(AT_ONCE) $(SHARED)
 
 test-fast: $(VENV)/.test
 	$(PYTEST) -q -m "not wire and not heavy and not slow" -n 2 --dist worksteal
 
 test-all: $(VENV)/.test
-	$(PYTEST) -q -rs --durations=60 --durations-min=5 -m "slow and not alone" -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -q -rs --durations=60 --durations-min=5 -m "slow and not alone" -n $(SLOW_AT_ONCE) $(SHARED)
 	$(PYTEST) -q -rs -m "slow and alone"
 
 # The stock clients' tests, asked of Apache Kafka itself. ORACLE_VERSION=4.3.1 asks another release, here and below.
@@ -40,7 +48,7 @@ oracle: $(VENV)/.test
 
 # The catalogue of rules against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md.
 conformance: $(VENV)/.test
-	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" -n 2 --dist loadfile --no-loadscope-reorder --scoreboard .cache/scoreboard.json
+	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" -n $(SLOW_AT_ONCE) $(SHARED) --scoreboard .cache/scoreboard.json
 	$(BIN)/python -m tools.conformance .cache/scoreboard.json
 
 # Many more crash states than CI has time for.

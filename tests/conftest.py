@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--scoreboard", metavar="FILE", help="write which rules' tests passed against which broker")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Says which tests one process runs, where several share the work (``--dist loadgroup``): those that start the same thing.
+
+    A scenario's broker, a Spark session, or else what a file has for all its tests. Those that take minutes are on their own,
+    and so are simulated scenarios, which start nothing.
+    """
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if params.get("target") == "simulated":
+        return
+    if "target" in params:
+        scenario = params.get("scenario")
+        group = f"{params['target']} {'default' if scenario is None else scenario.broker}"
+    elif item.get_closest_marker("xdist_group") or _takes_minutes(item):
+        return
+    elif "spark" in getattr(item, "fixturenames", ()):
+        group = "spark"
+    else:
+        group = f"{item.path.parent.name}/{item.path.stem}"
+    item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _takes_minutes(item: pytest.Item) -> bool:
+    return bool(item.get_closest_marker("slow") and item.get_closest_marker("heavy"))
+
+
+def _group(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    return item.nodeid if mark is None else str(mark.args[0])
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each test carries the rules of docs/rules.md that it is about, and whose answers it asks for.
 
-    Files with a test that takes minutes come first: nothing else is left to run beside one that begins last.
+    What takes minutes comes first, the largest group before the others, then what takes seconds: nothing else is left to run beside
+    one that begins last. What is on its own and short fills the end.
     """
-    long = {item.path for item in items if item.get_closest_marker("slow") and item.get_closest_marker("heavy")}
-    items.sort(key=lambda item: item.path not in long)
+    sizes = Counter(_group(item) for item in items if _takes_minutes(item))
+
+    def place(item: pytest.Item) -> int:
+        if _takes_minutes(item):
+            return -sizes[_group(item)]
+        return 1 if item.get_closest_marker("heavy") else 2 if item.get_closest_marker("xdist_group") else 3
+
+    items.sort(key=place)
     for item in items:
         params = item.callspec.params if hasattr(item, "callspec") else {}
         scenario = params.get("scenario")

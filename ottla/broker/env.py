@@ -181,12 +181,12 @@ class RealEnv:
             self._aside.discard(future)
             done(future.exception())
 
-        def tell(_: Future[None]) -> None:
+        def wake_loop(_: Future[None]) -> None:
             # The event loop is closed, so no caller waits for the result.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(finished)
 
-        future.add_done_callback(tell)
+        future.add_done_callback(wake_loop)
 
     def finish_aside(self) -> None:
         wait(self._aside)

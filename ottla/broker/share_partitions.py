@@ -187,12 +187,12 @@ class SharePartitions:
             return source.log.high_watermark
         since_ms = self._env.now_ms() - duration_ms(reset.removeprefix(RESET_BY_DURATION))
         try:
-            found = yield from offset_for_timestamp(source.log, since_ms, source.log.high_watermark)
+            record = yield from offset_for_timestamp(source.log, since_ms, source.log.high_watermark)
         except OSError as error:
             raise source.unreadable(error) from error
-        if found is None:
+        if record is None:
             raise KafkaError(Code.OFFSET_NOT_AVAILABLE, f"Offset for timestamp {since_ms} not found for {source.log.name}.")
-        return found.offset
+        return record.offset
 
     # commands of members
 

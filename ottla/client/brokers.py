@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from ottla.addresses import Address, bootstrap_addresses, joined_address
 from ottla.arguments import BadArgument
-from ottla.client.connection import CLIENT_ID, Connect, Connection, SocketTransport
+from ottla.client.connection import CLIENT_ID, BrokerConnection, Connect, SocketTransport
 from ottla.client.errors import RETRIABLE, ClientError, KafkaAnswered, TimedOut, UnknownTopic, Unreachable, check
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -70,7 +70,7 @@ class Brokers:
         self._connect = connect
         self._clock = clock
         self._pause = pause
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
         self._has_answered = False
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class Brokers:
 
     # asking
 
-    def ask(self, connection: Connection, request: Any, at_most: int | None = None) -> Any:
+    def ask(self, connection: BrokerConnection, request: Any, at_most: int | None = None) -> Any:
         """One request to one broker. Raises OSError when the connection breaks."""
         try:
             answer = connection.call(request, at_most)
@@ -122,7 +122,7 @@ class Brokers:
 
     # whom to ask
 
-    def anyone(self) -> Connection:
+    def anyone(self) -> BrokerConnection:
         """A broker that takes connections. Raises OSError where none of the bootstrap addresses does."""
         for connection in self._connections.values():
             return connection
@@ -136,7 +136,7 @@ class Brokers:
         # Which of the addresses was the last one says nothing.
         raise OSError(last.errno, last.strerror or str(last))
 
-    def node(self, node: Node) -> Connection:
+    def node(self, node: Node) -> BrokerConnection:
         """Raises OSError, which names the address: it may be one that cannot be reached from here."""
         try:
             return self._connected(node.address)
@@ -144,17 +144,17 @@ class Brokers:
             where = f"{node.node_id}, which the cluster says is at {joined_address(node.address)} (advertised.listeners),"
             raise OSError(error.errno, error.strerror or str(error), where) from None
 
-    def controller(self) -> Connection:
+    def controller(self) -> BrokerConnection:
         """The controller where clients can reach it, and else any broker: those of KRaft pass on what is the controller's."""
         metadata = self.metadata([])
         node = nodes_of(metadata).get(metadata.controller_id)
         return self.anyone() if node is None else self.node(node)
 
-    def leader(self, topic: str, index: int) -> Connection:
+    def leader(self, topic: str, index: int) -> BrokerConnection:
         """Raises `UnknownTopic`, and `KafkaAnswered` for a partition that has no leader."""
         return self.leaders(topic, [index])[index]
 
-    def leaders(self, topic: str, indexes: Iterable[int] | None = None) -> dict[int, Connection]:
+    def leaders(self, topic: str, indexes: Iterable[int] | None = None) -> dict[int, BrokerConnection]:
         """Partition -> its leader, of all partitions or of those that are named."""
         metadata = self.metadata([topic])
         nodes = nodes_of(metadata)
@@ -171,7 +171,7 @@ class Brokers:
             leaders[index] = self.node(node)
         return leaders
 
-    def coordinator(self, kind: int, key: str) -> Connection:
+    def coordinator(self, kind: int, key: str) -> BrokerConnection:
         """The coordinator of a group or of a transactional id. Raises OSError, and `KafkaAnswered` while there is none."""
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         answer = self.ask(self.anyone(), request)
@@ -212,12 +212,12 @@ class Brokers:
 
     # connections
 
-    def _connected(self, address: Address) -> Connection:
+    def _connected(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)
         if connection is None:
             transport = self._connect(address, self.timeout_s)
             try:
-                connection = Connection(address, transport, self._client_id)
+                connection = BrokerConnection(address, transport, self._client_id)
             except BaseException:
                 transport.close()
                 raise

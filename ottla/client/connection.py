@@ -71,8 +71,8 @@ class SocketTransport:
             self._socket.close()
 
 
-class Connection:
-    """Raises OSError when the transport breaks, and is of no use after that."""
+class BrokerConnection:
+    """A connection to one broker. Raises OSError when the transport breaks, and is of no use after that."""
 
     def __init__(self, address: Address, transport: Transport, client_id: str = CLIENT_ID) -> None:
         self.address = address

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.client.brokers import Brokers
-from ottla.client.connection import Connection
+from ottla.client.connection import BrokerConnection
 from ottla.client.errors import check
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -49,9 +49,9 @@ def list_offsets(
     return offsets
 
 
-def by_leader(leaders: dict[int, Connection]) -> list[tuple[Connection, list[int]]]:
+def by_leader(leaders: dict[int, BrokerConnection]) -> list[tuple[BrokerConnection, list[int]]]:
     """The partitions of each connection, so that each leader is asked once."""
-    groups: dict[int, tuple[Connection, list[int]]] = {}
+    groups: dict[int, tuple[BrokerConnection, list[int]]] = {}
     for index, connection in leaders.items():
         groups.setdefault(id(connection), (connection, []))[1].append(index)
     return list(groups.values())

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final
 
 from ottla.client.brokers import Brokers
-from ottla.client.connection import Connection
+from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.protocol.errors import Code
@@ -242,7 +242,7 @@ def _resource(kind: ConfigKind, name: str) -> str:
     return f"{kind.name.lower().replace('_', '-')} {name!r}"
 
 
-def _whose(brokers: Brokers, kind: ConfigKind, name: str) -> Connection:
+def _whose(brokers: Brokers, kind: ConfigKind, name: str) -> BrokerConnection:
     """The connection that a resource's configs are asked on: a broker's own are only known to itself."""
     if kind not in (ConfigKind.BROKER, ConfigKind.BROKER_LOGGER) or not name:
         return brokers.controller()

@@ -65,7 +65,7 @@ def _module(name: str) -> Any:
 
 
 def _names(suffix: str) -> Iterator[str]:
-    return (found.name for found in pkgutil.iter_modules(messages.__path__) if found.name.endswith(suffix))
+    return (module.name for module in pkgutil.iter_modules(messages.__path__) if module.name.endswith(suffix))
 
 
 @cache

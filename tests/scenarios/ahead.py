@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
-from tests.scenarios.brokers import Client, Target
+from tests.scenarios.brokers import Brokers, Client, Target
 from tests.scenarios.play import Played, play
 from tests.scenarios.script import Scenario
 from tests.scenarios.together import Play, Together
@@ -61,25 +60,28 @@ class _InCompany:
 class Ahead:
     """What the tests of this session find: the outcomes of their cases, by the tests' names.
 
-    ``parts`` are those that are going to be asked for. One that is asked for again, as a rerun does, is played again.
+    ``parts`` are those that are going to be asked for. When all of a broker's have been, it is closed; one that is asked for again,
+    as a rerun does, is played again, on a new one.
     """
 
     parts: dict[str, Part]
-    broker_of: Callable[[str, str], Target]
+    brokers: Brokers
     _outcomes: dict[str, Future[list[Played]]] = field(default_factory=dict)
     _played: set[str] = field(default_factory=set)
 
     def answers(self, name: str) -> list[Played]:
         """Raises what the play of the case raised."""
         part = self.parts[name]
-        broker = self.broker_of(*part.broker)
         if part.target == "simulated":
             # In this process, where time passes only when a case waits.
-            return perform(part, broker)
+            return perform(part, self.brokers.of(*part.broker))
         if name not in self._outcomes:
             not_yet = [other for other, its in self.parts.items() if its.broker == part.broker and other not in self._played]
-            self._play(broker, [name] if name in self._played else not_yet)
-        return self._outcomes.pop(name).result()
+            self._play(self.brokers.of(*part.broker), [name] if name in self._played else not_yet)
+        outcome = self._outcomes.pop(name)
+        if not any(self.parts[other].broker == part.broker for other in self._outcomes):
+            self.brokers.close(*part.broker)
+        return outcome.result()
 
     def _play(self, broker: Target, names: list[str]) -> None:
         for group in waves((name, self.parts[name].scenario, self.parts[name].case) for name in names):

@@ -162,6 +162,28 @@ def start(target: str, name: str, directory: Path) -> Target:
     return broker
 
 
+class Brokers:
+    """Running brokers by target and set-up, each started when it is first asked for."""
+
+    def __init__(self, start: Callable[[str, str], Target]) -> None:
+        self._start = start
+        self._running: dict[tuple[str, str], Target] = {}
+
+    def of(self, target: str, name: str) -> Target:
+        """Raises what its start raises."""
+        if (target, name) not in self._running:
+            self._running[target, name] = self._start(target, name)
+        return self._running[target, name]
+
+    def close(self, target: str, name: str) -> None:
+        """Ends one that nobody asks for a while. An Apache Kafka without anything to do takes 3 % of a processor."""
+        self._running.pop((target, name)).close()
+
+    def close_all(self) -> None:
+        for target, name in list(self._running):
+            self.close(target, name)
+
+
 def _make_coordinators(broker: Wire) -> None:
     """Have the coordinators' topics made, for which a fresh Apache Kafka takes longer than a short-lived id lives."""
     with broker.connect() as client:

@@ -1,33 +1,30 @@
-"""Brokers for scenarios, started when they are first needed and kept for the session."""
+"""Brokers for scenarios, started when they are first needed."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.raw import RawClient, create
-from tests.scenarios.brokers import Target, Wire, start
+from tests.scenarios.brokers import Brokers, Target, Wire, start
 from tools.kafka import Unavailable
 
 
 @pytest.fixture(scope="session")
-def broker_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], Target]]:
-    """A running broker by target and set-up, kept for the session."""
-    running: dict[tuple[str, str], Target] = {}
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """Those of this session. They are kept until somebody closes them."""
 
-    def find(target: str, name: str) -> Target:
-        if (target, name) not in running:
-            try:
-                running[target, name] = start(target, name, tmp_path_factory.mktemp(f"{target}-{name}"))
-            except Unavailable as missing:
-                pytest.skip(f"Apache Kafka: {missing}")
-        return running[target, name]
+    def start_or_skip(target: str, name: str) -> Target:
+        try:
+            return start(target, name, tmp_path_factory.mktemp(f"{target}-{name}"))
+        except Unavailable as missing:
+            pytest.skip(f"Apache Kafka: {missing}")
 
-    yield find
-    for broker in running.values():
-        broker.close()
+    of_the_session = Brokers(start_or_skip)
+    yield of_the_session
+    of_the_session.close_all()
 
 
 KAFKA_MARKS = [pytest.mark.slow, pytest.mark.java]
@@ -41,8 +38,8 @@ def target(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def bootstrap(target: str, broker_of: Callable[[str, str], Target]) -> str:
-    broker = broker_of(target, "default")
+def bootstrap(target: str, brokers: Brokers) -> str:
+    broker = brokers.of(target, "default")
     assert isinstance(broker, Wire)
     return broker.process.bootstrap
 

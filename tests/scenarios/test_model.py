@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,7 +18,7 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.recovery import open_log
 from tests.scenarios import play as player
-from tests.scenarios.brokers import SET_UPS, Target
+from tests.scenarios.brokers import SET_UPS, Brokers, Target
 from tests.scenarios.model import ABORTED, COMMITTED, Identity, Model
 from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC, visible
 from tests.scenarios.world import Actor, World
@@ -266,7 +265,7 @@ def test_model_and_ottla_agree_for_long() -> None:
 @pytest.mark.slow
 @pytest.mark.wire
 @pytest.mark.java
-def test_model_and_kafka_agree(broker_of: Callable[[str, str], Any]) -> None:
+def test_model_and_kafka_agree(brokers: Brokers) -> None:
     # A broker that nothing restarts: markers of its admin carry the first coordinator's epoch.
-    broker = broker_of("kafka", "model")
+    broker = brokers.of("kafka", "model")
     run("kafka", lambda: broker, 50, 50)

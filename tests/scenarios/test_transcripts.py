@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.scenarios.ahead import Ahead, Part
-from tests.scenarios.brokers import TARGETS, Target
+from tests.scenarios.brokers import TARGETS, Brokers
 from tests.scenarios.play import NotOffered, compare
 from tests.scenarios.script import FOLDER, Answers, Scenario, case_name, choose, load, rewrite, tells_apart
 from tests.scenarios.waves import company
@@ -56,11 +56,11 @@ def rewriting(request: pytest.FixtureRequest) -> Iterator[dict[Path, dict[int, A
 
 
 @pytest.fixture(scope="session")
-def ahead(request: pytest.FixtureRequest, broker_of: Callable[[str, str], Target]) -> Ahead:
+def ahead(request: pytest.FixtureRequest, brokers: Brokers) -> Ahead:
     """The outcomes of all cases of this session; an xdist worker takes it that it gets all of them."""
     items = [i for i in request.session.items if i.get_closest_marker("transcript") and not i.get_closest_marker("skip")]
     params = {item.nodeid: item.callspec.params for item in items if isinstance(item, pytest.Function)}
-    return Ahead({name: Part(p["target"], p["scenario"], p["case"]) for name, p in params.items()}, broker_of)
+    return Ahead({name: Part(p["target"], p["scenario"], p["case"]) for name, p in params.items()}, brokers)
 
 
 @pytest.mark.transcript

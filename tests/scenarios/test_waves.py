@@ -9,7 +9,7 @@ import pytest
 
 from ottla.simulation.broker import SimulatedBroker
 from tests.scenarios.ahead import Ahead, Part
-from tests.scenarios.brokers import Client, Target
+from tests.scenarios.brokers import Brokers, Client, Target
 from tests.scenarios.script import Scenario, load
 from tests.scenarios.waves import Company, company, waves
 
@@ -82,6 +82,7 @@ class Noting:
         self.simulated = SimulatedBroker().start()
         self.connections = 0
         self.restarts = 0
+        self.is_closed = False
 
     def connect(self, client_id: str = "scenario") -> Client:
         self.connections += 1
@@ -93,6 +94,7 @@ class Noting:
 
     def close(self) -> None:
         self.simulated.close()
+        self.is_closed = True
 
     def sleep(self, ms: float) -> None:
         self.simulated.sleep(ms)
@@ -102,34 +104,31 @@ class Noting:
 
 
 def test_all_of_a_broker_are_played_when_the_first_is_asked_for(scenario: Callable[..., Scenario]) -> None:
-    broker = Noting()
-    asked_for: list[tuple[str, str]] = []
+    started: list[Noting] = []
 
-    def broker_of(target: str, name: str) -> Target:
-        asked_for.append((target, name))
-        return broker
+    def start(target: str, name: str) -> Target:
+        assert (target, name) == ("ottla", "default")
+        started.append(Noting())
+        return started[-1]
 
     # It holds a topic, so that one is played at a time: a simulated broker has one loop.
     one = scenario("topic t", "hold t", "release t", "A = init x", "restart", "describe x", "read t")
     elsewhere = scenario("broker: short", "kill")
     parts = {name: Part("ottla", one, {}) for name in ("a", "b", "c")} | {"d": Part("ottla", elsewhere, {})}
-    ahead = Ahead(parts, broker_of)
+    ahead = Ahead(parts, Brokers(start))
     answers = {name: [played.answer for played in ahead.answers(name)] for name in ("b", "a", "c")}
     assert answers == {name: ["", "", "", "NONE p1 e0", "", "Empty p1 e0", "nothing"] for name in "abc"}
-    assert broker.restarts == 1
-    assert set(asked_for) == {("ottla", "default")}
     # A case has a connection before the restart and another after it.
-    assert broker.connections == 6
+    assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started] == [(1, 6, True)]
     # Who asks again, as a rerun does, has that case played again and no other.
     ahead.answers("a")
-    assert (broker.restarts, broker.connections) == (2, 8)
-    broker.close()
+    assert [(broker.restarts, broker.connections, broker.is_closed) for broker in started[1:]] == [(1, 2, True)]
 
 
 def test_a_case_in_this_process_is_played_when_it_is_asked_for(scenario: Callable[..., Scenario]) -> None:
     broker = Noting()
     parts = {name: Part("simulated", scenario("restart"), {}) for name in ("a", "b")}
-    ahead = Ahead(parts, lambda target, name: broker)
+    ahead = Ahead(parts, Brokers(lambda target, name: broker))
     ahead.answers("a")
     ahead.answers("b")
     assert broker.restarts == 2

@@ -25,7 +25,15 @@ from ottla.spark.marks import group_of
 from tests.wire.conftest import ORACLE_SETTINGS
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-11")]
+pytestmark = [
+    pytest.mark.wire,
+    pytest.mark.slow,
+    pytest.mark.heavy,
+    pytest.mark.java,
+    pytest.mark.entry("PIP-01", "PIP-11"),
+    # Beside the other tests that share a Spark session: these take as long as all of them.
+    pytest.mark.xdist_group("bookkeeping"),
+]
 
 BATCH_RECORDS = 100
 FIRST = 3 * BATCH_RECORDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 from ottla.protocol.records import BatchHeader, EndTxnMarker, batches, build_batch, check_produced
@@ -88,3 +89,21 @@ def stored(log: Log) -> list[tuple[BatchHeader, bytes]]:
         data = segment.log.read(segment.size_bytes, 0)
         stored_batches += [(h, data[p : p + h.size_bytes]) for p, h in batches(data)]
     return stored_batches
+
+
+def busy(log: Log, steps: int = 150, seed: int = 3, first_pid: int = 0) -> None:
+    """Interleaved transactions and plain batches over several segments."""
+    rng = random.Random(seed)
+    sequences: dict[int, int] = {}
+    opened: set[int] = set()
+    for _ in range(steps):
+        pid = first_pid + rng.randrange(5)
+        if pid == first_pid + 4:
+            put(log, 2)
+        elif pid in opened and rng.random() < 0.35:
+            end(log, pid, commit=rng.random() < 0.5)
+            opened.discard(pid)
+        else:
+            put(log, 1, pid=pid, epoch=0, sequence=sequences.get(pid, 0), transactional=True)
+            sequences[pid] = sequences.get(pid, 0) + 1
+            opened.add(pid)

@@ -19,7 +19,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from tests.raw import RawClient, create
 from tests.waiting import wait_until
-from tools import go, kafka
+from tools import go, java_programs, kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.slow]
 
@@ -104,11 +104,15 @@ def prepare(bootstrap: str) -> None:
 
 def answers(bootstrap: str) -> Answers:
     prepare(bootstrap)
-    command = [kafka.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", kafka.jars("clients", kafka.KAFKA_VERSION)]
-    command += [str(PROGRAM), bootstrap, STREAMS]
-    lines = [line.split("\t") for line in said(command) + said_by_kadm(bootstrap)]
+    lines = [line.split("\t") for line in said([*java_program(), bootstrap, STREAMS]) + said_by_kadm(bootstrap)]
     methods = {line[0] for line in lines if len(line) == 1}
     return Answers(methods, {f"{line[0]}, {line[1]}": plain(line[2]) for line in lines if len(line) == 3})
+
+
+def java_program() -> list[str]:
+    """What asks by the Java Admin. Raises `tools.kafka.Unavailable`."""
+    jars = kafka.jars("clients", kafka.KAFKA_VERSION)
+    return java_programs.command(PROGRAM, jars, "-Xmx256m", "-XX:TieredStopAtLevel=1")
 
 
 def said(command: list[str]) -> list[str]:
@@ -135,6 +139,7 @@ def plain(answer: str) -> str:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Answers, Answers]]:
     try:
+        java_program()
         apache = kafka.ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=SETTINGS, jvm=kafka.QUICK_JVM).start()
     except kafka.Unavailable as missing:
         pytest.skip(f"Apache Kafka: {missing}")

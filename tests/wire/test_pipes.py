@@ -23,9 +23,9 @@ from ottla.protocol.messages.describe_transactions import DescribeTransactionsRe
 from tests.raw import RawClient
 from tests.waiting import wait_until
 from tests.wire.instances import Instance
-from tools import go, kafka
+from tools import go, java_programs, kafka
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy]
 
 HERE = Path(__file__).parent
 PARTITIONS = 6
@@ -49,8 +49,8 @@ def command(client: str) -> list[str]:
     """What starts an instance; skips the test where the client is not to be had."""
     try:
         if client == "java":
-            jars = kafka.jars("clients")
-            return [kafka.java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars, str(HERE / "pipes" / "Pipe.java")]
+            program = HERE / "pipes" / "Pipe.java"
+            return java_programs.command(program, kafka.jars("clients"), "-Xmx128m", "-XX:TieredStopAtLevel=1")
         if client == "franz-go":
             return [str(go.built(HERE / "franz_go"))]
     except kafka.Unavailable as missing:

@@ -26,7 +26,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from tests.raw import RawClient
 from tests.waiting import wait_until
-from tools import kafka
+from tools import java_programs, kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.java]
 
@@ -52,15 +52,19 @@ def broker() -> Iterator[Broker]:
         assert not [line for line in broker.logs if '"level": "error"' in line]
 
 
+def program() -> list[str]:
+    """What starts a member. Raises `tools.kafka.Unavailable`."""
+    return java_programs.command(PROGRAM, kafka.jars("clients"), "-Xmx256m", "-XX:TieredStopAtLevel=1")
+
+
 class Member:
     """One process, and what it says."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, output: Path) -> None:
-        java = [kafka.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", kafka.jars("clients"), str(PROGRAM)]
         self.output = output
         with output.open("w") as out:
             self.process = subprocess.Popen(
-                [*java, bootstrap, group, topic], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT
+                [*program(), bootstrap, group, topic], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT
             )
 
     def lines(self, word: str) -> list[list[str]]:
@@ -122,8 +126,7 @@ def check(members: list[Member], *, count: int) -> None:
 
 def java_or_skip() -> None:
     try:
-        kafka.jars("clients")
-        kafka.java()
+        program()
     except kafka.Unavailable as missing:
         pytest.skip(f"Java clients: {missing}")
 

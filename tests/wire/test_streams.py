@@ -18,7 +18,7 @@ from ottla.protocol.messages.list_groups import ListGroupsRequest
 from tests.raw import RawClient
 from tests.waiting import wait_until
 from tests.wire.instances import Instance
-from tools import kafka
+from tools import java_programs, kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.slow]
 
@@ -96,7 +96,7 @@ def test_a_word_count_of_instances_that_come_leave_and_are_killed(
 ) -> None:
     try:
         jars = kafka.jars("streams", kafka.STREAMS_VERSION)
-        java = [kafka.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars, str(PROGRAM)]
+        java = java_programs.command(PROGRAM, jars, "-Xmx256m", "-XX:TieredStopAtLevel=1")
     except kafka.Unavailable as missing:
         pytest.skip(f"Kafka Streams: {missing}")
     application, source, output = unique("count"), unique("lines"), unique("counts")

@@ -82,7 +82,7 @@ def _topics(
         wanted = [(name, partitions) for name, partitions in named if name is not None]
     else:
         wanted = [(topic.topic_name, topic.partitions) for topic in asked.topics]
-    found: list[DescribeShareGroupOffsetsResponseTopic] = []
+    known: list[DescribeShareGroupOffsetsResponseTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
     summary_work = SUMMARY_WORK + id_work(asked.group_id)
     for name, partitions in wanted:
@@ -104,8 +104,8 @@ def _topics(
                 )
             )
         topic = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=identity, partitions=answers)
-        (unknown if identity == NO_UUID else found).append(topic)
-    return found + unknown
+        (unknown if identity == NO_UUID else known).append(topic)
+    return known + unknown
 
 
 def failed(request: DescribeShareGroupOffsetsRequest, version: int, code: Code) -> DescribeShareGroupOffsetsResponse:

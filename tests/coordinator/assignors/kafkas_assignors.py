@@ -14,7 +14,7 @@ import pytest
 
 from ottla.coordinator.group.assignors.members import Assignment, AssignorMember, in_topic_order
 from tests.coordinator.assignors.groups import Group
-from tools import kafka
+from tools import java_programs, kafka
 
 PROGRAM = Path(__file__).parent / "Assign.java"
 
@@ -32,12 +32,10 @@ def asked(questions: Sequence[Question]) -> list[dict[str, Assignment]]:
     """What Kafka assigns. Members and topics go to it in the orders that ottla has. Skips without a Java compiler."""
     lines = "".join(json.dumps(_as_json(question)) + "\n" for question in questions)
     try:
-        command = [kafka.java(), "-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-cp", kafka.jars("all"), str(PROGRAM)]
+        command = java_programs.command(PROGRAM, kafka.jars("all"), "-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1")
     except kafka.Unavailable as reason:
         pytest.skip(str(reason))
     done = subprocess.run(command, input=lines, capture_output=True, text=True, encoding="utf-8", timeout=300, check=False)
-    if "jdk.compiler" in done.stderr:
-        pytest.skip("this Java runs no source files: set JAVA_HOME to a whole JDK")
     assert not done.returncode, done.stderr[-4000:]
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     return [_assignments(answer, question.group.members) for answer, question in zip(answers, questions, strict=True)]

@@ -17,7 +17,7 @@ from ottla.pipeline.schemas import INVOICES
 from ottla.spark.connecting import Connecting
 from ottla.spark.wire import ClusterClient
 from tests.pipeline import quick_java
-from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
+from tests.pipeline.kills.cluster import Cluster, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java, pytest.mark.entry("PIP-01")]
@@ -37,7 +37,7 @@ def test_executors_and_python_workers_are_killed(tmp_path: Path) -> None:
             return sum(end for _, end in wire.ranges(INVOICES).values())
 
         with shopping.start() as life:
-            for victims in (executors, python_workers):
+            for victims in (cluster.executors, cluster.python_workers):
                 # Not before a batch is whole, and then in the middle of one.
                 until(lambda: shopping.agreed_outputs().total() > 0 or life.poll() is not None, "no batch is committed", LIFE_S)
                 before = written()

@@ -121,13 +121,13 @@ class _Assignment:
             self._processes.setdefault(member.process_id, _Process(member.process_id)).join(member_id)
             self._runs.update(dict.fromkeys(_task_ids(member.active), member_id))
             standbys = set(_task_ids(member.standby))
-            offsets = {(i, p): offset for i, found in member.task_offsets.items() for p, offset in found.items()}
+            offsets = {(i, p): offset for i, by_partition in member.task_offsets.items() for p, offset in by_partition.items()}
             for task in standbys:
                 candidates.setdefault(task, []).append((False, -offsets.get(task, 0), member_id))
             for task in offsets.keys() - standbys:
                 candidates.setdefault(task, []).append((True, -offsets[task], member_id))
         # Standbys first, then whoever has got furthest; sorting leaves equal ones as they are.
-        self._has_state = {task: [c[2] for c in sorted(found, key=lambda c: c[:2])] for task, found in candidates.items()}
+        self._has_state = {task: [c[2] for c in sorted(members, key=lambda c: c[:2])] for task, members in candidates.items()}
         process_ids = [self._members[member_id].process_id for member_id in hash_order(self._members)]
         self._processes = {i: self._processes[i] for i in computed_order(process_ids, len(self._members))}
 

@@ -76,7 +76,7 @@ def as_task_set(tasks: Iterable[TaskId]) -> dict[str, frozenset[int]]:
     partitions: dict[str, set[int]] = {}
     for subtopology, partition in tasks:
         partitions.setdefault(subtopology, set()).add(partition)
-    return {subtopology: frozenset(found) for subtopology, found in partitions.items()}
+    return {subtopology: frozenset(indexes) for subtopology, indexes in partitions.items()}
 
 
 def _overlap(some: TaskSet, others: TaskSet) -> bool:

@@ -1,0 +1,56 @@
+"""Programs in Java of one source file: compiled once, where ``java FILE.java`` would compile them at each start."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tools.kafka import Unavailable, cache_dir, java, java_version
+
+COMPILE_TIMEOUT_S = 120
+
+
+def command(source: Path, class_path: str, *options: str) -> list[str]:
+    """What starts the program: Java with these options, the class path, and the class of the file's name.
+
+    Classes are kept by the source's text, the class path and the build of Java. Raises `Unavailable` where there is no compiler.
+    """
+    return [java(), *options, "-cp", os.pathsep.join((str(_classes(source, class_path)), class_path)), source.stem]
+
+
+def _classes(source: Path, class_path: str) -> Path:
+    made_of = (source.read_text(encoding="utf-8"), class_path, java_version(java()))
+    folder = cache_dir() / "java"
+    folder.mkdir(parents=True, exist_ok=True)
+    classes = folder / f"{source.stem}-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}"
+    with classes.with_suffix(".lock").open("w") as lock:
+        # One process compiles, others wait.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not classes.exists():
+            _compile(source, class_path, classes)
+    return classes
+
+
+def _compile(source: Path, class_path: str, classes: Path) -> None:
+    """Makes the folder ``classes``, which is there as a whole or not at all."""
+    # A launcher expands these wildcards for the program that it starts, not for what that program is given.
+    jars = [str(jar) for part in class_path.split(os.pathsep) for jar in sorted(Path(part).parent.glob("*.jar"))]
+    with tempfile.TemporaryDirectory(dir=classes.parent) as unfinished:
+        target = Path(unfinished) / "classes"
+        compiler = [java(), "-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-encoding", "UTF-8"]
+        done = subprocess.run(
+            [*compiler, "-cp", os.pathsep.join(jars), "-d", str(target), str(source)],
+            capture_output=True,
+            text=True,
+            timeout=COMPILE_TIMEOUT_S,
+            check=False,
+        )
+        if "jdk.compiler" in done.stderr:
+            raise Unavailable("this Java has no compiler: set JAVA_HOME to a whole JDK")
+        if done.returncode:
+            raise RuntimeError(f"javac {source}:\n{done.stdout}{done.stderr}")
+        target.rename(classes)
