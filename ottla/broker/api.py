@@ -11,8 +11,9 @@ No further request of the connection is handled before its last step, as Kafka m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ottla.broker.authorisation import Authorisation
 from ottla.broker.services import Services
@@ -21,8 +22,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
 
-@dataclass(slots=True)
-class RequestContext:
+class RequestContext(msgspec.Struct):
     """Who asks, and in which version."""
 
     version: int
@@ -37,8 +37,7 @@ Handler = Callable[[Services, Any, RequestContext], Any]
 what it needs, so that nobody has to read the handler to know what it may touch."""
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """One API: its key, its handler, the response that tells of a failure as a whole, and what Kafka's authorizer is asked for.
 
     ``authorisation`` is declared and not enforced yet.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from ottla.broker.env import Listening
 from ottla.broker.network.addresses import Addresses
@@ -25,8 +26,7 @@ ServeMetrics = Callable[[str, int], ServedMetrics]
 """Serves at a host and a port. Raises OSError and ValueError for an address that cannot be had."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Inherited:
+class Inherited(msgspec.Struct, kw_only=True):
     """What a broker has from the one whose place it takes in the same process, so that clients take it for the same cluster."""
 
     cluster_id: str

@@ -111,10 +111,8 @@ async def _serve(
 
         steering.owner.watch(end)
     await serving.start()
-    # What start-up has made lives as long as the process: keep the collector from walking it again and again.
-    gc.collect()
+    # What start-up has made lives as long as the process, too.
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
     door = None
     try:
         door = steering.open_door(serving) if steering.open_door is not None else None
@@ -144,6 +142,11 @@ def run(
 
     ``warnings``: settings without effect, and what each was probably meant to be. ``first_topics`` are made at the start.
     """
+    # What imports have made lives as long as the process: keep the collector, which was off till here (`ottla.__main__`), from
+    # walking it again and again.
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
     logs.configure(as_json=as_json, level=log_level)
     if steering.begin is not None:
         steering.begin()

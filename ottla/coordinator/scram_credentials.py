@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ottla.coordinator.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord, Result
@@ -28,8 +29,7 @@ MAX_USERS = 10_000
 """Users that may have credentials. Kafka's own bound is 10,000 records in one operation, with the same code."""
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """What a user's password is checked against."""
 
     salt: bytes

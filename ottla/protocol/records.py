@@ -7,7 +7,6 @@ magic, so offset and leader epoch are patched in place. Records are decoded and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
@@ -292,8 +291,7 @@ class ControlType(IntEnum):
     COMMIT = 1
 
 
-@dataclass(slots=True, frozen=True)
-class EndTxnMarker:
+class EndTxnMarker(msgspec.Struct, frozen=True):
     """What one transaction marker says."""
 
     producer_id: int

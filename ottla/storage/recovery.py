@@ -8,8 +8,9 @@ the recovery point may be what a crash has torn, and is cut as by Apache Kafka. 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
+
+import msgspec
 
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader
@@ -40,16 +41,15 @@ _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
-@dataclass(slots=True)
-class RecoveryReport:
+class RecoveryReport(msgspec.Struct):
     """What opening a log found: segments checked, what was cut or removed, in words, and the transactions that were read.
 
     ``rebuilt`` names what did not fit the log that a stop has left, and was made anew from it.
     """
 
     segments_recovered: int = 0
-    losses: list[str] = field(default_factory=list)
-    rebuilt: list[str] = field(default_factory=list)
+    losses: list[str] = msgspec.field(default_factory=list)
+    rebuilt: list[str] = msgspec.field(default_factory=list)
     has_false_start: bool = False
     """Whether the log start that was given is none that a closed log may have. It was passed over."""
     history: TransactionHistory | None = None
