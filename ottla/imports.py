@@ -14,11 +14,8 @@ _CODEC = "aiokafka.record._crecords"
 
 
 def import_packages() -> None:
-    """Import what a broker wants of structlog, msgspec, crc32c and aiokafka, and nothing that these import for other uses."""
+    """Import what a broker wants of structlog, crc32c and aiokafka, and nothing that these import for other uses."""
     import_bare("crc32c", crc32c="crc32c._crc32c")
-    # msgspec and aiokafka take from it what Python's own typing has.
-    with importing_without("typing_extensions"):
-        import msgspec  # noqa: F401
     import_bare("aiokafka")
     import_bare("aiokafka.record")
     names = ("DefaultRecord", "DefaultRecordBatch", "DefaultRecordBatchBuilder", "DefaultRecordMetadata")

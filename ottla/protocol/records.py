@@ -331,14 +331,6 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
     )
 
 
-def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
-    """The marker in a control batch, or None for a control batch of another kind or one that compaction has emptied."""
-    if header.record_count <= 0:
-        return None
-    record = read_records(batch)[0]
-    return marker_of(header, record.key, record.value)
-
-
 def marker_of(header: BatchHeader, key: bytes | None, value: bytes | None) -> EndTxnMarker | None:
     """What the first record of a control batch says. Raises CORRUPT_MESSAGE for half a marker."""
     if key is None or len(key) < _CONTROL_KEY.size:

@@ -37,7 +37,6 @@ LATER = {
     "packaging.version",
     "prometheus_client",
     "rich",
-    "typing_extensions",
     "yaml",
 }
 """What was once imported by each start, or could be, and is not needed for one."""
