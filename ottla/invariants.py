@@ -6,14 +6,13 @@ from it later. A broker that serves never does, because a whole state has no bou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 MAX_ELEMENTS = 200
 """Of a state with more entries only what costs little is checked, so that tests with thousands of them take no longer."""
 
 
-@dataclass(slots=True)
-class Switch:
+class Switch(msgspec.Struct):
     """One for the process."""
 
     whole_states: bool = False

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
-from typing import cast
 
 OWNER_CHECK_S = 0.1
 """How often a process looks whether the one that has started it is still there."""
@@ -46,54 +42,17 @@ def interrupt_on_ctrl_c() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@contextmanager
-def importing_without(name: str) -> Iterator[None]:
-    """Let the imports within go on as where the package ``name`` is not installed.
-
-    For packages that take another one in only because it is there: structlog takes rich, whose modules a broker never uses,
-    and whose memory and time it would have to bear. A package that is imported already stays imported.
-    """
-    if name in sys.modules:
-        yield
-        return
-    # What Python's import system takes for a module that cannot be imported.
-    sys.modules[name] = cast(ModuleType, None)
-    try:
-        yield
-    finally:
-        del sys.modules[name]
-
-
-def import_bare(name: str, **members: str) -> None:
-    """Make a package known by its name alone, so that one of its modules can be imported without all that the package imports.
-
-    aiokafka imports its whole client, and a broker needs its record codec: 3 MiB, and an eighth of a start. crc32c asks for its own
-    version by modules that cost as much. The process must never want the package itself: of its own names only ``members`` are
-    there, each with the module of the package that has it. Does nothing where it is imported already, is not installed, or has no
-    such module.
-    """
-    spec = None if name in sys.modules else importlib.util.find_spec(name)
-    if spec is None:
-        return
-    package = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
-        for member, module in members.items():
-            setattr(package, member, getattr(importlib.import_module(f"{name}.{module}"), member))
-    except (ImportError, AttributeError):
-        del sys.modules[name]
-
-
-@dataclass(slots=True, kw_only=True)
 class Owner:
     """The process that has started this one, and that this one does not outlive: a test suite, which may be killed.
 
-    A pipe would not tell that it is gone: its other children may hold the end of it open.
+    A pipe would not tell that it is gone: its other children may hold the end of it open. Nobody wants ``owned_directory`` any
+    more when the owner is gone.
     """
 
-    pid: int
-    owned_directory: Path | None = None
-    """Nobody wants it any more when the owner is gone."""
-    _has_ended: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, *, pid: int, owned_directory: Path | None = None) -> None:
+        self.pid = pid
+        self.owned_directory = owned_directory
+        self._has_ended = threading.Event()
 
     @property
     def is_gone(self) -> bool:

@@ -37,6 +37,10 @@ RECORDS = """
     GroupMetadataValue TopicRecord PartitionRecord RemoveTopicRecord ConfigRecord FeatureLevelRecord
     ProducerIdsRecord ConsumerProtocolSubscription ConsumerProtocolAssignment ClientQuotaRecord
     UserScramCredentialRecord RemoveUserScramCredentialRecord
+    AbortTransactionRecord AccessControlEntryRecord BeginTransactionRecord BrokerRegistrationChangeRecord ClearElrRecord
+    DelegationTokenRecord EndTransactionRecord NoOpRecord PartitionChangeRecord RegisterBrokerRecord RegisterControllerRecord
+    RemoveAccessControlEntryRecord RemoveDelegationTokenRecord UnregisterBrokerRecord FenceBrokerRecord UnfenceBrokerRecord
+    UnregisterControllerRecord ZkMigrationStateRecord
     ConsumerGroupMetadataKey ConsumerGroupMetadataValue ConsumerGroupMemberMetadataKey
     ConsumerGroupMemberMetadataValue ConsumerGroupTargetAssignmentMetadataKey
     ConsumerGroupTargetAssignmentMetadataValue ConsumerGroupTargetAssignmentMemberKey

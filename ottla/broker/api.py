@@ -12,8 +12,9 @@ channel; requests of other connections are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ottla.broker.authorisation import Authorisation
 from ottla.broker.services import Services
@@ -22,8 +23,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
 
-@dataclass(slots=True)
-class RequestContext:
+class RequestContext(msgspec.Struct):
     """The version of a request, and the client that has sent it."""
 
     version: int
@@ -38,8 +38,7 @@ Handler = Callable[[Services, Any, RequestContext], Any]
 the services that it needs in place of all `Services`, so that the signature tells which state the handler may change."""
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Declaration:
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """One API.
 
     ``failed`` makes the response that answers a whole request with one error. ``authorisation`` is what Kafka's authorizer is

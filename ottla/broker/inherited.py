@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from ottla.broker.env import Listening
 from ottla.broker.network.addresses import Addresses
@@ -25,8 +26,7 @@ ServeMetrics = Callable[[str, int], ServedMetrics]
 """Starts the server of the metrics at a host and a port. Raises OSError or ValueError for an address that cannot be bound."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Inherited:
+class Inherited(msgspec.Struct, kw_only=True):
     """What a broker takes over from the broker that it replaces in the same process, so that clients see the same cluster."""
 
     cluster_id: str

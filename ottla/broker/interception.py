@@ -8,9 +8,10 @@ points of a transaction. The answer is a value that says what happens instead: a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from ottla.protocol.errors import Code, KafkaError
 
@@ -85,8 +86,7 @@ class Ending(Enum):
     """The connection is closed."""
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to one request, in the order of the fields."""
 
     held_before: Latch | None = None

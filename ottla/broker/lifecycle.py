@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(slots=True)
-class Lifecycle:
+class Lifecycle(msgspec.Struct):
     """Shared by all parts of one broker. The broker itself sets the two flags; every part may count a bug."""
 
     is_serving: bool = False

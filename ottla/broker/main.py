@@ -111,10 +111,8 @@ async def _serve(
 
         steering.owner.watch(end)
     await serving.start()
-    # The objects that the start has made live as long as the process. `gc.freeze` keeps the collector from visiting them again.
-    gc.collect()
+    # The objects that the start has made live as long as the process, too.
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
     door = None
     try:
         door = steering.open_door(serving) if steering.open_door is not None else None
@@ -144,6 +142,11 @@ def run(
 
     ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` are created at the start.
     """
+    # What imports have made lives as long as the process: keep the collector, which was off till here (`ottla.__main__`), from
+    # walking it again and again.
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
     logs.configure(as_json=as_json, level=log_level)
     if steering.begin is not None:
         steering.begin()

@@ -14,8 +14,9 @@ from ottla.broker.superseded import latest_batches
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result
 from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, DecodeError, KafkaError
+from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import BatchHeader, build_batch, read_marker
+from ottla.protocol.records import BatchHeader, build_batch
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches, records_of
 from ottla.storage.steps import Steps

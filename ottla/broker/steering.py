@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from ottla.broker.env import TimeSource
 from ottla.broker.interception import Interception
@@ -32,8 +33,7 @@ class Owner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steering:
+class Steering(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of `ottla.control` that the process uses. A field of None is not used."""
 
     begin: Callable[[], None] | None = None

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 
-@dataclass(slots=True, frozen=True)
-class Lazy:
+class Lazy(NamedTuple):
     """A command's module in `ottla.cli`, whose ``command`` it is, and its line in the help, for which nothing is imported."""
 
     module: str

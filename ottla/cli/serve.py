@@ -15,7 +15,8 @@ from ottla.cli.features import feature_levels
 from ottla.cli.first_topics import first_topic, from_environment
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
 from ottla.cli.steering import MACHINE, steering, with_still_defaults
-from ottla.process import Owner, import_bare, importing_without
+from ottla.imports import import_packages
+from ottla.process import Owner
 
 HELP = """Runs one broker in the foreground until SIGTERM or Ctrl-C, and ends with exit code 0.
 
@@ -106,10 +107,7 @@ def command(
     log_format: str,
     log_level: str,
 ) -> int:
-    import_bare("aiokafka")
-    import_bare("crc32c", crc32c="_crc32c")
-    with importing_without("rich"):
-        import structlog  # noqa: F401
+    import_packages()
     from ottla.broker.config.definitions import ConfigError
     from ottla.broker.config.sources import load, variable_near
     from ottla.broker.main import run

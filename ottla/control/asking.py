@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -29,8 +28,7 @@ class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
     """For commands that take none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steered:
+class Steered(msgspec.Struct, frozen=True, kw_only=True):
     """What the door is on."""
 
     serving: Serving
@@ -39,8 +37,7 @@ class Steered:
     """None where the broker goes by the machine's clock."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(msgspec.Struct, frozen=True, kw_only=True):
     """``run`` is called on the broker's event loop with its parameters, and gives what is answered as JSON.
 
     A ``path`` with ``{number}`` stands for many; the number is the third argument of ``run``, which raises `Refused`,

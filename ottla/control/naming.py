@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 
@@ -40,6 +39,8 @@ def one_of(names: Iterable[str]) -> str:
 
 def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
     """``unknown API 'EndTx'; is it EndTxn or EndQuorumEpoch?``"""
+    from difflib import get_close_matches
+
     by_lower = {known.lower(): known for known in names}
     wrong = shown(name)
     near = [by_lower[lower] for lower in get_close_matches(wrong.strip("'").lower(), by_lower, NEAREST, 0.5)]

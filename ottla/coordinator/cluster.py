@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import msgspec
 
 from ottla.coordinator.client_quotas import ClientQuotas
 from ottla.coordinator.metadata_records import FRAME_VERSION, metadata_record
@@ -52,13 +53,12 @@ _FIRST_PARTITION = bytes(4)
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-@dataclass(slots=True)
-class Topic:
+class Topic(msgspec.Struct):
     """One topic. ``leader_epochs`` has one entry for each partition."""
 
     name: str
     topic_id: bytes
-    leader_epochs: list[int] = field(default_factory=list)
+    leader_epochs: list[int] = msgspec.field(default_factory=list)
 
     @property
     def partition_count(self) -> int:
@@ -95,8 +95,7 @@ def characters_of(name: str, configs: Mapping[str, str]) -> int:
     return len(name) + sum(len(key) + len(value) for key, value in configs.items()) if configs else 0
 
 
-@dataclass(slots=True)
-class ConfigTotals:
+class ConfigTotals(msgspec.Struct):
     """How many resources of one type have configs, and how many characters their names and configs have together."""
 
     resources: int = 0

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ottla.coordinator.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord, Result
@@ -29,8 +30,7 @@ MAX_USERS = 10_000
 """How many users may have credentials. Kafka only limits one operation to 10,000 records, with the same error code."""
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """A credential of one user for one mechanism: a server checks the user's password against it (RFC 5802)."""
 
     salt: bytes

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -84,8 +83,7 @@ class _MarkerCursor(msgspec.Struct):
         return -1
 
 
-@dataclass(slots=True)
-class PartitionView:
+class PartitionView(msgspec.Struct):
     """One partition. ``born_ms`` is when its topic was made, None where that is not known.
 
     ``timed`` and ``counted`` are cursors by producer: markers given to decisions by their times, and in order only.
@@ -93,8 +91,8 @@ class PartitionView:
 
     history: TransactionHistory
     born_ms: int | None = None
-    timed: dict[int, _MarkerCursor] = field(default_factory=dict)
-    counted: dict[int, _MarkerCursor] = field(default_factory=dict)
+    timed: dict[int, _MarkerCursor] = msgspec.field(default_factory=dict)
+    counted: dict[int, _MarkerCursor] = msgspec.field(default_factory=dict)
     has_other_clock: bool = False
 
     def answers_for(self, decision: Decision) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ottla.protocol.markers import read_marker
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.records import BatchHeader, batches, read_marker
+from ottla.protocol.records import BatchHeader, batches
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.wire import ClusterClient

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from struct import Struct
 from struct import error as StructError
 from typing import Any
+
+import msgspec
 
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import APIS
@@ -31,8 +32,7 @@ _SIZE = Struct(">i")
 DECODE_FAILURES = (DecodeError, StructError, IndexError, ValueError, OverflowError)
 
 
-@dataclass(slots=True, frozen=True)
-class Api:
+class Api(msgspec.Struct, frozen=True):
     """The codecs of one API. ``max_version`` is the last stable version. Unstable versions can be decoded, but are not offered."""
 
     key: int

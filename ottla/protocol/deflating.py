@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from typing import Protocol
 
-import lz4.frame
 from aiokafka.codec import snappy_encode
 
 from ottla.protocol.records import GZIP, LZ4, ZSTD
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 _GZIP_WINDOW = 31
 _XERIAL_HEADER_BYTES = 16
@@ -53,7 +46,9 @@ class _Snappy:
 
 class _Lz4:
     def __init__(self) -> None:
-        self._stream = lz4.frame.LZ4FrameCompressor()
+        from lz4.frame import LZ4FrameCompressor
+
+        self._stream = LZ4FrameCompressor()
         self._head: bytes = self._stream.begin()
 
     def compress(self, data: bytes, /) -> bytes:
@@ -68,6 +63,8 @@ def _stream(compression: int) -> _Stream:
     if compression == GZIP:
         return zlib.compressobj(wbits=_GZIP_WINDOW)
     if compression == ZSTD:
+        from ottla.protocol.zstd import zstd
+
         return zstd.ZstdCompressor()
     if compression == LZ4:
         return _Lz4()

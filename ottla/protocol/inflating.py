@@ -2,26 +2,21 @@
 
 C code inflates each piece and releases the interpreter's lock, so that a thread may do so beside the event loop. A payload may have
 several zstd frames, as in Java. Of gzip and lz4 only the first stream is read, and bytes behind it are ignored.
+
+lz4 and zstd are imported at first use: most brokers get no such batch, and each start would pay for the import.
 """
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
 import cramjam
-import lz4.frame
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import GZIP, LZ4, SNAPPY
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 PIECE_BYTES = 1 << 16
 """The largest piece of inflated data, in bytes."""
@@ -77,12 +72,19 @@ def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes
         elif compression == SNAPPY:
             yield from _snappy(payload)
         elif compression == LZ4:
-            yield from _lz4(lz4.frame.LZ4FrameDecompressor(), payload)
+            from lz4.frame import LZ4FrameDecompressor
+
+            yield from _lz4(LZ4FrameDecompressor(), payload)
         elif compression:
-            yield from _zstd(payload)
+            from ottla.protocol.zstd import zstd
+
+            try:
+                yield from _zstd(payload)
+            except zstd.ZstdError as error:
+                raise ValueError(str(error)) from error
         else:
             yield from _parts(payload, PIECE_BYTES)
-    except (cramjam.DecompressionError, zlib.error, zstd.ZstdError, RuntimeError, EOFError, ValueError) as error:
+    except (cramjam.DecompressionError, zlib.error, RuntimeError, EOFError, ValueError) as error:
         raise KafkaError(Code.CORRUPT_MESSAGE, f"the batch cannot be inflated: {error}") from error
 
 
@@ -102,6 +104,8 @@ def _zstd_window_bytes(payload: memoryview) -> int:
     if len(payload) < 6:
         return 0
     if payload[4] & 0x20:
+        from ottla.protocol.zstd import zstd
+
         try:
             return zstd.get_frame_info(payload[:18]).decompressed_size or 0
         except zstd.ZstdError:
@@ -144,6 +148,8 @@ def _lz4(stream: Any, payload: memoryview) -> Iterator[bytes]:
 
 
 def _zstd(payload: memoryview) -> Iterator[bytes]:
+    from ottla.protocol.zstd import zstd
+
     window_log = max(10, min((_zstd_window_bytes(payload) - 1).bit_length(), ZSTD_MAX_WINDOW_LOG))
     options = {int(zstd.DecompressionParameter.window_log_max): window_log}
     at = 0

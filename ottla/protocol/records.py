@@ -7,7 +7,6 @@ field, so the broker can write base offset and leader epoch into a client's batc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
@@ -318,8 +317,7 @@ class ControlType(IntEnum):
     COMMIT = 1
 
 
-@dataclass(slots=True, frozen=True)
-class EndTxnMarker:
+class EndTxnMarker(msgspec.Struct, frozen=True):
     """The content of one transaction marker (EndTransactionMarker)."""
 
     producer_id: int
@@ -357,14 +355,6 @@ def build_marker(marker: EndTxnMarker, timestamp_ms: int) -> bytearray:
         ),
         record,
     )
-
-
-def read_marker(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
-    """The marker in a control batch; None for another kind of control batch, and for one whose record compaction has removed."""
-    if header.record_count <= 0:
-        return None
-    record = read_records(batch)[0]
-    return marker_of(header, record.key, record.value)
 
 
 def marker_of(header: BatchHeader, key: bytes | None, value: bytes | None) -> EndTxnMarker | None:

@@ -13,9 +13,10 @@ from heapq import heappop, heappush
 import msgspec
 
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import RecordStream
-from ottla.protocol.records import BatchHeader, read_marker
+from ottla.protocol.records import BatchHeader
 from ottla.protocol.rewriting import Kept, RawRecord, delete_horizon_ms, empty, split
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.steps import Pace, Steps

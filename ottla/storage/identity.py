@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.checkpoints import parse_topic_id, topic_id_text
@@ -24,8 +25,7 @@ class DirectoryError(Exception):
     """The directory cannot be used; the text is one line for a person."""
 
 
-@dataclass(slots=True)
-class Identity:
+class Identity(msgspec.Struct):
     """The content of meta.properties."""
 
     cluster_id: str

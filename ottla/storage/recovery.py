@@ -9,8 +9,9 @@ moves the recovery point to the log end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
+
+import msgspec
 
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader
@@ -41,8 +42,7 @@ _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
-@dataclass(slots=True)
-class RecoveryReport:
+class RecoveryReport(msgspec.Struct):
     """The result of opening a log.
 
     ``losses`` has a line for each part that was cut or removed. ``rebuilt`` names the indexes and other files that did not fit the
@@ -50,8 +50,8 @@ class RecoveryReport:
     """
 
     segments_recovered: int = 0
-    losses: list[str] = field(default_factory=list)
-    rebuilt: list[str] = field(default_factory=list)
+    losses: list[str] = msgspec.field(default_factory=list)
+    rebuilt: list[str] = msgspec.field(default_factory=list)
     has_false_start: bool = False
     """Whether the given log start offset lies behind the end of a cleanly closed log, and was ignored."""
     history: TransactionHistory | None = None

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import BatchHeader, EndTxnMarker, read_marker
+from ottla.protocol.records import BatchHeader, EndTxnMarker
 from ottla.storage.producer_state import CompletedTxn, ProducerState
 
 _EPOCH_BITS = 16

@@ -19,7 +19,8 @@ from ottla.coordinator.transaction.states import AT_REST
 from ottla.directories import audit as ottla_audit
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from ottla.protocol.records import batches, crc_is_valid, read_marker, read_records
+from ottla.protocol.markers import read_marker
+from ottla.protocol.records import batches, crc_is_valid, read_records
 from ottla.storage.names import parse_directory_name
 from tests.chaos.checker import Shown, Stored
 from tests.chaos.history import TopicPartition

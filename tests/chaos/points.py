@@ -19,7 +19,8 @@ from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
 from ottla.coordinator.transaction.states import COMPLETED, PREPARED
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from ottla.protocol.records import HEADER_BYTES, read_header, read_marker, read_records
+from ottla.protocol.markers import read_marker
+from ottla.protocol.records import HEADER_BYTES, read_header, read_records
 from ottla.protocol.transaction_states import TxnState
 from ottla.storage.names import parse_directory_name
 

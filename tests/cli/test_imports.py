@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from ottla.process import import_bare
+from ottla.imports import import_bare
 {}
 """
 
@@ -21,14 +21,14 @@ def run(text: str) -> str:
 
 def test_a_bare_package_has_the_members_that_were_asked_for() -> None:
     text = """
-import_bare("crc32c", crc32c="_crc32c")
+import_bare("crc32c", crc32c="crc32c._crc32c")
 from crc32c import crc32c
 print(crc32c(b"123456789") == 0xE3069283, "importlib.metadata" in sys.modules)
 """
     assert run(text) == "True False"
 
 
-@pytest.mark.parametrize("members", ["crc32c='nowhere'", "nothing='_crc32c'"])
+@pytest.mark.parametrize("members", ["crc32c='crc32c.nowhere'", "nothing='crc32c._crc32c'"])
 def test_a_package_that_is_otherwise_is_imported_as_it_is(members: str) -> None:
     """Another version of it may have its modules in other places."""
     text = f"""

@@ -12,7 +12,8 @@ from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
-from ottla.protocol.records import batches, crc_is_valid, read_marker, read_records
+from ottla.protocol.markers import read_marker
+from ottla.protocol.records import batches, crc_is_valid, read_records
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.simulation.torn_disk import TornDisk

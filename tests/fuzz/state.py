@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -42,7 +41,7 @@ def _producers(known: ProducerState) -> Key:
 @cache
 def _fields_of_a_group() -> tuple[str, ...]:
     """All that a group is, but for when something is due."""
-    return tuple(f.name for f in fields(ClassicGroup) if not f.name.endswith(TIMES))
+    return tuple(name for name in ClassicGroup.__struct_fields__ if not name.endswith(TIMES))
 
 
 def _group(group: ClassicGroup) -> Key:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ottla.protocol.records import HEADER_BYTES, SNAPPY, TRANSACTIONAL_BIT, BatchHeader, crc_is_valid, read_marker, read_records
+from ottla.protocol.markers import read_marker
+from ottla.protocol.records import (
+    HEADER_BYTES,
+    SNAPPY,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    crc_is_valid,
+    read_records,
+)
 from ottla.storage.log import Log
 
 XERIAL_MAGIC = b"\x82SNAPPY\0"

@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+from msgspec.structs import replace
 
 from ottla.broker.handlers import heartbeat, list_groups
 from ottla.broker.handlers.registry import SERVED, declaration

@@ -11,7 +11,8 @@ from ottla.coordinator.transaction.metadata import from_record
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from ottla.protocol.records import BatchHeader, batches, read_marker, read_records
+from ottla.protocol.markers import read_marker
+from ottla.protocol.records import BatchHeader, batches, read_records
 from ottla.protocol.transaction_states import TxnState
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem

@@ -8,6 +8,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.markers import read_marker
 from ottla.protocol.records import (
     CRC_START,
     EndTxnMarker,
@@ -19,7 +20,6 @@ from ottla.protocol.records import (
     check_produced,
     crc_is_valid,
     read_header,
-    read_marker,
     read_records,
     stamp_append_time,
 )

@@ -8,13 +8,14 @@ from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
 from ottla.protocol.errors import Code
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.markers import read_marker
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
-from ottla.protocol.records import DELETE_HORIZON_BIT, HEADER_BYTES, BatchHeader, batches, read_marker, read_records
+from ottla.protocol.records import DELETE_HORIZON_BIT, HEADER_BYTES, BatchHeader, batches, read_records
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Ask, Words, World, name_of
 

@@ -91,7 +91,7 @@ def test_last_stable_offset_against_a_model(logs: Logs) -> None:
 
 def visible(log: object, start: int = 0) -> list[int]:
     """Offsets of data records that a consumer would deliver, filtered as the Java client does."""
-    from ottla.protocol.records import read_marker
+    from ottla.protocol.markers import read_marker
 
     delivered: list[int] = []
     at = start

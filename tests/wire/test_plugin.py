@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.wire
 
@@ -31,7 +33,8 @@ def produce(bootstrap, topic):
 def run(directory: Path, suite: str, *arguments: str, **environment: str) -> tuple[int, str]:
     """The exit code and the output of pytest on a suite."""
     (directory / "test_users.py").write_text(IMPORTS + suite)
-    without = [f"-pno:{name}" for name in ("asyncio", "randomly", "xdist")]
+    without = [f"-pno:{name}" for name in ("asyncio", "randomly", "xdist") if name not in arguments]
+    arguments = tuple(argument for argument in arguments if argument != "xdist")
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "--strict-markers", *without]
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "OTTLA"))}
     done = subprocess.run(
@@ -210,3 +213,72 @@ def test_what_every_broker_has(ottla):
     with Broker() as broker:
         code, output = run(tmp_path, suite, OTTLA_BOOTSTRAP=broker.bootstrap)
         assert (code, "2 passed, 1 skipped" in output) == (0, True), output
+
+
+ONE_A_WORKER = """
+import json, os
+import pytest
+
+def note(ottla):
+    with open(os.environ["NOTES"], "a") as notes:
+        notes.write(json.dumps([os.environ["PYTEST_XDIST_WORKER"], ottla.bootstrap, ottla.pid, str(ottla.data_dir)]) + "\\n")
+
+@pytest.mark.parametrize("number", range(6))
+def test_shared(ottla, number):
+    note(ottla)
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.ottla(fresh=True)
+def test_fresh(ottla, ottla_topic, number):
+    assert topics(ottla.bootstrap) == set()
+    produce(ottla.bootstrap, ottla_topic)
+    note(ottla)
+
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.ottla(settings={"num.partitions": 3})
+def test_settings(ottla, number):
+    note(ottla)
+"""
+
+
+def noted(notes: Path) -> list[tuple[str, str, int, str]]:
+    return [tuple(json.loads(line)) for line in notes.read_text().splitlines()]
+
+
+def assert_ended(pid: int, directory: str) -> None:
+    """A broker ends with its suite, and its directory goes."""
+    wait_until(lambda: not Path(f"/proc/{pid}").exists() and not Path(directory).parent.exists(), timeout_s=10)
+
+
+def test_each_worker_of_xdist_has_brokers_of_its_own(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    code, output = run(tmp_path, ONE_A_WORKER, "xdist", "-n", "2", NOTES=str(notes))
+    assert (code, "14 passed" in output) == (0, True), output
+    brokers = set(noted(notes))
+    assert {worker for worker, *_ in brokers} == {"gw0", "gw1"}
+    # Those that want the same share one, also where some want it fresh, and no two workers do.
+    assert len(brokers) == len({bootstrap for _, bootstrap, *_ in brokers}) <= 4
+    for _, _, pid, directory in brokers:
+        assert_ended(pid, directory)
+
+
+STOPPED = """
+import os, json
+
+def test_failing(ottla):
+    with open(os.environ["NOTES"], "a") as notes:
+        notes.write(json.dumps(["main", ottla.bootstrap, ottla.pid, str(ottla.data_dir)]) + "\\n")
+    raise AssertionError("the first")
+
+def test_never(ottla):
+    raise AssertionError("the second")
+"""
+
+
+@pytest.mark.parametrize("parallel", [(), ("xdist", "-n", "2", "--dist", "loadfile")], ids=["alone", "xdist"])
+def test_a_suite_that_stops_at_the_first_failure_leaves_no_broker(tmp_path: Path, parallel: tuple[str, ...]) -> None:
+    notes = tmp_path / "notes"
+    code, output = run(tmp_path, STOPPED, "-x", *parallel, NOTES=str(notes))
+    assert (code != 0, "the first" in output, "the second" in output) == (True, True, False), output
+    ((_, _, pid, directory),) = noted(notes)
+    assert_ended(pid, directory)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from importlib.resources import files
+from pkgutil import get_data
+
+import msgspec
 
 from ottla.broker.config.rules import broken, shown
 
@@ -26,8 +26,7 @@ class ConfigError(Exception):
     """A setting that cannot be used; the text is one line for a person."""
 
 
-@dataclass(slots=True, frozen=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True):
     """One config key (ConfigDef.ConfigKey).
 
     ``synonyms``: the broker keys that stand in for a topic key, or a broker key's older names and coarser units; first wins.
@@ -227,14 +226,18 @@ _WANTED = {kind: f"Not a number of type {kind}" for kind in ("INT", "SHORT", "LO
 _WANTED["BOOLEAN"] = "Expected value to be either true or false"
 
 
+def lines_of(file: str) -> list[str]:
+    """Those of a table beside this module that are no comments."""
+    data = get_data("ottla.broker.config", file)
+    assert data is not None
+    return [line for line in data.decode().splitlines() if not line.startswith("#")]
+
+
 @cache
 def _tables() -> tuple[dict[str, Definition], dict[str, Definition]]:
     broker: dict[str, Definition] = {}
     topic: dict[str, Definition] = {}
-    text = files("ottla.broker.config").joinpath("keys.txt").read_text()
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
+    for line in lines_of("keys.txt"):
         scope, name, kind, default, rule, *synonyms = line.split(" ")
         definition = Definition(
             name=name,
@@ -276,15 +279,16 @@ def topic_definitions() -> dict[str, Definition]:
 def documentation() -> dict[tuple[str, str], str]:
     """What Apache Kafka says of its keys, by B for broker or T for topic, and name; read at first use."""
     texts = {("B", d.name): d.documentation for d in OWN if d.documentation is not None}
-    for line in files("ottla.broker.config").joinpath("documentation.txt").read_text().splitlines():
-        if not line.startswith("#"):
-            scope, name, text = line.split("\t", 2)
-            texts[scope, name] = text.replace("\\n", "\n")
+    for line in lines_of("documentation.txt"):
+        scope, name, text = line.split("\t", 2)
+        texts[scope, name] = text.replace("\\n", "\n")
     return texts
 
 
 def near(name: str, known: dict[str, Definition]) -> str | None:
     """The known name that a misspelt one was meant to be."""
+    import difflib
+
     names = difflib.get_close_matches(name[:200], known, n=1, cutoff=0.6)
     return names[0] if names else None
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(slots=True, frozen=True)
-class FirstTopic:
+class FirstTopic(NamedTuple):
     """``said``: how a person has named it, for what is wrong with it."""
 
     name: str

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 
-from ottla.broker.config.definitions import ConfigError, Definition, Value, broker_definitions
+from ottla.broker.config.definitions import ConfigError, Definition, Value, broker_definitions, lines_of
 from ottla.broker.config.settings import BrokerConfig
 from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
@@ -26,18 +25,17 @@ _PREFIX = "group."
 def group_definitions() -> dict[str, Definition]:
     """By name. ``synonyms`` is the broker's key that stands in, where there is one."""
     definitions = {}
-    for line in files("ottla.broker.config").joinpath("group_keys.txt").read_text().splitlines():
-        if not line.startswith("#"):
-            name, kind, default, rule, internal, synonym, text = line.split("\t")
-            definitions[name] = Definition(
-                name=name,
-                type=kind,
-                default={"<null>": None, "<empty>": ""}.get(default, default) if name != ASSIGNOR else STREAMS_ASSIGNORS[0],
-                rule=rule,
-                synonyms=() if synonym == "-" else (synonym,),
-                is_internal=internal == "I",
-                documentation=text.replace("\\n", "\n"),
-            )
+    for line in lines_of("group_keys.txt"):
+        name, kind, default, rule, internal, synonym, text = line.split("\t")
+        definitions[name] = Definition(
+            name=name,
+            type=kind,
+            default={"<null>": None, "<empty>": ""}.get(default, default) if name != ASSIGNOR else STREAMS_ASSIGNORS[0],
+            rule=rule,
+            synonyms=() if synonym == "-" else (synonym,),
+            is_internal=internal == "I",
+            documentation=text.replace("\\n", "\n"),
+        )
     return definitions
 
 

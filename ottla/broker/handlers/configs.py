@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.config.client_metrics import CLIENT_METRICS_DEFINITIONS
@@ -31,8 +32,7 @@ class Ports(Protocol):
     live_config: LiveConfig
 
 
-@dataclass(slots=True, kw_only=True)
-class ConfigEntry:
+class ConfigEntry(msgspec.Struct, kw_only=True):
     """One config in force. ``synonyms`` are all places that it could come from, the one in force first."""
 
     name: str
@@ -45,7 +45,7 @@ class ConfigEntry:
     documentation: str | None = None
     source_alone: int = DEFAULT
     """The source of a value that has no synonyms."""
-    synonyms: list[Synonym] = field(default_factory=list)
+    synonyms: list[Synonym] = msgspec.field(default_factory=list)
 
     @property
     def source(self) -> int:

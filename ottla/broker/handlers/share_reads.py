@@ -8,8 +8,9 @@ from typing import NamedTuple
 from ottla.broker.share_partitions import OpenSharePartition, SharePartitions
 from ottla.coordinator.share.acquisition import AbortedTransaction, AcquiredRecords, AcquireRequest, FetchedBatch
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import batches, read_marker
+from ottla.protocol.records import batches
 from ottla.storage.reading import Slice
 
 SLICE_BYTES = 1 << 20

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
+
+import msgspec
 
 from ottla.broker.budgets import RequestBudget, ResponseBudget
 from ottla.broker.config.definitions import ConfigError
@@ -19,8 +20,7 @@ CLOSING_TICKS = 10
 """How many ticks of `IDLE_TICK_MS` a closed connection has for sending its last answers, counted from `Connection.close`."""
 
 
-@dataclass(slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct):
     """One ``NAME://host:port`` of ``listeners`` or ``advertised.listeners``; an empty host is every interface."""
 
     name: str

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
-from ottla.protocol.records import BatchHeader, read_marker
+from ottla.protocol.markers import read_marker
+from ottla.protocol.records import BatchHeader
 from ottla.spark.errors import PipelineError
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets

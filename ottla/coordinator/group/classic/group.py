@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import msgspec
@@ -63,8 +62,7 @@ class ClassicGroupMember(msgspec.Struct, frozen=True):
         return b""
 
 
-@dataclass(slots=True)
-class ClassicGroup:
+class ClassicGroup(msgspec.Struct):
     """One group. Members come in the order in which they joined, which assignors look at.
 
     ``deadlines_ms`` are the ends of the members' sessions; they count only for a member without a parked request.
@@ -78,15 +76,15 @@ class ClassicGroup:
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
-    members: dict[str, ClassicGroupMember] = field(default_factory=dict)
-    static_members: dict[str, str] = field(default_factory=dict)
-    assignments: dict[str, bytes] = field(default_factory=dict)
-    deadlines_ms: dict[str, int] = field(default_factory=dict)
-    join_waiters: dict[str, Waiter] = field(default_factory=dict)
-    sync_waiters: dict[str, Waiter] = field(default_factory=dict)
-    pending: dict[str, int] = field(default_factory=dict)
-    pending_sync: set[str] = field(default_factory=set)
-    supporters: dict[str, int] = field(default_factory=dict)
+    members: dict[str, ClassicGroupMember] = msgspec.field(default_factory=dict)
+    static_members: dict[str, str] = msgspec.field(default_factory=dict)
+    assignments: dict[str, bytes] = msgspec.field(default_factory=dict)
+    deadlines_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    join_waiters: dict[str, Waiter] = msgspec.field(default_factory=dict)
+    sync_waiters: dict[str, Waiter] = msgspec.field(default_factory=dict)
+    pending: dict[str, int] = msgspec.field(default_factory=dict)
+    pending_sync: set[str] = msgspec.field(default_factory=set)
+    supporters: dict[str, int] = msgspec.field(default_factory=dict)
     """How many members support a protocol."""
     state_since_ms: int = -1
     rebalance_deadline_ms: int | None = None
@@ -105,7 +103,7 @@ class ClassicGroup:
 
     def copied(self) -> ClassicGroup:
         """A draft: it may be changed and thrown away without a trace."""
-        return replace(
+        return msgspec.structs.replace(
             self,
             members=self.members.copy(),
             static_members=self.static_members.copy(),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.consumer.member import UNKNOWN_TIMEOUT_MS, ConsumerGroupMember, ConsumerMemberState, HeldPartitions
@@ -28,8 +29,7 @@ class ConsumerGroupState(Enum):
     STABLE = "Stable"
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(msgspec.Struct):
     """Changed by replay alone, but for the deadlines, ``is_stale`` and ``is_resolving``, which no log ever has.
 
     ``targets`` are the members' target assignments, of ``assignment_epoch``; a ``group_epoch`` above it says that another target is
@@ -44,25 +44,25 @@ class ConsumerGroup:
     metadata_hash: int = 0
     assignment_epoch: int = FIRST_EPOCH
     assigned_ms: int = 0
-    members: dict[str, ConsumerGroupMember] = field(default_factory=dict)
-    static_members: dict[str, str] = field(default_factory=dict)
-    targets: dict[str, Assignment] = field(default_factory=dict)
-    holders: dict[bytes, dict[int, str]] = field(default_factory=dict)
-    subscribers: Counter[str] = field(default_factory=Counter)
+    members: dict[str, ConsumerGroupMember] = msgspec.field(default_factory=dict)
+    static_members: dict[str, str] = msgspec.field(default_factory=dict)
+    targets: dict[str, Assignment] = msgspec.field(default_factory=dict)
+    holders: dict[bytes, dict[int, str]] = msgspec.field(default_factory=dict)
+    subscribers: Counter[str] = msgspec.field(default_factory=Counter)
     """How many members subscribe to a topic by its name."""
-    regex_subscribers: Counter[str] = field(default_factory=Counter)
+    regex_subscribers: Counter[str] = msgspec.field(default_factory=Counter)
     """How many members subscribe by a regular expression."""
-    regexes: dict[str, frozenset[str]] = field(default_factory=dict)
+    regexes: dict[str, frozenset[str]] = msgspec.field(default_factory=dict)
     """The topics that regular expressions stand for."""
-    assignors: Counter[str] = field(default_factory=Counter)
+    assignors: Counter[str] = msgspec.field(default_factory=Counter)
     """How many members want an assignor."""
     classic_count: int = 0
-    classic_protocols: Counter[str] = field(default_factory=Counter)
+    classic_protocols: Counter[str] = msgspec.field(default_factory=Counter)
     """How many members of the classic protocol support one of its protocols, which are the clients' assignors."""
-    sessions_ms: dict[str, int] = field(default_factory=dict)
-    revocations_ms: dict[str, int] = field(default_factory=dict)
-    joins_ms: dict[str, int] = field(default_factory=dict)
-    syncs_ms: dict[str, int] = field(default_factory=dict)
+    sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    joins_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    syncs_ms: dict[str, int] = msgspec.field(default_factory=dict)
     is_stale: bool = True
     """Whether a topic that it subscribes to may have changed since ``metadata_hash`` was computed; it is after a start."""
     is_resolving: bool = False

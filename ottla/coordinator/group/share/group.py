@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NoReturn
+
+import msgspec
 
 from ottla.coordinator.group.assignors.members import Assignment
 from ottla.coordinator.group.epochs import FIRST_EPOCH
@@ -26,8 +27,7 @@ class ShareGroupState(Enum):
     STABLE = "Stable"
 
 
-@dataclass(slots=True)
-class ShareGroup:
+class ShareGroup(msgspec.Struct):
     """Changed by replay alone, but for the deadlines and ``is_stale``, which no log ever has.
 
     ``targets`` are the members' target assignments, of ``assignment_epoch``; a ``group_epoch`` above it says that another target is
@@ -39,15 +39,15 @@ class ShareGroup:
     metadata_hash: int = 0
     assignment_epoch: int = FIRST_EPOCH
     assigned_ms: int = 0
-    members: dict[str, ShareGroupMember] = field(default_factory=dict)
-    targets: dict[str, Assignment] = field(default_factory=dict)
+    members: dict[str, ShareGroupMember] = msgspec.field(default_factory=dict)
+    targets: dict[str, Assignment] = msgspec.field(default_factory=dict)
     states: StatePartitions | None = None
     """None until the first is to be initialized."""
     states_noted_ms: int = 0
     """When ``states`` changed last: what is initializing then is asked for again after a while."""
-    subscribers: Counter[str] = field(default_factory=Counter)
+    subscribers: Counter[str] = msgspec.field(default_factory=Counter)
     """How many members subscribe to a topic."""
-    sessions_ms: dict[str, int] = field(default_factory=dict)
+    sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
     """The ends of the members' sessions."""
     is_stale: bool = True
     """Whether a topic that it subscribes to may have changed since ``metadata_hash`` was computed; it is after a start."""

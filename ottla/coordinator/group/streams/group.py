@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from enum import Enum
 
 import msgspec
@@ -40,13 +39,12 @@ class MemberTaskOffsets(msgspec.Struct, frozen=True):
     end_offsets: dict[str, dict[int, int]] = {}
 
 
-@dataclass(slots=True)
-class Holders:
+class Holders(msgspec.Struct):
     """Which processes have which task, also one that they are to give up (`reconciliation.TaskHolders`)."""
 
-    active: dict[TaskId, str] = field(default_factory=dict)
-    standby: dict[TaskId, set[str]] = field(default_factory=dict)
-    warmup: dict[TaskId, set[str]] = field(default_factory=dict)
+    active: dict[TaskId, str] = msgspec.field(default_factory=dict)
+    standby: dict[TaskId, set[str]] = msgspec.field(default_factory=dict)
+    warmup: dict[TaskId, set[str]] = msgspec.field(default_factory=dict)
 
     def active_process(self, task: TaskId) -> str | None:
         return self.active.get(task)
@@ -87,8 +85,7 @@ def _release(held: dict[TaskId, set[str]], process_id: str, tasks: TaskSet) -> N
                 held.pop((subtopology, partition), None)
 
 
-@dataclass(slots=True)
-class StreamsGroup:
+class StreamsGroup(msgspec.Struct):
     """Changed by replay alone, but for what stands below ``configured``, which no log ever has.
 
     ``targets`` are the members' target assignments, of ``assignment_epoch``; a group's epoch above it says that another target is
@@ -102,20 +99,20 @@ class StreamsGroup:
     assignment_epoch: int = FIRST_EPOCH
     assigned_ms: int = 0
     topology: Topology | None = None
-    members: dict[str, StreamsGroupMember] = field(default_factory=dict)
-    static_members: dict[str, str] = field(default_factory=dict)
-    targets: dict[str, Tasks] = field(default_factory=dict)
-    holders: Holders = field(default_factory=Holders)
+    members: dict[str, StreamsGroupMember] = msgspec.field(default_factory=dict)
+    static_members: dict[str, str] = msgspec.field(default_factory=dict)
+    targets: dict[str, Tasks] = msgspec.field(default_factory=dict)
+    holders: Holders = msgspec.field(default_factory=Holders)
 
     configured: ConfiguredTopology | None = None
     configured_hash: int = 0
-    task_offsets: dict[str, MemberTaskOffsets] = field(default_factory=dict)
+    task_offsets: dict[str, MemberTaskOffsets] = msgspec.field(default_factory=dict)
     shutdown_member_id: str | None = None
     """Who has asked for the whole application to end."""
     endpoint_epoch: int = 0
     """Rises when it changes who serves which partitions to interactive queries."""
-    sessions_ms: dict[str, int] = field(default_factory=dict)
-    revocations_ms: dict[str, int] = field(default_factory=dict)
+    sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
+    revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
     delayed_until_ms: int | None = None
     wake_ms: int | None = None
     """When the shard looks at the deadlines: never after the earliest of them."""

@@ -1,0 +1,34 @@
+"""Records of `__cluster_metadata` that ottla never writes, and Apache Kafka does: each is read by its schema."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.dump import internal_topics
+from ottla.dump.internal_topics import read
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.internal_topics import METADATA_TOPIC
+
+OF_NO_TYPE = {6, 13, 16}
+"""Numbers up to 28 that Apache Kafka 4.4.0 gives no record of its metadata."""
+
+
+def test_every_type_of_apache_kafka_is_known() -> None:
+    assert set(range(29)) - set(internal_topics._metadata_kinds()) == OF_NO_TYPE
+
+
+@pytest.mark.parametrize(
+    ("value", "type_name", "fields"),
+    [
+        (b"\1\x17\0\1\0\x12\x12Bootstrap records", "BeginTransactionRecord", {"name": "Bootstrap records"}),
+        (b"\1\x18\0\0", "EndTransactionRecord", {}),
+        (b"\1\x14\0\0", "NoOpRecord", {}),
+    ],
+)
+def test_what_apache_kafka_wrote(value: bytes, type_name: str, fields: dict[str, str]) -> None:
+    assert read(METADATA_TOPIC, None, value) == {"type": type_name, "value": fields}
+
+
+def test_a_type_that_nobody_knows() -> None:
+    with pytest.raises(DecodeError, match="of type 99, which"):
+        read(METADATA_TOPIC, None, b"\1\x63\0\0")
