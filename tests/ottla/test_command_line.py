@@ -13,7 +13,7 @@ import pytest
 import ottla
 from ottla.cli import main
 from ottla.health import NotReady, listening_address
-from ottla.process import importing_without
+from ottla.imports import importing_without
 
 COMPOSE = Path(__file__).parent.parent.parent / "docker-compose.yml"
 
