@@ -144,7 +144,7 @@ def test_a_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: Wo
 
     def tasks(producer: Producer) -> list[Written]:
         zombie.append(TaskWriter(Connecting(broker.bootstrap), producer))
-        zombie[0].partition("out", 0)
+        zombie[0].sender.leader("out", 0)
         return tasks_of(broker, 0)(producer)
 
     sink.write("q", 0, tasks, ends(0))
@@ -262,7 +262,7 @@ def test_a_transactional_id_that_expires_while_its_stream_is_idle_is_taken_anew(
 
 def test_what_a_person_is_told(broker: Broker, world: World) -> None:
     with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
-        TaskWriter(Connecting(broker.bootstrap), Producer("x", 1, 0)).partition("nowhere", 0)
+        TaskWriter(Connecting(broker.bootstrap), Producer("x", 1, 0)).sender.leader("nowhere", 0)
     with pytest.raises(PipelineError, match="'here' is not host:port"):
         ClusterClient(Connecting("here"))
     quick = ClusterClient(Connecting("127.0.0.1:1"), timeout_s=0.2)
