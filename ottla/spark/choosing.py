@@ -23,9 +23,7 @@ def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mappin
     places = np.empty(len(topics), np.int32)
     names = encoded.dictionary.to_pylist()
     for code, name in enumerate(names):
-        if name not in partitions:
-            there_is_none = f"a row goes to topic {name!r}, which does not exist or is not among the option 'topics'"
-            raise PipelineError("a row has no topic" if name is None else there_is_none)
+        check_place(name, None, partitions)
         where = np.flatnonzero(codes == code)
         of_topic = keys if len(names) == 1 else keys.take(pa.array(where))
         places[where] = partitions_for(of_topic.to_pylist(), partitions[name])
@@ -35,8 +33,18 @@ def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mappin
         beyond = np.flatnonzero((places < 0) | (places >= limits))
         if len(beyond):
             at = int(beyond[0])
-            raise PipelineError(f"topic {names[codes[at]]!r} has no partition {places[at]}: it has {limits[at]}")
+            check_place(names[codes[at]], int(places[at]), partitions)
     return places
+
+
+def check_place(topic: str | None, partition: int | None, partitions: Mapping[str, int]) -> None:
+    """Raises `PipelineError` unless a row may go there; a partition of None is any."""
+    if topic is None:
+        raise PipelineError("a row has no topic")
+    if topic not in partitions:
+        raise PipelineError(f"a row goes to topic {topic!r}, which does not exist or is not among the option 'topics'")
+    if partition is not None and not 0 <= partition < partitions[topic]:
+        raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {partitions[topic]}")
 
 
 def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int]) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.protocol.remedies import name_of
 from ottla.spark.connecting import MECHANISM, OAUTHBEARER, PLAIN, PREFIX, PROTOCOL, Address, Connecting, Sasl
 from ottla.spark.errors import PipelineError
 from ottla.spark.probing import diagnosis
@@ -165,14 +166,14 @@ class BrokerConnection:
             taken = ", ".join(sorted(shaken.mechanisms)) or "no other"
             raise PipelineError(f"{where} does not take {PREFIX}{MECHANISM} {sasl.mechanism}, but {taken}")
         if shaken.error_code:
-            raise PipelineError(f"{where} answers SaslHandshake with {_name_of(shaken.error_code)}")
+            raise PipelineError(f"{where} answers SaslHandshake with {name_of(shaken.error_code)}")
         try:
             conversation = conversation_of(sasl)
             said = next(conversation)
             while True:
                 answer = self._exchange(SaslAuthenticateRequest(auth_bytes=said))
                 if answer.error_code:
-                    raise SaslFailure(f"{_name_of(answer.error_code)}: {(answer.error_message or '')[:500]}")
+                    raise SaslFailure(f"{name_of(answer.error_code)}: {(answer.error_message or '')[:500]}")
                 said = conversation.send(answer.auth_bytes)
         except StopIteration:
             pass
@@ -205,10 +206,3 @@ def conversation_of(sasl: Sasl) -> Conversation:
         token = token_of(sasl)
         return oauthbearer(token.value.text, token.extensions)
     return scram(sasl.mechanism, sasl.username, sasl.password.text, secrets.token_hex(16))
-
-
-def _name_of(code: int) -> str:
-    try:
-        return Code(code).name
-    except ValueError:
-        return f"error {code}"

@@ -15,8 +15,8 @@ from ottla.spark.attempts import check_attempts
 from ottla.spark.checkpoint import InputEnds, input_of, keeps_state
 from ottla.spark.choosing import with_places
 from ottla.spark.connecting import Connecting
-from ottla.spark.errors import Fenced, PipelineError, cause_of
-from ottla.spark.exactly_once import ExactlyOnce, check_query
+from ottla.spark.errors import MustAbort, PipelineError, cause_of, label_of, raised_in_task
+from ottla.spark.exactly_once import BatchTransaction, ExactlyOnce, check_query
 from ottla.spark.gauges import Gauges, gauges_of
 from ottla.spark.marks import group_of, read_mark
 from ottla.spark.metrics import BatchReport, SinkMetrics
@@ -41,7 +41,8 @@ SMALL_BATCH_OFFSETS = 10_000
 """Up to so many of its input, one task writes a batch."""
 ATTEMPTS = 3
 """Transactions that a batch is tried in before its failure ends the stream."""
-_WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT"
+_WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
+"""What a task gives. Its errors are data: Spark would try a task that raises again, which cannot help it."""
 _ASK_EVERY_ROWS = 1_000
 """So often the driver's own loop asks whether the stream is still wanted."""
 
@@ -88,6 +89,7 @@ class ExactlyOnceSink:
     ) -> None:
         self._options = options
         self._cluster = ClusterClient(options.connecting)
+        self._transaction: BatchTransaction[Any] | None = None
         self._stream: ExactlyOnce[Any] | None = None
         self._on_batch = on_batch
         self._on_abort = on_abort
@@ -100,6 +102,21 @@ class ExactlyOnceSink:
     def __call__(self, frame: DataFrame, batch: int) -> None:
         with self._turn:
             self._write(frame, batch)
+
+    def __enter__(self) -> ExactlyOnceSink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give connections, and a stock producer's threads, back once no batch is being written. The next batch begins anew."""
+        with self._turn:
+            self._stream = None
+            if self._transaction is not None:
+                self._transaction.close()
+                self._transaction = None
+            self._cluster.close()
 
     def has_ended(self, timeout_s: float) -> bool:
         """Wait until no batch is being written: what was is committed or aborted."""
@@ -116,10 +133,10 @@ class ExactlyOnceSink:
         is_small = self._is_small(input_ends) and not keeps_state(spark, checkpoint)
         self._last_ends = input_ends.offsets
         ends = self._marked(input_ends, batch)
-        stream = self._stream or self._begun(spark, query, ends)
         run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
+                stream = self._settled(spark, query, ends)
                 report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
                 break
             except PipelineError:
@@ -166,31 +183,39 @@ class ExactlyOnceSink:
             raise PipelineError("there is no topic: create it first")
         return msgspec.structs.replace(ends, offsets={(topic, 0): batch})
 
-    def _begun(self, spark: SparkSession, query: RunningQuery, ends: InputEnds) -> ExactlyOnce[Any]:
-        """Take the transactional id over, unless another stream has it: that one is not fenced. Raises `PipelineError`."""
+    def _settled(self, spark: SparkSession, query: RunningQuery, ends: InputEnds) -> ExactlyOnce[Any]:
+        """Ready for a batch. Where nobody knows how the last transaction has ended, and at first, the transactional id is taken
+        over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
+        """
         options = self._options
-        partition_counts(self._cluster, options.topics)
-        check_query(read_mark(self._cluster, group_of(options.transactional_id), is_stable=False), query.id, ends.begin)
-        stream = ExactlyOnce(self._transaction(), options.run, options.timeout_ms)
-        stream.start()
-        self._gauges = gauges_of(spark, options.transactional_id)
-        self._stream = stream
-        return stream
+        if self._stream is None:
+            self._transaction = self._transaction or self._new_transaction()
+            self._stream = ExactlyOnce(self._transaction, options.run, options.timeout_ms)
+        if not self._stream.is_settled:
+            partition_counts(self._cluster, options.topics)
+            check_query(read_mark(self._cluster, group_of(options.transactional_id), is_stable=False), query.id, ends.begin)
+            self._stream.start()
+            self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
+        return self._stream
 
-    def _transaction(self) -> Any:
-        where = (self._cluster, self._options.transactional_id, self._options.timeout_ms)
-        if self._options.writer != "driver":
-            return Transaction(*where)
+    def _new_transaction(self) -> BatchTransaction[Any]:
+        options = self._options
+        if options.writer != "driver":
+            return Transaction(self._cluster, options.transactional_id, options.timeout_ms)
         # Tasks import this module, and need no stock producer.
         from ottla.spark.driver import DriverTransaction
 
-        return DriverTransaction(*where)
+        return DriverTransaction(self._cluster, options)
 
     def _run_by_driver(self, rows: DataFrame, query: RunningQuery, transaction: DriverTransaction) -> list[Written]:
+        partitions = partition_counts(self._cluster, self._options.topics)
         iterator = rows.toLocalIterator(prefetchPartitions=True)
         return transaction.write(
-            (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()], r.partition)
-            for r in _while_active(iterator, query)
+            (
+                (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()], r.partition)
+                for r in _while_active(iterator, query)
+            ),
+            partitions,
         )
 
     def _run_by_tasks(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
@@ -210,9 +235,14 @@ class ExactlyOnceSink:
         try:
             written = rows.mapInArrow(write, _WRITTEN).collect()
         except Exception as error:
-            if f"{Fenced.__module__}.{Fenced.__name__}" in str(error):
-                raise Fenced(producer.transactional_id) from None
-            raise
+            own = raised_in_task(str(error), producer.transactional_id)
+            if own is None:
+                raise
+            raise own from None
+        told = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
+        # What ends the stream comes first: what another task says follows from it, or may be tried again.
+        for failure in sorted(filter(None, told), key=lambda error: isinstance(error, MustAbort)):
+            raise failure
         check_attempts(spark, {r.stage for r in written})
         return [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
 
@@ -242,18 +272,24 @@ def _write(
         assert context is not None
         if context.attemptNumber() > 0:
             # The first attempt has used up the sequences: only a new transaction may write these records.
-            raise PipelineError("a task of this transaction has failed, so the whole of it is aborted")
+            raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
         writer = TaskWriter(connecting, producer, codec)
         now_ms = time.time_ns() // 1_000_000
+        written: list[Written] = []
+        error: str | None = None
         try:
             for batch in batches:
                 writer.write(with_places(batch, partitions) if partitions else batch, now_ms)
             written = writer.finish()
+        except (PipelineError, MustAbort) as raised:
+            error = label_of(raised)
         finally:
             writer.close()
-        if written:
-            rows: list[dict[str, Any]] = [{**msgspec.structs.asdict(w), "stage": context.stageId()} for w in written]
-            kinds = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32())
+        rows: list[dict[str, Any]] = [{**msgspec.structs.asdict(w), "stage": context.stageId(), "error": None} for w in written]
+        if error is not None:
+            rows = [{"stage": context.stageId(), "error": error}]
+        if rows:
+            kinds = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32(), pa.string())
             names = (part.split()[0] for part in _WRITTEN.split(", "))
             yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
 

@@ -13,9 +13,10 @@ import msgspec
 
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.remedies import RETRIABLE, name_of
 from ottla.spark.connecting import Address, Connecting
 from ottla.spark.encoding import Encoded
-from ottla.spark.errors import FENCED, PASSING, BrokerRefused, Fenced, PipelineError
+from ottla.spark.errors import MustAbort, PipelineError, refusal
 from ottla.spark.transaction import Producer
 from ottla.spark.wire import PAUSE_S, ClusterClient
 from ottla.storage.names import TopicPartition
@@ -30,6 +31,17 @@ Batches = dict[TopicPartition, Encoded]
 """What one request holds."""
 
 
+_PASSING = RETRIABLE | {Code.UNKNOWN_TOPIC_OR_PARTITION}
+"""A leader may not have heard yet of a partition that the metadata of its topic has."""
+
+
+class _Doubt(msgspec.Struct):
+    """Of a batch that was sent and is not known to be in the log: until when it is sent again, and what was said of it last."""
+
+    until_s: float
+    why: str
+
+
 class _InFlight(msgspec.Struct):
     """A request, and those of its batches that are in doubt. ``sent`` is what its answer is read by."""
 
@@ -38,13 +50,15 @@ class _InFlight(msgspec.Struct):
 
 
 class Sender:
-    """One connection to each broker that leads a partition. Raises `Fenced`, `BrokerRefused`, `PipelineError`."""
+    """One connection to each broker that leads a partition. Raises `PipelineError` and `MustAbort`."""
 
     def __init__(self, connecting: Connecting, producer: Producer) -> None:
         self._cluster = ClusterClient(connecting)
         self._producer = producer
         self._leaders: dict[str, dict[int, Address]] = {}
         self._in_flight: dict[Address, deque[_InFlight]] = {}
+        self._doubts: dict[tuple[TopicPartition, int], _Doubt] = {}
+        """By partition and sequence, of the batches that were sent more than once."""
 
     def leader(self, topic: str, partition: int) -> Address:
         if topic not in self._leaders:
@@ -64,8 +78,8 @@ class Sender:
                     self._receive(address)
                 try:
                     self._send_to(address, of_leader)
-                except OSError:
-                    self._again(of_leader)
+                except OSError as error:
+                    self._again(str(error), of_leader)
 
     def settle(self) -> None:
         """Everything that was sent is in the broker's log when this returns."""
@@ -100,14 +114,14 @@ class Sender:
         flight = self._in_flight[address][0]
         try:
             answer = self._cluster.connection(address).receive(flight.sent)
-        except OSError:
-            self._again()
+        except OSError as error:
+            self._again(str(error))
             return
         for of_topic in answer.responses:
             for of_partition in of_topic.partition_responses:
                 self._note((of_topic.name, of_partition.index), of_partition, flight)
         if flight.batches:
-            self._again()
+            self._again("the broker has not said how a batch fared")
             return
         self._in_flight[address].popleft()
         if not self._in_flight[address]:
@@ -116,22 +130,50 @@ class Sender:
     def _note(self, where: TopicPartition, answer: object, flight: _InFlight) -> None:
         """What is not said to be in the log stays in doubt."""
         code = getattr(answer, "error_code", Code.UNKNOWN_SERVER_ERROR)
-        if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
-            flight.batches.pop(where, None)
-        elif code in FENCED:
-            raise Fenced(self._producer.transactional_id)
+        batch = flight.batches.get(where)
+        if batch is None:
+            return
+        doubt = self._doubts.get((where, batch.sequence))
+        if code == Code.NONE or (code == Code.DUPLICATE_SEQUENCE_NUMBER and doubt is not None):
+            del flight.batches[where]
+            self._doubts.pop((where, batch.sequence), None)
+        elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
+            # Sequences begin at 0 in an epoch that is this transaction's alone, and a partition has one task.
+            raise MustAbort(
+                f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent once only: somebody else"
+                " has written in its transaction"
+            )
         elif code == Code.MESSAGE_TOO_LARGE:
-            raise PipelineError(too_large(where[0], flight.batches[where]))
-        elif code not in PASSING:
-            raise BrokerRefused(f"writing to {where[0]}-{where[1]}", code, getattr(answer, "error_message", None))
+            raise PipelineError(too_large(where[0], batch.records, len(batch.data)))
+        elif code in _PASSING:
+            self._doubt(where, batch, name_of(code))
+        else:
+            what = f"writing to {where[0]}-{where[1]}"
+            raise refusal(self._producer.transactional_id, what, code, getattr(answer, "error_message", None))
 
-    def _again(self, unsent: Batches | None = None) -> None:
+    def _doubt(self, where: TopicPartition, batch: Encoded, why: str) -> _Doubt:
+        """A batch has one deadline, from its first failure on."""
+        key = (where, batch.sequence)
+        doubt = self._doubts.get(key)
+        if doubt is None:
+            doubt = self._doubts[key] = _Doubt(time.monotonic() + self._cluster.timeout_s, why)
+        elif why:
+            doubt.why = why
+        return doubt
+
+    def _again(self, why: str, unsent: Batches | None = None) -> None:
         """A connection or a leader is gone: find them anew, and send what is in doubt once more, in the order of its sequences."""
         flights = [flight for in_flight in self._in_flight.values() for flight in in_flight]
         doubtful = [(where, batch) for flight in flights for where, batch in flight.batches.items()]
         doubtful = sorted([*doubtful, *(unsent or {}).items()], key=lambda item: item[1].sequence)
-        deadline = time.monotonic() + self._cluster.timeout_s
         while True:
+            for where, batch in doubtful:
+                # What a broker has said of a batch says more than that others were sent again with it.
+                doubt = self._doubts.get((where, batch.sequence)) or self._doubt(where, batch, why)
+                if time.monotonic() > doubt.until_s:
+                    raise PipelineError(
+                        f"writing to {where[0]}-{where[1]}: not done within {self._cluster.timeout_s:g} s ({doubt.why})"
+                    )
             self._in_flight.clear()
             self._cluster.close()
             time.sleep(PAUSE_S)
@@ -142,9 +184,9 @@ class Sender:
                     for address, of_leader in self._by_leader(request):
                         self._send_to(address, of_leader)
             except OSError as error:
-                if time.monotonic() > deadline:
-                    topic, partition = doubtful[0][0]
-                    raise PipelineError(f"writing to {topic}-{partition}: no broker answers ({error})") from error
+                why = str(error)
+                for where, batch in doubtful:
+                    self._doubt(where, batch, why)
             else:
                 return
 
@@ -163,10 +205,10 @@ def _requests(batches: Iterable[tuple[TopicPartition, Encoded]]) -> Iterator[Bat
         yield request
 
 
-def too_large(topic: str, batch: Encoded) -> str:
+def too_large(topic: str, records: int, size_bytes: int) -> str:
     """A batch of one record is that record, with 100 bytes around it."""
-    what = "a record" if batch.records == 1 else f"a batch of {batch.records:,} records"
+    what = "a record" if records == 1 else f"a batch of {records:,} records"
     return (
-        f"{what} of {len(batch.data):,} bytes is more than topic {topic!r} takes: raise the topic's max.message.bytes, or leave"
+        f"{what} of {size_bytes:,} bytes is more than topic {topic!r} takes: raise the topic's max.message.bytes, or leave"
         " such records out"
     )

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.spark.checkpoint_files import input_in, query_in
-from ottla.spark.errors import PipelineError
-from ottla.spark.exactly_once import ExactlyOnce, check_query
+from ottla.spark.errors import Fenced, MustAbort, PipelineError
+from ottla.spark.exactly_once import ExactlyOnce, check_query, why_fenced
 from ottla.spark.marks import group_of, read_mark
 from ottla.spark.options import SinkOptions
 from ottla.spark.rows import check_arranged
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 
 class Message(WriterCommitMessage):
-    """What a task has written, and as whom."""
+    """What a task has written, as whom, and since when that is somebody, by the driver's clock."""
 
-    def __init__(self, producer: Producer, written: list[Written]) -> None:
+    def __init__(self, producer: Producer, began_s: float, written: list[Written]) -> None:
         self.producer = producer
+        self.began_s = began_s
         self.written = written
 
 
@@ -54,6 +55,7 @@ class StreamWriter(_ArrowWriter):
         self._options = options
         self._checkpoint = checkpoint
         self._producer: Producer | None = None
+        self._began_s = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles a writer for the tasks of its batch, and for nothing else: that is when its transaction begins."""
@@ -67,6 +69,7 @@ class StreamWriter(_ArrowWriter):
             check_query(read_mark(cluster, group_of(options.transactional_id), is_stable=False), query_in(self._checkpoint))
             transaction = Transaction(cluster, options.transactional_id, options.timeout_ms)
             transaction.begin()
+            self._began_s = time.time()
             return transaction.producer
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
@@ -79,10 +82,12 @@ class StreamWriter(_ArrowWriter):
         writer = TaskWriter(self._options.connecting, self._producer, self._options.compression)
         try:
             if context is not None and context.attemptNumber() > 0:
-                raise PipelineError("a task of this transaction has failed, so the whole of it is aborted")
+                raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
             for batch in iterator:
                 writer.write(batch, time.time_ns() // 1_000_000)
-            return Message(self._producer, writer.finish())
+            return Message(self._producer, self._began_s, writer.finish())
+        except Fenced as fenced:
+            raise why_fenced(fenced, "the batch", time.time() - self._began_s, self._options.timeout_ms) from None
         except BaseException:
             self._abort(self._producer)
             raise
@@ -91,16 +96,18 @@ class StreamWriter(_ArrowWriter):
 
     def commit(self, messages: list[Message | None], batch: int) -> None:
         told = [message for message in messages if message is not None]
-        producer = told[0].producer
+        # Where there was no task, none has told who it is: the next transaction is begun for what there is to mark.
+        producer = told[0].producer if told else None
+        began_s = told[0].began_s if told else None
         try:
             written = _of_all(told)
             with contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
                 options = self._options
                 transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer)
-                stream = ExactlyOnce(transaction, options.run, options.timeout_ms)
+                stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time)
                 stream.start()
                 ends = input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
-                report = stream.write(query_in(self._checkpoint), batch, lambda _: written, ends)
+                report = stream.write(query_in(self._checkpoint), batch, lambda _: written, ends, began_s)
         except BaseException:
             self._abort(producer)
             raise
@@ -113,9 +120,11 @@ class StreamWriter(_ArrowWriter):
                 self._abort(message.producer)
                 return
 
-    def _abort(self, producer: Producer) -> None:
+    def _abort(self, producer: Producer | None) -> None:
         """What cannot be aborted now is so by its time-out, or by the next batch."""
-        with contextlib.suppress(PipelineError), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
+        if producer is None:
+            return
+        with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
             Transaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
 
 

@@ -20,7 +20,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from ottla.spark.errors import FENCED, BrokerRefused, Fenced, PipelineError
+from ottla.spark.errors import BrokerRefused, PipelineError, refusal
 from ottla.spark.marks import Mark, commit_of, first_error, group_of, read_mark
 from ottla.spark.wire import GROUP, TRANSACTION, ClusterClient
 from ottla.storage.names import TopicPartition
@@ -49,7 +49,7 @@ def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
             "asking for the transactional id",
         )
     except BrokerRefused as refused:
-        return bool(refused.arguments[1] == Code.TRANSACTIONAL_ID_NOT_FOUND)
+        return bool(refused.code == Code.TRANSACTIONAL_ID_NOT_FOUND)
     return False
 
 
@@ -75,6 +75,8 @@ class Transaction:
         """Fence whoever ran before, end what it left open, and read what was committed last."""
         if not self._has_begun:
             self._take_over()
+        # Of a transaction that has begun elsewhere that is true once.
+        self._has_begun = False
         return read_mark(self._cluster, self.group)
 
     def _take_over(self) -> None:
@@ -123,6 +125,10 @@ class Transaction:
         answer = self._ask(TRANSACTION, self.transactional_id, request, "committing" if commit else "aborting")
         self.producer = Producer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
+    def close(self) -> None:
+        """Give the connections back; they are opened again as they are needed."""
+        self._cluster.close()
+
     def has_expired(self) -> bool:
         return has_expired(self._cluster, self.transactional_id)
 
@@ -130,11 +136,9 @@ class Transaction:
         try:
             return self._cluster.ask(lambda: self._cluster.coordinator(kind, key), request, code_of, what)
         except BrokerRefused as refused:
-            if refused.arguments[1] in FENCED:
-                raise Fenced(self.transactional_id) from None
-            if refused.arguments[1] == Code.INVALID_TRANSACTION_TIMEOUT:
+            if refused.code == Code.INVALID_TRANSACTION_TIMEOUT:
                 raise PipelineError(
                     f"a transaction of {self._timeout_ms} ms is more than the broker's transaction.max.timeout.ms allows:"
                     " give a smaller transaction.timeout.ms"
                 ) from None
-            raise
+            raise refusal(self.transactional_id, *refused.arguments) from None

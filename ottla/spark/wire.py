@@ -16,9 +16,10 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.remedies import RETRIABLE, name_of
 from ottla.spark.connecting import Address, Connecting, addresses
 from ottla.spark.connection import TIMEOUT_S, BrokerConnection
-from ottla.spark.errors import PASSING, BrokerRefused, PipelineError
+from ottla.spark.errors import BrokerRefused, PipelineError
 
 PAUSE_S: Final = 0.05
 LATEST, EARLIEST = -1, -2
@@ -69,7 +70,7 @@ class ClusterClient:
                 code = code_of(answer)
                 if code == Code.NONE:
                     return answer
-                if code not in PASSING or time.monotonic() > deadline:
+                if code not in RETRIABLE or time.monotonic() > deadline:
                     raise BrokerRefused(what, code)
             time.sleep(PAUSE_S)
 
@@ -102,7 +103,7 @@ class ClusterClient:
         try:
             answer = self.ask(self.anyone, request, code_of, f"looking for topic {topic!r}")
         except BrokerRefused as refused:
-            if refused.arguments[1] == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            if refused.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
                 raise PipelineError(f"topic {topic!r} does not exist at {self.bootstrap}; create it first") from None
             raise
         brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
@@ -132,8 +133,8 @@ class ClusterClient:
         """The coordinator of a group or of a transactional id. Raises OSError while there is none."""
         answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]))
         coordinator = answer.coordinators[0]
-        if coordinator.error_code in PASSING:
-            raise ConnectionError(f"no coordinator yet: {Code(coordinator.error_code).name}")
+        if coordinator.error_code in RETRIABLE:
+            raise ConnectionError(f"no coordinator yet: {name_of(coordinator.error_code)}")
         if coordinator.error_code:
             raise BrokerRefused(f"looking for the coordinator of {key!r}", coordinator.error_code)
         return coordinator.host, coordinator.port

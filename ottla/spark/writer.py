@@ -39,7 +39,7 @@ class _Total(msgspec.Struct):
 
 
 class TaskWriter:
-    """All partitions of one task. Raises `Fenced`, `BrokerRefused`, `PipelineError`."""
+    """All partitions of one task. Raises `PipelineError` and `MustAbort`."""
 
     def __init__(self, connecting: Connecting, producer: Producer, codec: str = "lz4") -> None:
         self.sender = Sender(connecting, producer)
