@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,7 @@ def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mappin
     places = np.empty(len(topics), np.int32)
     names = encoded.dictionary.to_pylist()
     for code, name in enumerate(names):
-        if name not in partitions:
-            there_is_none = f"a row goes to topic {name!r}, which does not exist or is not among the option 'topics'"
-            raise PipelineError("a row has no topic" if name is None else there_is_none)
+        check_topic(name, partitions)
         where = np.flatnonzero(codes == code)
         of_topic = keys if len(names) == 1 else keys.take(pa.array(where))
         places[where] = partitions_for(of_topic.to_pylist(), partitions[name])
@@ -37,6 +35,14 @@ def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mappin
             at = int(beyond[0])
             raise PipelineError(f"topic {names[codes[at]]!r} has no partition {places[at]}: it has {limits[at]}")
     return places
+
+
+def check_topic(name: str | None, topics: Container[str]) -> None:
+    """Raises `PipelineError` for one that no row may go to."""
+    if name is None:
+        raise PipelineError("a row has no topic")
+    if name not in topics:
+        raise PipelineError(f"a row goes to topic {name!r}, which does not exist or is not among the option 'topics'")
 
 
 def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int]) -> pa.RecordBatch:
