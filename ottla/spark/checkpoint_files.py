@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -31,15 +34,43 @@ def input_in(checkpoint: str, batch: int, mark_topic: str | None) -> InputEnds:
     return msgspec.structs.replace(ends, offsets={(mark_topic, 0): batch})
 
 
+def last_offsets_in(checkpoint: str, topic: str) -> dict[str, dict[str, int]]:
+    """Where the last batch ends that Spark has planned, of the source that reads a topic. Raises `PipelineError`."""
+    offsets = _names(f"{checkpoint}/offsets")
+    batches = [int(name) for name in offsets if name.isdecimal()]
+    if not batches:
+        raise PipelineError(f"the checkpoint {checkpoint} has no offsets of any batch: is it the query's?")
+    text = _read(f"{checkpoint}/offsets/{max(batches)}")
+    ends: dict[str, dict[str, int]] = {}
+    for (name, index), offset in parse_input(text, max(batches)).offsets.items():
+        ends.setdefault(name, {})[str(index)] = offset
+    if topic not in ends:
+        raise PipelineError(f"the checkpoint {checkpoint} is of no stream that reads {topic!r}")
+    return {topic: ends[topic]}
+
+
+def _names(directory: str) -> list[str]:
+    """Raises `PipelineError`."""
+    from pyarrow import fs
+
+    with _filesystem(directory) as (filesystem, name):
+        return [info.base_name for info in filesystem.get_file_info(fs.FileSelector(name))]
+
+
 def _read(path: str) -> str:
     """Raises `PipelineError`."""
+    with _filesystem(path) as (filesystem, name), filesystem.open_input_stream(name) as stream:
+        return bytes(stream.read()).decode()
+
+
+@contextmanager
+def _filesystem(path: str) -> Iterator[tuple[Any, str]]:
+    """One of pyarrow's, and the path on it. Raises `PipelineError` for whatever goes wrong with them within."""
     from pyarrow import fs
 
     try:
         # Hadoop's names of Amazon's stores.
         uri = path.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
-        filesystem, name = fs.FileSystem.from_uri(uri if "://" in uri or uri.startswith("file:") else str(Path(uri).absolute()))
-        with filesystem.open_input_stream(name) as stream:
-            return bytes(stream.read()).decode()
+        yield fs.FileSystem.from_uri(uri if "://" in uri or uri.startswith("file:") else str(Path(uri).absolute()))
     except (OSError, ValueError) as error:
         raise PipelineError(f"the checkpoint's {path} cannot be read ({error}); foreachBatch reads it as Spark does") from None

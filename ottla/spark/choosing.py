@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mappin
     places = np.empty(len(topics), np.int32)
     names = encoded.dictionary.to_pylist()
     for code, name in enumerate(names):
-        check_place(name, None, partitions)
+        check_topic(name, partitions)
         where = np.flatnonzero(codes == code)
         of_topic = keys if len(names) == 1 else keys.take(pa.array(where))
         places[where] = partitions_for(of_topic.to_pylist(), partitions[name])
@@ -37,13 +37,18 @@ def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mappin
     return places
 
 
+def check_topic(name: str | None, topics: Container[str]) -> None:
+    """Raises `PipelineError` for one that no row may go to."""
+    if name is None:
+        raise PipelineError("a row has no topic")
+    if name not in topics:
+        raise PipelineError(f"a row goes to topic {name!r}, which does not exist or is not among the option 'topics'")
+
+
 def check_place(topic: str | None, partition: int | None, partitions: Mapping[str, int]) -> None:
     """Raises `PipelineError` unless a row may go there; a partition of None is any."""
-    if topic is None:
-        raise PipelineError("a row has no topic")
-    if topic not in partitions:
-        raise PipelineError(f"a row goes to topic {topic!r}, which does not exist or is not among the option 'topics'")
-    if partition is not None and not 0 <= partition < partitions[topic]:
+    check_topic(topic, partitions)
+    if partition is not None and topic is not None and not 0 <= partition < partitions[topic]:
         raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {partitions[topic]}")
 
 

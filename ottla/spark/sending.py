@@ -67,7 +67,7 @@ class Sender:
             self._leaders[topic] = self._cluster.leaders(topic)
         leader = self._leaders[topic].get(partition)
         if leader is None:
-            raise PipelineError(f"topic {topic!r} has no partition {partition}")
+            raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {len(self._leaders[topic])}")
         return leader
 
     def send(self, batches: Iterable[tuple[TopicPartition, Encoded]]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.protocol.records import COMPRESSIONS
+from ottla.spark.choosing import check_topic
 from ottla.spark.connecting import Connecting
 from ottla.spark.encoding import Encoded, Part, ProducerIdentity, encode
 from ottla.spark.sending import Sender
@@ -51,10 +52,11 @@ class TaskWriter:
         if not len(rows):
             return
         topics = rows.column("topic").dictionary_encode()
+        _check_places(rows)
         partitions = np.asarray(rows.column("partition")).astype(np.int64)
         codes = np.asarray(topics.indices).astype(np.int64) << 32 | partitions
         order = np.argsort(codes, kind="stable")
-        cuts = np.flatnonzero(np.diff(codes[order], prepend=-1)).tolist()
+        cuts = [0, *(np.flatnonzero(np.diff(codes[order])) + 1).tolist()]
         firsts = [int(order[cut]) for cut in cuts]
         wheres = [(str(topics[first].as_py()), int(partitions[first])) for first in firsts]
         for where in wheres:
@@ -82,3 +84,10 @@ class TaskWriter:
 
     def close(self) -> None:
         self.sender.close()
+
+
+def _check_places(rows: pa.RecordBatch) -> None:
+    """Raises `PipelineError` for a row that has no partition, as its topic is not among those that were asked for."""
+    places = rows.column("partition")
+    if places.null_count:
+        check_topic(rows.column("topic")[places.is_valid().index(False).as_py()].as_py(), ())

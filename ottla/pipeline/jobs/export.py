@@ -211,10 +211,11 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
             return cluster.ranges(options.topic, committed=True)
         finally:
             cluster.close()
-    from ottla.spark.segments.directory import Directory
+    from ottla.spark.segments.directory import Directories
 
-    with closing(Directory(options.data_dir)) as directory:
-        views = {index: directory.view(options.topic, index) for index in directory.partitions(options.topic)}
+    with closing(Directories(options.data_dir)) as directories:
+        lies_in = directories.of_topic(options.topic)
+        views = {index: directory.view(options.topic, index) for index, directory in lies_in.items()}
     return {index: (view.start, view.last_stable_offset) for index, view in views.items()}
 
 
