@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ottla.spark.errors import PipelineError
+from ottla.spark.http_client import check_url
 from ottla.spark.jaas import JaasError, LoginModule, parse_jaas
 
 PREFIX: Final = "kafka."
@@ -98,6 +99,8 @@ OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
 _SURELY: Final = 0.85
 """How like another name one has to be to be a slip of it, where it might as well be a name of the producer's."""
 
+_CLIENT: Final = f"clientId and clientSecret in {PREFIX}{JAAS}"
+
 Address = tuple[str, int]
 
 
@@ -148,6 +151,10 @@ class TokenEndpoint(msgspec.Struct, frozen=True):
     client_id: str
     client_secret: Secret
     scope: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises `PipelineError`."""
+        check_url(f"{PREFIX}{ENDPOINT}", self.url, _CLIENT)
 
 
 class Sasl(msgspec.Struct, frozen=True):
@@ -335,8 +342,7 @@ def _token(given: Mapping[str, Any], login: Mapping[str, str]) -> TokenFunction 
             f"{PREFIX}{MECHANISM} {OAUTHBEARER} needs {PREFIX}{FUNCTION}, a function that gives a token, or {PREFIX}{ENDPOINT}"
         )
     url = str(given[ENDPOINT])
-    if not url.startswith(("https://", "http://")):
-        raise PipelineError(f"{PREFIX}{ENDPOINT} has to be a URL of https or http")
+    check_url(f"{PREFIX}{ENDPOINT}", url, _CLIENT)
     client_id = given.get("sasl.oauthbearer.client.credentials.client.id", login.get("clientId"))
     secret = given.get("sasl.oauthbearer.client.credentials.client.secret", login.get("clientSecret"))
     if not client_id or secret is None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-import urllib.error
 import urllib.parse
-import urllib.request
 from typing import Any, Final
 
 import msgspec
@@ -18,9 +16,8 @@ import msgspec
 from ottla.spark.avro import avro_schema
 from ottla.spark.connecting import Secret
 from ottla.spark.errors import PipelineError
+from ottla.spark.http_client import ask, check_url
 
-TIMEOUT_S: Final = 10.0
-MAX_ANSWER_BYTES: Final = 4 << 20
 MAX_SCHEMAS: Final = 1_000
 """That one process keeps: a value names any id that it likes."""
 MAGIC: Final = b"\0"
@@ -35,6 +32,10 @@ class Registry(msgspec.Struct, frozen=True):
     user: str = ""
     password: Secret = Secret("")
     token: Secret = Secret("")
+
+    def __post_init__(self) -> None:
+        """Raises `PipelineError`."""
+        check_url("a registry's URL", self.url, "Registry's user and password beside it")
 
 
 class _Schema(msgspec.Struct):
@@ -100,20 +101,14 @@ class RegistryClient:
         elif registry.user:
             pair = f"{registry.user}:{registry.password.text}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        if not registry.url.startswith(("https://", "http://")):
-            raise PipelineError(f"a registry's URL begins with https:// or http://, and not as {registry.url!r}")
-        request = urllib.request.Request(registry.url.rstrip("/") + path, body, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-                return bytes(answer.read(MAX_ANSWER_BYTES))
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 404 and body is None:
-                    return None
-                said = error.read(1_000).decode(errors="replace")
-            raise PipelineError(f"the registry at {registry.url} answers {path} with {error.code}: {said}") from None
-        except OSError as error:
-            raise PipelineError(f"the registry at {registry.url} does not answer ({getattr(error, 'reason', error)})") from None
+        who = f"the registry at {registry.url}"
+        answer = ask(who, registry.url.rstrip("/") + path, body, headers)
+        if answer.status == 404 and body is None:
+            return None
+        if not 200 <= answer.status < 300:
+            said = " ".join(answer.body.decode(errors="replace").split())
+            raise PipelineError(f"{who} answers {path} with {answer.status}: {said}")
+        return answer.body
 
 
 def framed(number: int, avro: bytes) -> bytes:
