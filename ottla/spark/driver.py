@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ottla.spark.errors import Fenced, PipelineError
-from ottla.spark.marks import Mark, commit_of, group_of, read_mark
+from ottla.spark.mark_log import PARTITION, MarkLog, last_mark
+from ottla.spark.marks import Mark, commit_of, group_of
 from ottla.spark.stock_client import settings_of
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS, has_expired
 from ottla.spark.wire import ClusterClient
@@ -31,8 +32,15 @@ Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]], int
 class DriverTransaction:
     """A `exactly_once.SharedTransaction` that nobody shares."""
 
-    def __init__(self, cluster: ClusterClient, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        transactional_id: str,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        mark_log: MarkLog | None = None,
+    ) -> None:
         self._cluster = cluster
+        self._mark_log = mark_log
         common = {**settings_of(cluster.connecting), "log_level": 0}
         self.transactional_id = transactional_id
         self._producer = Producer(
@@ -55,7 +63,7 @@ class DriverTransaction:
 
     def begin(self) -> Mark | None:
         self._do("taking the transactional id", lambda: self._producer.init_transactions(TIMEOUT_S))
-        return read_mark(self._cluster, group_of(self.transactional_id))
+        return last_mark(self._cluster, self.transactional_id, self._mark_log)
 
     def write(self, rows: Iterable[Row]) -> list[Written]:
         """Everything in one transaction, begun here. Raises `PipelineError`, and RuntimeError where another try may help."""
@@ -92,6 +100,10 @@ class DriverTransaction:
             for topic, partitions in commit_of(mark, ends).items()
             for index, (offset, metadata) in partitions.items()
         ]
+        if self._mark_log is not None:
+            # The producer sees at the commit whether it was written.
+            key, value = self._mark_log.record(self.transactional_id, mark, ends)
+            self._producer.produce(self._mark_log.topic, value, key, PARTITION)
         self._do(
             "marking the batch",
             lambda: self._producer.send_offsets_to_transaction(notes, self._consumer.consumer_group_metadata(), TIMEOUT_S),

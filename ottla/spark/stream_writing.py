@@ -18,7 +18,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ottla.spark.checkpoint_files import input_in, query_in
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, check_query
-from ottla.spark.marks import group_of, read_mark
+from ottla.spark.mark_log import MarkLog, last_mark
 from ottla.spark.options import SinkOptions
 from ottla.spark.rows import check_arranged
 from ottla.spark.transaction import Producer, Transaction
@@ -64,8 +64,11 @@ class StreamWriter(_ArrowWriter):
     def _begun(self) -> Producer:
         options = self._options
         with contextlib.closing(ClusterClient(options.connecting)) as cluster:
-            check_query(read_mark(cluster, group_of(options.transactional_id), is_stable=False), query_in(self._checkpoint))
-            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms)
+            log = _mark_log(cluster, options)
+            if log is not None:
+                log.open()
+            check_query(last_mark(cluster, options.transactional_id, log, is_stable=False), query_in(self._checkpoint))
+            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, mark_log=log)
             transaction.begin()
             return transaction.producer
 
@@ -96,7 +99,8 @@ class StreamWriter(_ArrowWriter):
             written = _of_all(told)
             with contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
                 options = self._options
-                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer)
+                log = _mark_log(cluster, options)
+                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer, log)
                 stream = ExactlyOnce(transaction, options.run, options.timeout_ms)
                 stream.start()
                 ends = input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
@@ -117,6 +121,10 @@ class StreamWriter(_ArrowWriter):
         """What cannot be aborted now is so by its time-out, or by the next batch."""
         with contextlib.suppress(PipelineError), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
             Transaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
+
+
+def _mark_log(cluster: ClusterClient, options: SinkOptions) -> MarkLog | None:
+    return None if options.mark_log_topic is None else MarkLog(cluster, options.mark_log_topic)
 
 
 def _of_all(messages: list[Message]) -> list[Written]:
