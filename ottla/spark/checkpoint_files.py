@@ -34,12 +34,15 @@ def input_in(checkpoint: str, batch: int, mark_topic: str | None) -> InputEnds:
     return msgspec.structs.replace(ends, offsets={(mark_topic, 0): batch})
 
 
-def last_offsets_in(checkpoint: str, topic: str) -> dict[str, dict[str, int]]:
-    """Where the last batch ends that Spark has planned, of the source that reads a topic. Raises `PipelineError`."""
-    offsets = _names(f"{checkpoint}/offsets")
-    batches = [int(name) for name in offsets if name.isdecimal()]
+def last_offsets_in(checkpoint: str, topic: str) -> dict[str, dict[str, int]] | None:
+    """Where the last batch ends that Spark has planned, of the source that reads a topic; None before the first.
+
+    Raises `PipelineError`, also where there is no checkpoint: Spark makes it before it asks its sources anything.
+    """
+    query_in(checkpoint)
+    batches = [int(name) for name in _names(f"{checkpoint}/offsets") if name.isdecimal()]
     if not batches:
-        raise PipelineError(f"the checkpoint {checkpoint} has no offsets of any batch: is it the query's?")
+        return None
     text = _read(f"{checkpoint}/offsets/{max(batches)}")
     ends: dict[str, dict[str, int]] = {}
     for (name, index), offset in parse_input(text, max(batches)).offsets.items():
@@ -54,7 +57,7 @@ def _names(directory: str) -> list[str]:
     from pyarrow import fs
 
     with _filesystem(directory) as (filesystem, name):
-        return [info.base_name for info in filesystem.get_file_info(fs.FileSelector(name))]
+        return [info.base_name for info in filesystem.get_file_info(fs.FileSelector(name, allow_not_found=True))]
 
 
 def _read(path: str) -> str:

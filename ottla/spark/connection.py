@@ -32,6 +32,7 @@ RENEW_AT: Final = 0.85
 
 VERSIONS: Final = {
     "ApiVersions": 3,
+    "CreateTopics": 7,
     "DescribeConfigs": 4,
     "DescribeTransactions": 0,
     "EndTxn": 5,

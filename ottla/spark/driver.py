@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from ottla.spark.choosing import check_place
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
-from ottla.spark.marks import Mark, commit_of, group_of, read_mark
+from ottla.spark.mark_log import PARTITION, MarkLog, last_mark
+from ottla.spark.marks import Mark, commit_of, group_of
 from ottla.spark.options import SinkOptions
 from ottla.spark.sending import too_large
 from ottla.spark.stock_client import settings_of
@@ -44,9 +45,10 @@ class _Count(msgspec.Struct):
 class DriverTransaction:
     """A `BatchTransaction` that no task shares. A producer of librdkafka's takes its id once, so each `begin` makes another."""
 
-    def __init__(self, cluster: ClusterClient, options: SinkOptions) -> None:
+    def __init__(self, cluster: ClusterClient, options: SinkOptions, mark_log: MarkLog | None = None) -> None:
         self._cluster = cluster
         self._options = options
+        self._mark_log = mark_log
         self.transactional_id = options.transactional_id
         self._stock: Producer | None = None
         self._group: Any = None
@@ -60,7 +62,7 @@ class DriverTransaction:
         self._stock = Producer(_settings(self._options))
         self._group = self._group or _group_metadata(self._options)
         self._do("taking the transactional id", lambda stock: stock.init_transactions(TIMEOUT_S))
-        return read_mark(self._cluster, group_of(self.transactional_id))
+        return last_mark(self._cluster, self.transactional_id, self._mark_log)
 
     def write(self, rows: Iterable[Row], partitions: Mapping[str, int]) -> list[Written]:
         """Everything in one transaction, begun here, to topics that have so many partitions.
@@ -110,6 +112,11 @@ class DriverTransaction:
             for topic, partitions in commit_of(mark, ends).items()
             for index, (offset, metadata) in partitions.items()
         ]
+        log = self._mark_log
+        if log is not None:
+            # The producer sees at the commit whether it was written.
+            key, value = log.record(self.transactional_id, mark, ends)
+            self._do("marking the batch", lambda stock: stock.produce(log.topic, value, key, PARTITION))
         self._do("marking the batch", lambda stock: stock.send_offsets_to_transaction(notes, self._group, TIMEOUT_S))
 
     def end(self, *, commit: bool) -> None:

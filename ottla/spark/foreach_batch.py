@@ -18,10 +18,11 @@ from ottla.spark.connecting import Connecting
 from ottla.spark.errors import MustAbort, PipelineError, cause_of, label_of, raised_in_task
 from ottla.spark.exactly_once import BatchTransaction, ExactlyOnce, check_query
 from ottla.spark.gauges import Gauges, gauges_of
-from ottla.spark.marks import group_of, read_mark
+from ottla.spark.mark_log import MarkLog, last_mark
 from ottla.spark.metrics import BatchReport, SinkMetrics
 from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.query import RunningQuery
+from ottla.spark.registering import check_settings
 from ottla.spark.rows import outgoing
 from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
@@ -57,7 +58,8 @@ def sink(
 
     ``options`` are those of Spark's own Kafka sink and of a producer: ``kafka.bootstrap.servers`` and ``transactional.id``, which
     must be there, ``topic``, ``topics`` (those that rows may go to, comma-separated), ``compression.type``,
-    ``transaction.timeout.ms``, ``writer`` (``tasks`` or ``driver``), ``run.id``, ``mark.topic``.
+    ``transaction.timeout.ms``, ``writer`` (``tasks`` or ``driver``), ``run.id``, ``mark.topic``,
+    ``mark.log.topic``.
     Rows have the columns of Spark's own as well: ``value``, and where they are wanted ``key``, ``topic``, ``headers`` and
     ``partition``. ``on_batch`` hears of every batch, ``on_abort`` of every transaction that is begun again, by batch and cause.
 
@@ -89,6 +91,7 @@ class ExactlyOnceSink:
     ) -> None:
         self._options = options
         self._cluster = ClusterClient(options.connecting)
+        self._mark_log = None if options.mark_log_topic is None else MarkLog(self._cluster, options.mark_log_topic)
         self._transaction: BatchTransaction[Any] | None = None
         self._stream: ExactlyOnce[Any] | None = None
         self._on_batch = on_batch
@@ -178,7 +181,7 @@ class ExactlyOnceSink:
         if ends.offsets:
             return ends
         options = self._options
-        topic = options.mark_topic or min(partition_counts(self._cluster, options.topics), default=None)
+        topic = options.mark_topic or min(self._partitions(), default=None)
         if topic is None:
             raise PipelineError("there is no topic: create it first")
         return msgspec.structs.replace(ends, offsets={(topic, 0): batch})
@@ -192,8 +195,11 @@ class ExactlyOnceSink:
             self._transaction = self._transaction or self._new_transaction()
             self._stream = ExactlyOnce(self._transaction, options.run, options.timeout_ms)
         if not self._stream.is_settled:
-            partition_counts(self._cluster, options.topics)
-            check_query(read_mark(self._cluster, group_of(options.transactional_id), is_stable=False), query.id, ends.begin)
+            check_settings(spark)
+            self._partitions()
+            if self._mark_log is not None:
+                self._mark_log.open()
+            check_query(last_mark(self._cluster, options.transactional_id, self._mark_log, is_stable=False), query.id, ends.begin)
             self._stream.start()
             self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
         return self._stream
@@ -201,14 +207,20 @@ class ExactlyOnceSink:
     def _new_transaction(self) -> BatchTransaction[Any]:
         options = self._options
         if options.writer != "driver":
-            return Transaction(self._cluster, options.transactional_id, options.timeout_ms)
+            return Transaction(self._cluster, options.transactional_id, options.timeout_ms, mark_log=self._mark_log)
         # Tasks import this module, and need no stock producer.
         from ottla.spark.driver import DriverTransaction
 
-        return DriverTransaction(self._cluster, options)
+        return DriverTransaction(self._cluster, options, self._mark_log)
+
+    def _partitions(self) -> dict[str, int]:
+        """How many each topic has that rows may go to."""
+        counts = partition_counts(self._cluster, self._options.topics)
+        counts.pop(self._options.mark_log_topic or "", None)
+        return counts
 
     def _run_by_driver(self, rows: DataFrame, query: RunningQuery, transaction: DriverTransaction) -> list[Written]:
-        partitions = partition_counts(self._cluster, self._options.topics)
+        partitions = self._partitions()
         iterator = rows.toLocalIterator(prefetchPartitions=True)
         return transaction.write(
             (
@@ -222,12 +234,11 @@ class ExactlyOnceSink:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
         from ottla.spark.placing import brought_together
 
-        partitions = partition_counts(self._cluster, self._options.topics)
-        return self._written(brought_together(rows, partitions), producer, {})
+        return self._written(brought_together(rows, self._partitions()), producer, {})
 
     def _run_by_one(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
         """One task reads, places and writes: a shuffle, and a second visit to Python, are most of what a small batch costs."""
-        return self._written(rows.coalesce(1), producer, partition_counts(self._cluster, self._options.topics))
+        return self._written(rows.coalesce(1), producer, self._partitions())
 
     def _written(self, rows: DataFrame, producer: Producer, partitions: dict[str, int]) -> list[Written]:
         options, spark = self._options, rows.sparkSession

@@ -31,6 +31,10 @@ class Mark(msgspec.Struct, frozen=True):
     turn: int = 0
 
 
+Ends = dict[str, dict[str, int]]
+"""Offsets by topic and partition, as Spark writes them."""
+
+
 def group_of(transactional_id: str) -> str:
     return f"ottla-pipeline.{transactional_id}"
 
@@ -55,6 +59,11 @@ def parse_mark(text: str, group: str) -> Mark:
         ) from None
 
 
+def newer(marks: Iterable[Mark | None]) -> Mark | None:
+    """The newest of those that there are."""
+    return max((mark for mark in marks if mark is not None), key=lambda mark: (mark.turn, mark.batch), default=None)
+
+
 def newest_mark(metadata: list[str], group: str) -> Mark | None:
     """The mark of the newest batch among all that the group's offsets say: input that was read first once may be read no more.
 
@@ -63,7 +72,7 @@ def newest_mark(metadata: list[str], group: str) -> Mark | None:
     marks = [parse_mark(text, group) for text in metadata if text]
     if metadata and not marks:
         raise PipelineError(f"group {group!r} holds offsets of no pipeline, or they were reset; take another transactional id")
-    return max(marks, key=lambda mark: (mark.turn, mark.batch), default=None)
+    return newer(marks)
 
 
 def first_error(topics: Iterable[Any]) -> int:
@@ -79,9 +88,9 @@ def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> 
     return newest_mark([(p.metadata or "").rstrip("\0") for _, p in offsets], group)
 
 
-def read_ends(cluster: ClusterClient, group: str) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition, as Spark writes them. Raises `PipelineError`."""
-    ends: dict[str, dict[str, int]] = {}
+def read_ends(cluster: ClusterClient, group: str) -> Ends:
+    """Raises `PipelineError`."""
+    ends: Ends = {}
     for topic, partition in _fetched(cluster, group, is_stable=True):
         ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
     return ends

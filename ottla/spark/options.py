@@ -27,7 +27,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``topic`` None: each row says its own, among ``topics`` where some are named. ``writer`` is who writes: the tasks, in one
     transaction that they share, or the driver by a stock producer, for brokers without transaction version 2. ``run`` is the name
     of this start, in each batch's mark. ``mark_topic`` is where the mark stands if the stream reads no topic of Kafka's: else it is
-    with the offsets of what it reads.
+    with the offsets of what it reads. ``mark_log_topic`` is a compacted topic in which the mark stands as well, so that it outlives
+    the group's offsets (`mark_log`).
     """
 
     connecting: Connecting
@@ -35,6 +36,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     topics: tuple[str, ...] = ()
     mark_topic: str | None = None
+    mark_log_topic: str | None = None
     compression: str = COMPRESSION
     timeout_ms: int = TRANSACTION_TIMEOUT_MS
     writer: str = "tasks"
@@ -55,6 +57,8 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
         raise PipelineError("the sink needs the option 'transactional.id': a name of this stream's own, the same at each start")
     if "topic" in values:
         values["topics"] = (values["topic"],)
+    if values.get("mark_log_topic") in (values.get("topics") or ()):
+        raise PipelineError("option 'mark.log.topic' is a topic that the rows go to: marks need one of their own")
     return SinkOptions(connecting=Connecting.parse(options), **values)
 
 
@@ -89,6 +93,7 @@ _PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "topic": ("topic", _text),
     "topics": ("topics", _names),
     "mark.topic": ("mark_topic", _text),
+    "mark.log.topic": ("mark_log_topic", _text),
     "compression.type": ("compression", _one_of(*COMPRESSIONS)),
     "transaction.timeout.ms": ("timeout_ms", _milliseconds),
     "writer": ("writer", _one_of(*WRITERS)),

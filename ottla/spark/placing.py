@@ -26,9 +26,9 @@ def placed(frame: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
     if hashed is None:
         place = pandas_udf(_chooser(dict(partitions)), "int")(f.col("topic"), f.col("key"), f.col("partition"))
     else:
-        # A record without a key goes anywhere: to one after the other.
-        number = f.coalesce(hashed.bitwiseAND(_POSITIVE).cast("long"), f.monotonically_increasing_id())
-        place = f.coalesce(f.col("partition"), (number % _count_of(partitions)).cast("int"))
+        # A record without a key goes anywhere.
+        number = f.coalesce(hashed.bitwiseAND(_POSITIVE), (f.rand() * _POSITIVE).cast("int"))
+        place = f.coalesce(f.col("partition"), number % _count_of(partitions))
     return frame.withColumn("partition", place)
 
 

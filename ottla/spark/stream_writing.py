@@ -18,7 +18,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ottla.spark.checkpoint_files import input_in, query_in
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, check_query, why_fenced
-from ottla.spark.marks import group_of, read_mark
+from ottla.spark.mark_log import MarkLog, last_mark
 from ottla.spark.options import SinkOptions
 from ottla.spark.rows import check_arranged
 from ottla.spark.transaction import Producer, Transaction
@@ -66,8 +66,11 @@ class StreamWriter(_ArrowWriter):
     def _begun(self) -> Producer:
         options = self._options
         with contextlib.closing(ClusterClient(options.connecting)) as cluster:
-            check_query(read_mark(cluster, group_of(options.transactional_id), is_stable=False), query_in(self._checkpoint))
-            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms)
+            log = _mark_log(cluster, options)
+            if log is not None:
+                log.open()
+            check_query(last_mark(cluster, options.transactional_id, log, is_stable=False), query_in(self._checkpoint))
+            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, mark_log=log)
             transaction.begin()
             self._began_s = time.time()
             return transaction.producer
@@ -103,7 +106,8 @@ class StreamWriter(_ArrowWriter):
             written = _of_all(told)
             with contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
                 options = self._options
-                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer)
+                log = _mark_log(cluster, options)
+                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer, log)
                 stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time)
                 stream.start()
                 ends = input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
@@ -126,6 +130,10 @@ class StreamWriter(_ArrowWriter):
             return
         with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
             Transaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
+
+
+def _mark_log(cluster: ClusterClient, options: SinkOptions) -> MarkLog | None:
+    return None if options.mark_log_topic is None else MarkLog(cluster, options.mark_log_topic)
 
 
 def _of_all(messages: list[Message]) -> list[Written]:

@@ -21,7 +21,8 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.spark.errors import BrokerRefused, PipelineError, refusal
-from ottla.spark.marks import Mark, commit_of, first_error, group_of, read_mark
+from ottla.spark.mark_log import MarkLog, last_mark
+from ottla.spark.marks import Mark, commit_of, first_error, group_of
 from ottla.spark.wire import GROUP, TRANSACTION, ClusterClient
 from ottla.storage.names import TopicPartition
 
@@ -62,14 +63,16 @@ class Transaction:
         transactional_id: str,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         producer: Producer | None = None,
+        mark_log: MarkLog | None = None,
     ) -> None:
-        """``producer``: that of a transaction which has begun elsewhere, to go on with it."""
+        """``producer``: that of a transaction which has begun elsewhere, to go on with it. ``mark_log`` has the marks as well."""
         self._cluster = cluster
         self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._has_begun = producer is not None
         self.producer = producer or Producer(transactional_id, -1, -1)
         self.group = group_of(transactional_id)
+        self._mark_log = mark_log
 
     def begin(self) -> Mark | None:
         """Fence whoever ran before, end what it left open, and read what was committed last."""
@@ -77,7 +80,7 @@ class Transaction:
             self._take_over()
         # Of a transaction that has begun elsewhere that is true once.
         self._has_begun = False
-        return read_mark(self._cluster, self.group)
+        return last_mark(self._cluster, self.transactional_id, self._mark_log)
 
     def _take_over(self) -> None:
         version = self._cluster.transaction_version()
@@ -115,6 +118,11 @@ class Transaction:
             topics=topics,
         )
         self._ask(GROUP, self.group, request, "marking the batch", lambda a: first_error(a.topics))
+        if self._mark_log is not None:
+            try:
+                self._mark_log.write(self.transactional_id, me.producer_id, me.epoch, mark, ends)
+            except BrokerRefused as refused:
+                raise refusal(self.transactional_id, *refused.arguments) from None
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; the next transaction has the next epoch."""

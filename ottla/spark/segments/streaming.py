@@ -82,7 +82,7 @@ class SegmentStream(DataSourceStreamReader):
     def _committed(self) -> Offsets:
         if self._checkpoint is None:
             raise PipelineError(_NEEDS_CHECKPOINT)
-        return last_offsets_in(self._checkpoint, self._wanted.topic)
+        return last_offsets_in(self._checkpoint, self._wanted.topic) or self.initialOffset()
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """Partitions that were added since ``start`` are read from their beginning."""
@@ -90,6 +90,12 @@ class SegmentStream(DataSourceStreamReader):
         self._last = end
         topic = self._wanted.topic
         starts, ends = ({int(index): offset for index, offset in where.get(topic, {}).items()} for where in (start, end))
+        for index in sorted(ends):
+            if ends[index] < starts.get(index, 0):
+                raise PipelineError(
+                    f"{topic}-{index}: the stream is at offset {starts[index]}, and its source at {ends[index]}: the log was made"
+                    " anew, or the source's checkpointLocation is not the query's"
+                )
         chosen = tuple(index for index in sorted(ends) if ends[index] > starts.get(index, -1))
         if not chosen:
             return []

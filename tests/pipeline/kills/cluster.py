@@ -73,12 +73,14 @@ class Cluster:
         self._kill()
 
     def _kill(self) -> None:
+        # Those first whose parents are the others: nobody else's executors are to die with ours.
+        for pid in executors():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for process in self._processes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(10)
-        for pid in executors():
-            os.kill(pid, signal.SIGKILL)
 
 
 def until(holds: Callable[[], bool], otherwise: str, seconds: float) -> None:
@@ -89,7 +91,7 @@ def until(holds: Callable[[], bool], otherwise: str, seconds: float) -> None:
 
 
 def executors() -> list[int]:
-    """Processes that run tasks."""
+    """Processes that run tasks, of this test's cluster."""
     return _processes("CoarseGrainedExecutorBackend")
 
 
@@ -106,7 +108,14 @@ def _processes(word: str) -> list[int]:
             with suppress(OSError):
                 if word.encode() in (entry / "cmdline").read_bytes():
                     pids.append(int(entry.name))
-    return pids
+    return [pid for pid in pids if _is_ours(pid)]
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether this process has started it, or one that it has started."""
+    while pid > 1 and pid != os.getpid():
+        pid = _parent(pid)
+    return pid == os.getpid()
 
 
 def _parent(pid: int) -> int:
