@@ -34,18 +34,22 @@ def input_in(checkpoint: str, batch: int, mark_topic: str | None) -> InputEnds:
     return msgspec.structs.replace(ends, offsets={(mark_topic, 0): batch})
 
 
+def last_batch_in(checkpoint: str) -> int | None:
+    """The last one that Spark has planned, which is before it runs. Raises `PipelineError`."""
+    return max((int(name) for name in _names(f"{checkpoint}/offsets") if name.isdecimal()), default=None)
+
+
 def last_offsets_in(checkpoint: str, topic: str) -> dict[str, dict[str, int]] | None:
     """Where the last batch ends that Spark has planned, of the source that reads a topic; None before the first.
 
     Raises `PipelineError`, also where there is no checkpoint: Spark makes it before it asks its sources anything.
     """
     query_in(checkpoint)
-    batches = [int(name) for name in _names(f"{checkpoint}/offsets") if name.isdecimal()]
-    if not batches:
+    batch = last_batch_in(checkpoint)
+    if batch is None:
         return None
-    text = _read(f"{checkpoint}/offsets/{max(batches)}")
     ends: dict[str, dict[str, int]] = {}
-    for (name, index), offset in parse_input(text, max(batches)).offsets.items():
+    for (name, index), offset in parse_input(_read(f"{checkpoint}/offsets/{batch}"), batch).offsets.items():
         ends.setdefault(name, {})[str(index)] = offset
     if topic not in ends:
         raise PipelineError(f"the checkpoint {checkpoint} is of no stream that reads {topic!r}")

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.errors import Fenced, IdExpired, PipelineError
-from ottla.spark.marks import Mark
+from ottla.spark.marks import NO_BATCH, Mark
 from ottla.spark.metrics import BatchReport, report_of
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 from ottla.spark.writer import Written
@@ -133,7 +133,7 @@ def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> Pip
 
 def check_query(last: Mark | None, query: str, begin: str = "") -> None:
     """Raises `PipelineError` where the last batch was another stream's, unless this one begins where that one has ended."""
-    if last is not None and last.query != query and not _takes_up(last, begin):
+    if last is not None and last.batch > NO_BATCH and last.query != query and not _takes_up(last, begin):
         raise PipelineError(
             f"the last batch under this transactional id came from another checkpoint (query {last.query}); go on with that one,"
             " or begin anew with a transactional.id of its own. If it is lost: begin at ottla.spark.committed_offsets"
@@ -162,7 +162,7 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str) -> bool:
     input that it had.
     """
     batch = mark.batch
-    if last is None:
+    if last is None or last.batch == NO_BATCH:
         if batch > 0:
             raise PipelineError(
                 f"the checkpoint is at batch {batch}, and nothing tells which batches were committed under this transactional id:"

@@ -14,11 +14,12 @@ import msgspec
 from ottla.spark.attempts import check_attempts
 from ottla.spark.checkpoint import InputEnds, input_of, keeps_state
 from ottla.spark.choosing import with_places
+from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import MustAbort, PipelineError, cause_of, label_of, raised_in_task
-from ottla.spark.exactly_once import BatchTransaction, ExactlyOnce, check_query
+from ottla.spark.exactly_once import BatchTransaction, ExactlyOnce
 from ottla.spark.gauges import Gauges, gauges_of
-from ottla.spark.mark_log import MarkLog, last_mark
+from ottla.spark.mark_log import MarkLog
 from ottla.spark.metrics import BatchReport, SinkMetrics
 from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.query import RunningQuery
@@ -139,7 +140,7 @@ class ExactlyOnceSink:
         run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
-                stream = self._settled(spark, query, ends)
+                stream = self._settled(spark, query, batch, ends)
                 report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
                 break
             except PipelineError:
@@ -186,7 +187,7 @@ class ExactlyOnceSink:
             raise PipelineError("there is no topic: create it first")
         return msgspec.structs.replace(ends, offsets={(topic, 0): batch})
 
-    def _settled(self, spark: SparkSession, query: RunningQuery, ends: InputEnds) -> ExactlyOnce[Any]:
+    def _settled(self, spark: SparkSession, query: RunningQuery, batch: int, ends: InputEnds) -> ExactlyOnce[Any]:
         """Ready for a batch. Where nobody knows how the last transaction has ended, and at first, the transactional id is taken
         over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
         """
@@ -199,7 +200,7 @@ class ExactlyOnceSink:
             self._partitions()
             if self._mark_log is not None:
                 self._mark_log.open()
-            check_query(last_mark(self._cluster, options.transactional_id, self._mark_log, is_stable=False), query.id, ends.begin)
+            claim(self._cluster, options.transactional_id, query.id, batch, options.run, ends, self._mark_log)
             self._stream.start()
             self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
         return self._stream

@@ -7,7 +7,7 @@ transaction hides its mark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,9 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 from ottla.spark.errors import PipelineError
 from ottla.spark.wire import GROUP, ClusterClient
 from ottla.storage.names import TopicPartition
+
+NO_BATCH: Final = -1
+"""Of a mark that claims a transactional id before anything is committed (`claiming`)."""
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla.spark.checkpoint_files import input_in, query_in
+from ottla.spark.checkpoint import InputEnds
+from ottla.spark.checkpoint_files import input_in, last_batch_in, query_in
+from ottla.spark.claiming import claim
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
-from ottla.spark.exactly_once import ExactlyOnce, check_query, why_fenced
-from ottla.spark.mark_log import MarkLog, last_mark
+from ottla.spark.exactly_once import ExactlyOnce, why_fenced
+from ottla.spark.mark_log import MarkLog
 from ottla.spark.options import SinkOptions
 from ottla.spark.rows import check_arranged
 from ottla.spark.transaction import Producer, Transaction
@@ -69,11 +71,18 @@ class StreamWriter(_ArrowWriter):
             log = _mark_log(cluster, options)
             if log is not None:
                 log.open()
-            check_query(last_mark(cluster, options.transactional_id, log, is_stable=False), query_in(self._checkpoint))
+            query, batch = query_in(self._checkpoint), last_batch_in(self._checkpoint)
+            if batch is None:
+                raise PipelineError(f"the checkpoint {self._checkpoint} has no offsets of any batch: is it the query's?")
+            claim(cluster, options.transactional_id, query, batch, options.run, self._ends(batch), log)
             transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, mark_log=log)
             transaction.begin()
             self._began_s = time.time()
             return transaction.producer
+
+    def _ends(self, batch: int) -> InputEnds:
+        options = self._options
+        return input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """In a task. Whichever fails ends the transaction for all of them: nobody may be left on the driver who could."""
@@ -110,8 +119,8 @@ class StreamWriter(_ArrowWriter):
                 transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer, log)
                 stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time)
                 stream.start()
-                ends = input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
-                report = stream.write(query_in(self._checkpoint), batch, lambda _: written, ends, began_s)
+                query = query_in(self._checkpoint)
+                report = stream.write(query, batch, lambda _: written, self._ends(batch), began_s)
         except BaseException:
             self._abort(producer)
             raise

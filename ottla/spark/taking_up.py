@@ -10,7 +10,7 @@ from typing import Any, Final
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.mark_log import MarkLog
-from ottla.spark.marks import group_of, newer, read_ends, read_mark
+from ottla.spark.marks import NO_BATCH, group_of, newer, read_ends, read_mark
 from ottla.spark.topics import partition_counts
 from ottla.spark.wire import ClusterClient
 
@@ -32,7 +32,7 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, m
         in_group = read_mark(client, group)
         kept = None if mark_log_topic is None else MarkLog(client, mark_log_topic).read(transactional_id)
         mark = newer((in_group, None if kept is None else kept.mark))
-        if mark is None:
+        if mark is None or mark.batch == NO_BATCH:
             raise PipelineError(f"nothing was committed as {transactional_id!r}: the group {group!r} has no offsets")
         if mark.input.startswith("{"):
             ends = json.loads(mark.input)

@@ -27,6 +27,8 @@ from ottla.spark.wire import GROUP, TRANSACTION, ClusterClient
 from ottla.storage.names import TopicPartition
 
 WANTED_VERSION = 2
+ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
+"""States in which a transaction is open, or about to be over."""
 TRANSACTION_TIMEOUT_MS = 900_000
 """As long as brokers allow by default (transaction.max.timeout.ms)."""
 
@@ -39,19 +41,27 @@ class Producer(msgspec.Struct, frozen=True):
     epoch: int
 
 
-def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
-    """Whether the cluster knows the transactional id no more: then nobody has it. Raises `PipelineError`."""
+def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
+    """Of its transaction, in Kafka's words (TransactionState); None where the cluster does not know the id: nobody has it.
+
+    Empty where it is not known: brokers tell since 3.0, and whom they let know. Raises `PipelineError`.
+    """
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
-        cluster.ask(
+        answer = cluster.ask(
             lambda: cluster.coordinator(TRANSACTION, transactional_id),
             request,
             lambda answer: answer.transaction_states[0].error_code,
             "asking for the transactional id",
         )
     except BrokerRefused as refused:
-        return bool(refused.code == Code.TRANSACTIONAL_ID_NOT_FOUND)
-    return False
+        return None if refused.code == Code.TRANSACTIONAL_ID_NOT_FOUND else ""
+    return str(answer.transaction_states[0].transaction_state)
+
+
+def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
+    """Raises `PipelineError`."""
+    return state_of(cluster, transactional_id) is None
 
 
 class Transaction:

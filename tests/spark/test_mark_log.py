@@ -19,7 +19,7 @@ from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce
 from ottla.spark.mark_log import Kept, MarkLog, last_mark
 from ottla.spark.marks import Mark
-from ottla.spark.options import parse_options
+from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.transaction import Transaction
 from ottla.spark.wire import ClusterClient
@@ -46,14 +46,17 @@ class Stream:
         self.log = MarkLog(self.cluster, LOG)
         self.log.open()
         self.name, self._by_driver = name, by_driver
-        kind: Any = DriverTransaction if by_driver else Transaction
-        self.sink: ExactlyOnce[Any] = ExactlyOnce(kind(self.cluster, name, mark_log=self.log), "run")
+        options = SinkOptions(connecting=self.cluster.connecting, transactional_id=name)
+        transaction: Any = Transaction(self.cluster, name, mark_log=self.log)
+        if by_driver:
+            transaction = DriverTransaction(self.cluster, options, self.log)
+        self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
 
     def write(self, batch: int, *, fail: bool = False) -> Any:
         def tasks(producer: Any) -> list[Written]:
             value = b"%d" % batch
             if self._by_driver:
-                written: list[Written] = producer.write([(self.name, b"k", value, [], 0)])
+                written: list[Written] = producer.write([(self.name, b"k", value, [], 0)], {self.name: 1})
             else:
                 writer = TaskWriter(self.cluster.connecting, producer)
                 columns = [pa.array([self.name]), pa.array([0], pa.int32()), pa.array([b"k"]), pa.array([value])]
