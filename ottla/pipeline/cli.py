@@ -80,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
         "--part-offsets", type=_count, default=1_000_000, help="about as many make a part, which is written as a whole"
     )
 
+    export.add_argument("--group", help="a group that is committed how far the export is, with each part")
+
     audit = jobs.add_parser(
         "audit", parents=[common, values, spark], help="exit 0 if every purchase was handled once, else name those that were not"
     )
@@ -258,7 +260,7 @@ def _stream(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     from ottla.pipeline.jobs.export import ExportOptions, export
 
-    settings = ExportOptions(options.bootstrap, options.topic, options.to, options.data_dir, options.part_offsets)
+    settings = ExportOptions(options.bootstrap, options.topic, options.to, options.data_dir, options.part_offsets, options.group)
     spark = _session(options, "export")
     with Progress(console=console) as progress:
         task = progress.add_task("parts", total=None)

@@ -40,6 +40,7 @@ VERSIONS: Final = {
     "InitProducerId": 5,
     "ListOffsets": 7,
     "Metadata": 12,
+    "OffsetCommit": 8,
     "OffsetFetch": 8,
     "Produce": 12,
     "SaslAuthenticate": 2,
