@@ -11,6 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.spark.errors import PipelineError
 from ottla.spark.wire import GROUP, ClusterClient
@@ -97,6 +102,18 @@ def read_ends(cluster: ClusterClient, group: str) -> Ends:
     for topic, partition in _fetched(cluster, group, is_stable=True):
         ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
     return ends
+
+
+def commit_ends(cluster: ClusterClient, group: str, ends: Ends) -> None:
+    """Offsets of a group that nobody is a member of, in no transaction. Raises `PipelineError`."""
+    topics = [
+        OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(int(i), at) for i, at in partitions.items()])
+        for name, partitions in ends.items()
+    ]
+    request = OffsetCommitRequest(group_id=group, topics=topics)
+    cluster.ask(
+        lambda: cluster.coordinator(GROUP, group), request, lambda a: first_error(a.topics), f"committing to group {group!r}"
+    )
 
 
 def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:

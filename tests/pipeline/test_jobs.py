@@ -148,7 +148,7 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
     die_before_sparks_commit(tmp_path / "totals", reports[-1].batch)
     assert run(spark, broker, totals.JOB, tmp_path / "totals")[0].is_replay
     to = str(tmp_path / "export")
-    by_segments = ExportOptions(broker.bootstrap, PURCHASES, to, str(broker.data_dir), part_offsets=600)
+    by_segments = ExportOptions(broker.bootstrap, PURCHASES, to, str(broker.data_dir), part_offsets=600, group="files")
     renames = iter([True, False])
     whole = Files.rename
 
@@ -162,10 +162,14 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
     with pytest.raises(KeyboardInterrupt):
         export(spark, by_segments, lambda *numbers: None)
     monkeypatch.undo()
+    assert sum(broker.lag("files").values()) > 0
+    with pytest.raises(PipelineError, match=f"group 'files' has exported {PURCHASES}-"):
+        export(spark, msgspec.structs.replace(by_segments, to=f"{to}-other"), lambda *numbers: None)
     done: list[tuple[int, int, int]] = []
     export(spark, by_segments, lambda *numbers: done.append(numbers))
     assert [number for number, _, _ in done] == list(range(1, len(done) + 1))
     assert len(plans(Files(spark, to), PURCHASES)) == 1
+    assert set(broker.lag("files").values()) == {0}
     assert Files(spark, os.path.relpath(to)).local("x") == f"{to}/x"
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     by_broker = ExportOptions(broker.bootstrap, PURCHASES, to)

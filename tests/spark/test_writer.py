@@ -96,3 +96,19 @@ def test_rows_without_a_place_are_refused() -> None:
             writer.close()
         transaction.end(commit=False)
         assert broker.records("out") == []
+
+
+@pytest.mark.wire
+def test_a_record_of_5_mb_passes_where_the_broker_takes_it() -> None:
+    with Broker() as broker:
+        broker.create_topic("large", partitions=1, configs={"max.message.bytes": "6000000"})
+        transaction = Transaction(ClusterClient(Connecting(broker.bootstrap)), "large")
+        transaction.begin()
+        writer = TaskWriter(Connecting(broker.bootstrap), transaction.producer, "none")
+        values = [b"small", b"x" * 5_000_000, b"small"]
+        columns = [pa.array(["large"] * 3), pa.array([0] * 3, pa.int32()), pa.nulls(3, pa.binary()), pa.array(values, pa.binary())]
+        names = ["topic", "partition", "key", "value", "headers"]
+        writer.write(pa.RecordBatch.from_arrays([*columns, pa.nulls(3, COLUMNS["headers"])], names), 1)
+        writer.finish()
+        transaction.end(commit=True)
+        assert [len(record.value or b"") for record in broker.records("large")] == [5, 5_000_000, 5]

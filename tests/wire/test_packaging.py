@@ -129,6 +129,7 @@ def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(proje
         OTTLA_CACHE=str(kafka.cache_dir()),
     )
     assert "Findings" in output
+    assert output.splitlines()[-1] == "pipeline demo: sound, 400 purchases were each handled once"
 
 
 def spark_of(minor: str) -> dict[str, str]:
