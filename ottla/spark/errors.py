@@ -56,6 +56,10 @@ class BrokerRefused(PipelineError):
         return BrokerRefused, self.arguments
 
 
+class NotServed(PipelineError):
+    """The broker is too old, or too new, for a request."""
+
+
 def refusal(transactional_id: str, what: str, code: int, message: str | None = None) -> Exception:
     """What a producer of a transaction raises for an error that does not pass by itself: `Fenced`, `MustAbort`, `BrokerRefused`."""
     if code in FENCED:

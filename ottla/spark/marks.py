@@ -118,11 +118,15 @@ def commit_ends(cluster: ClusterClient, group: str, ends: Ends) -> None:
 
 def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
     """Topics and partitions that have an offset. Raises `PipelineError`."""
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)], require_stable=is_stable)
+    # Brokers before 3.0 are asked for one group at a time (KIP-709); which of both is sent is a matter of the version.
+    groups = [OffsetFetchRequestGroup(group, topics=None)]
+    request = OffsetFetchRequest(group_id=group, topics=None, groups=groups, require_stable=is_stable)
+
+    def said(answer: Any) -> Any:
+        return answer.groups[0] if answer.groups else answer
 
     def code_of(answer: Any) -> int:
-        said = answer.groups[0]
-        return int(said.error_code) or first_error(said.topics)
+        return int(said(answer).error_code) or first_error(said(answer).topics)
 
     answer = cluster.ask(lambda: cluster.coordinator(GROUP, group), request, code_of, "reading the last committed batch")
-    return [(topic.name, p) for topic in answer.groups[0].topics for p in topic.partitions if p.committed_offset >= 0]
+    return [(topic.name, p) for topic in said(answer).topics for p in topic.partitions if p.committed_offset >= 0]

@@ -20,7 +20,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from ottla.spark.errors import BrokerRefused, PipelineError, refusal
+from ottla.spark.errors import BrokerRefused, NotServed, PipelineError, refusal
 from ottla.spark.mark_log import MarkLog, last_mark
 from ottla.spark.marks import Mark, commit_of, first_error, group_of
 from ottla.spark.wire import GROUP, TRANSACTION, ClusterClient
@@ -56,6 +56,8 @@ def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
         )
     except BrokerRefused as refused:
         return None if refused.code == Code.TRANSACTIONAL_ID_NOT_FOUND else ""
+    except NotServed:
+        return ""
     return str(answer.transaction_states[0].transaction_state)
 
 

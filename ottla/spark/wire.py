@@ -6,7 +6,6 @@ deadline. Nothing here knows of Spark.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -31,7 +30,8 @@ class ClusterClient:
     """Finds leaders and coordinators, and keeps a connection to each address."""
 
     def __init__(self, connecting: Connecting, timeout_s: float = TIMEOUT_S) -> None:
-        self._bootstrap = addresses(connecting.bootstrap)
+        self._bootstrap = list(addresses(connecting.bootstrap))
+        """Those that have failed are last."""
         self.connecting = connecting
         self.bootstrap = connecting.bootstrap
         self._connections: dict[Address, BrokerConnection] = {}
@@ -76,11 +76,19 @@ class ClusterClient:
 
     def anyone(self) -> Address:
         """A broker that takes connections. Raises OSError."""
-        for address in self._bootstrap[:-1]:
-            with contextlib.suppress(OSError):
+        for address in self._connections:
+            return address
+        error: OSError = ConnectionError("no broker")
+        for _ in range(len(self._bootstrap)):
+            address = self._bootstrap[0]
+            try:
                 self.connection(address)
                 return address
-        return self._bootstrap[-1]
+            except OSError as refused:
+                # The others come first from now on: a dead one takes its time to be noticed.
+                self._bootstrap.append(self._bootstrap.pop(0))
+                error = refused
+        raise error
 
     def transaction_version(self) -> int:
         """The finalized level of the cluster, 0 where it has none."""
@@ -131,8 +139,9 @@ class ClusterClient:
 
     def coordinator(self, kind: int, key: str) -> Address:
         """The coordinator of a group or of a transactional id. Raises OSError while there is none."""
-        answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]))
-        coordinator = answer.coordinators[0]
+        answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key, kind, [key]))
+        # Brokers before 3.0 are asked for one at a time (KIP-699).
+        coordinator = answer.coordinators[0] if answer.coordinators else answer
         if coordinator.error_code in RETRIABLE:
             raise ConnectionError(f"no coordinator yet: {name_of(coordinator.error_code)}")
         if coordinator.error_code:
