@@ -67,6 +67,15 @@ def sink(
     return ExactlyOnceSink(parse_options(options), on_batch, on_abort)
 
 
+def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: int = 0) -> BatchReport:
+    """Write a frame that is no stream in one transaction; asked again for the same ``name`` and ``number``, write nothing.
+
+    ``options`` are the sink's. Frames under one ``transactional.id`` have one ``name``, and are numbered from 0 on without a gap:
+    those up to the last that was committed are taken for written. Raises `PipelineError`.
+    """
+    return ExactlyOnceSink(parse_options(options)).write_once(frame, name, number)
+
+
 def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
     """The rows of a stream as ``format("ottla")`` writes them: a partition's records in one task. ``options`` are the sink's.
 
@@ -104,6 +113,21 @@ class ExactlyOnceSink:
         with self._turn:
             self._write(frame, batch)
 
+    def write_once(self, frame: DataFrame, name: str, number: int) -> BatchReport:
+        """See `ottla.spark.write_once`."""
+        with self._turn:
+            ends = self._marked(InputEnds(), number)
+            stream = self._stream or self._begun(frame.sparkSession, name, ends)
+            last = stream.last
+            if last is not None and last.query == name and number < last.batch:
+                report = BatchReport(number, is_replay=True)
+            else:
+                rows = outgoing(frame, self._options.topic)
+                run = self._run_by_driver if self._options.writer == "driver" else self._run_by_tasks
+                report = stream.write(name, number, lambda producer: run(rows, None, producer), ends)
+            self._count(report, stream.epoch)
+            return report
+
     def has_ended(self, timeout_s: float) -> bool:
         """Wait until no batch is being written: what was is committed or aborted."""
         has_ended = self._turn.acquire(timeout=timeout_s)
@@ -119,7 +143,7 @@ class ExactlyOnceSink:
         is_small = self._is_small(input_ends) and not keeps_state(spark, checkpoint)
         self._last_ends = input_ends.offsets
         ends = self._marked(input_ends, batch)
-        stream = self._stream or self._begun(spark, query, ends)
+        stream = self._stream or self._begun(spark, query.id, ends)
         run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
@@ -169,14 +193,14 @@ class ExactlyOnceSink:
             raise PipelineError("there is no topic: create it first")
         return msgspec.structs.replace(ends, offsets={(topic, 0): batch})
 
-    def _begun(self, spark: SparkSession, query: RunningQuery, ends: InputEnds) -> ExactlyOnce[Any]:
+    def _begun(self, spark: SparkSession, query: str, ends: InputEnds) -> ExactlyOnce[Any]:
         """Take the transactional id over, unless another stream has it: that one is not fenced. Raises `PipelineError`."""
         options = self._options
         check_settings(spark)
         self._partitions()
         if self._mark_log is not None:
             self._mark_log.open()
-        check_query(last_mark(self._cluster, options.transactional_id, self._mark_log, is_stable=False), query.id, ends.begin)
+        check_query(last_mark(self._cluster, options.transactional_id, self._mark_log, is_stable=False), query, ends.begin)
         stream = ExactlyOnce(self._transaction(), options.run, options.timeout_ms)
         stream.start()
         self._gauges = gauges_of(spark, options.transactional_id)
@@ -198,20 +222,20 @@ class ExactlyOnceSink:
         counts.pop(self._options.mark_log_topic or "", None)
         return counts
 
-    def _run_by_driver(self, rows: DataFrame, query: RunningQuery, transaction: DriverTransaction) -> list[Written]:
+    def _run_by_driver(self, rows: DataFrame, query: RunningQuery | None, transaction: DriverTransaction) -> list[Written]:
         iterator = rows.toLocalIterator(prefetchPartitions=True)
         return transaction.write(
             (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()], r.partition)
             for r in _while_active(iterator, query)
         )
 
-    def _run_by_tasks(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
+    def _run_by_tasks(self, rows: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
         from ottla.spark.placing import brought_together
 
         return self._written(brought_together(rows, self._partitions()), producer, {})
 
-    def _run_by_one(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
+    def _run_by_one(self, rows: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
         """One task reads, places and writes: a shuffle, and a second visit to Python, are most of what a small batch costs."""
         return self._written(rows.coalesce(1), producer, self._partitions())
 
@@ -228,10 +252,10 @@ class ExactlyOnceSink:
         return [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
 
 
-def _while_active(rows: Iterable[Any], query: RunningQuery) -> Iterator[Any]:
+def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:
     """Rows that Spark has computed are written for a while after its jobs are cancelled: that ends here as well."""
     for number, row in enumerate(rows):
-        if number % _ASK_EVERY_ROWS == 0 and not query.is_active:
+        if query is not None and number % _ASK_EVERY_ROWS == 0 and not query.is_active:
             raise RuntimeError("the stream is being stopped")
         yield row
 
