@@ -40,7 +40,6 @@ def generate(spark: SparkSession, options: GenerateOptions, on_part: Callable[[B
     }
     sink = ottla.spark.sink(settings)
     blocks = -(-options.workload.rows // BLOCK_ROWS)
-    # More rows of the same purchases are a continuation only where they begin with whole parts.
     name = f"{options.topic}: {msgspec.json.encode(options.workload).decode()} as {options.values}"
     total = 0
     for number, first in enumerate(range(0, blocks, BLOCKS_A_PART)):
