@@ -59,11 +59,16 @@ def _parser() -> argparse.ArgumentParser:
 
     jobs.add_parser("demo", help="all of these jobs, on a broker that is started for them")
     generate = jobs.add_parser(
-        "generate", parents=[common, values], help="make the topics and write purchases, the same for the same seed"
+        "generate", parents=[common, values, spark], help="make the topics and write purchases, the same for the same seed"
     )
     generate.add_argument("--rows", type=_count, default=200_000)
     generate.add_argument("--seed", type=int, default=1)
     generate.add_argument("--partitions", type=_count, default=4)
+    generate.add_argument(
+        "--transactional-id",
+        metavar="ID",
+        help="by Spark's tasks and in transactions: cut off it goes on, run again it adds nothing",
+    )
     _add_topics(generate)
 
     for name, what in (
@@ -187,8 +192,24 @@ def _generate(options: argparse.Namespace) -> int:
 
     topics = _topics(options)
     create(options.bootstrap, msgspec.structs.astuple(topics), options.partitions)
-    rows = purchases(Workload(options.rows, options.seed), FORMATS[options.format])
+    workload = Workload(options.rows, options.seed)
+    if options.transactional_id is not None:
+        return _generate_by_spark(options, workload, topics.source)
+    rows = purchases(workload, FORMATS[options.format])
     fill(options.bootstrap, topics.source, track(rows, "purchases", total=options.rows, console=console))
+    return 0
+
+
+def _generate_by_spark(options: argparse.Namespace, workload: Any, topic: str) -> int:
+    from ottla.pipeline.jobs.generate import GenerateOptions, generate
+
+    settings = GenerateOptions(options.bootstrap, topic, workload, options.format, options.transactional_id)
+
+    def show_progress(report: Any) -> None:
+        console.print(f"part {report.batch}: {'was written before' if report.is_replay else f'{report.records:,} records'}")
+
+    total = generate(_session(options, "generate"), settings, show_progress)
+    console.print(f"generate: {total:,} records written to {topic}")
     return 0
 
 

@@ -13,10 +13,14 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.partitioning import partitions_for
 
 
-def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mapping[str, int]) -> npt.NDArray[np.int32]:
+def chosen(
+    topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mapping[str, int], start: int = 0
+) -> npt.NDArray[np.int32]:
     """The partition that a row asks for (int, may be null), else the one that Kafka's own producers would choose.
 
-    ``partitions`` is how many a topic has. Raises `PipelineError` for a topic or a partition that is not there.
+    ``partitions`` is how many a topic has. Records without a key are dealt out in turn, beginning with ``start``: the same rows of
+    one batch go to the same places again, and those of the next one do not all begin at the first.
+    Raises `PipelineError` for a topic or a partition that is not there.
     """
     encoded = pc.dictionary_encode(topics, null_encoding="encode")
     codes = np.asarray(encoded.indices)
@@ -26,7 +30,7 @@ def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mappin
         check_topic(name, partitions)
         where = np.flatnonzero(codes == code)
         of_topic = keys if len(names) == 1 else keys.take(pa.array(where))
-        places[where] = partitions_for(of_topic.to_pylist(), partitions[name])
+        places[where] = partitions_for(of_topic.to_pylist(), partitions[name], start)
     if asked.null_count < len(asked):
         places = np.where(np.asarray(asked.is_valid()), np.asarray(asked.fill_null(0)), places).astype(np.int32)
         limits = np.array([partitions[name] for name in names])[codes]
@@ -52,9 +56,9 @@ def check_place(topic: str | None, partition: int | None, partitions: Mapping[st
         raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {partitions[topic]}")
 
 
-def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int]) -> pa.RecordBatch:
+def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int], start: int = 0) -> pa.RecordBatch:
     """Columns topic, key, value, headers and partition, the last without nulls. Raises `PipelineError`."""
     if not len(rows):
         return rows
-    places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions)
+    places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions, start)
     return rows.set_column(rows.schema.get_field_index("partition"), "partition", pa.array(places))

@@ -71,6 +71,11 @@ class ExactlyOnce(Generic[P]):
         return self._last
 
     @property
+    def last(self) -> Mark | None:
+        """What was committed last."""
+        return self._last
+
+    @property
     def epoch(self) -> int:
         """The producer's at the moment, -1 where nobody but its client knows it."""
         return int(getattr(self._transaction.producer, "epoch", -1))

@@ -69,6 +69,15 @@ def sink(
     return ExactlyOnceSink(parse_options(options), on_batch, on_abort)
 
 
+def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: int = 0) -> BatchReport:
+    """Write a frame that is no stream in one transaction; asked again for the same ``name`` and ``number``, write nothing.
+
+    ``options`` are the sink's. Frames under one ``transactional.id`` have one ``name``, and are numbered from 0 on without a gap:
+    those up to the last that was committed are taken for written. Raises `PipelineError`.
+    """
+    return ExactlyOnceSink(parse_options(options)).write_once(frame, name, number)
+
+
 def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
     """The rows of a stream as ``format("ottla")`` writes them: a partition's records in one task. ``options`` are the sink's.
 
@@ -100,6 +109,8 @@ class ExactlyOnceSink:
         # Held while a batch is written.
         self._turn = threading.Lock()
         self._gauges: Gauges | None = None
+        self._batch = 0
+        """That is being written: records without a key begin elsewhere in each."""
         self._last_ends: dict[tuple[str, int], int] = {}
         self.metrics = SinkMetrics()
 
@@ -122,6 +133,22 @@ class ExactlyOnceSink:
                 self._transaction = None
             self._cluster.close()
 
+    def write_once(self, frame: DataFrame, name: str, number: int) -> BatchReport:
+        """See `ottla.spark.write_once`."""
+        with self._turn:
+            self._batch = number
+            ends = self._marked(InputEnds(), number)
+            stream = self._settled(frame.sparkSession, name, number, ends)
+            last = stream.last
+            if last is not None and last.query == name and number < last.batch:
+                report = BatchReport(number, is_replay=True)
+            else:
+                rows = outgoing(frame, self._options.topic)
+                run = self._run_by_driver if self._options.writer == "driver" else self._run_by_tasks
+                report = stream.write(name, number, lambda producer: run(rows, None, producer), ends)
+            self._count(report, stream.epoch)
+            return report
+
     def has_ended(self, timeout_s: float) -> bool:
         """Wait until no batch is being written: what was is committed or aborted."""
         has_ended = self._turn.acquire(timeout=timeout_s)
@@ -130,6 +157,7 @@ class ExactlyOnceSink:
         return has_ended
 
     def _write(self, frame: DataFrame, batch: int) -> None:
+        self._batch = batch
         rows = outgoing(frame, self._options.topic)
         query = RunningQuery(frame.sparkSession)
         spark, checkpoint = frame.sparkSession, query.checkpoint
@@ -140,7 +168,7 @@ class ExactlyOnceSink:
         run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
-                stream = self._settled(spark, query, batch, ends)
+                stream = self._settled(spark, query.id, batch, ends)
                 report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
                 break
             except PipelineError:
@@ -187,7 +215,7 @@ class ExactlyOnceSink:
             raise PipelineError("there is no topic: create it first")
         return msgspec.structs.replace(ends, offsets={(topic, 0): batch})
 
-    def _settled(self, spark: SparkSession, query: RunningQuery, batch: int, ends: InputEnds) -> ExactlyOnce[Any]:
+    def _settled(self, spark: SparkSession, query: str, batch: int, ends: InputEnds) -> ExactlyOnce[Any]:
         """Ready for a batch. Where nobody knows how the last transaction has ended, and at first, the transactional id is taken
         over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
         """
@@ -200,7 +228,7 @@ class ExactlyOnceSink:
             self._partitions()
             if self._mark_log is not None:
                 self._mark_log.open()
-            claim(self._cluster, options.transactional_id, query.id, batch, options.run, ends, self._mark_log)
+            claim(self._cluster, options.transactional_id, query, batch, options.run, ends, self._mark_log)
             self._stream.start()
             self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
         return self._stream
@@ -220,7 +248,7 @@ class ExactlyOnceSink:
         counts.pop(self._options.mark_log_topic or "", None)
         return counts
 
-    def _run_by_driver(self, rows: DataFrame, query: RunningQuery, transaction: DriverTransaction) -> list[Written]:
+    def _run_by_driver(self, rows: DataFrame, query: RunningQuery | None, transaction: DriverTransaction) -> list[Written]:
         partitions = self._partitions()
         iterator = rows.toLocalIterator(prefetchPartitions=True)
         return transaction.write(
@@ -231,19 +259,19 @@ class ExactlyOnceSink:
             partitions,
         )
 
-    def _run_by_tasks(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
+    def _run_by_tasks(self, rows: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
         from ottla.spark.placing import brought_together
 
-        return self._written(brought_together(rows, self._partitions()), producer, {})
+        return self._written(brought_together(rows, self._partitions(), self._batch), producer, {})
 
-    def _run_by_one(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
+    def _run_by_one(self, rows: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
         """One task reads, places and writes: a shuffle, and a second visit to Python, are most of what a small batch costs."""
         return self._written(rows.coalesce(1), producer, self._partitions())
 
     def _written(self, rows: DataFrame, producer: Producer, partitions: dict[str, int]) -> list[Written]:
         options, spark = self._options, rows.sparkSession
-        write = _write(options.connecting, producer, options.compression, partitions)
+        write = _write(options.connecting, producer, options.compression, partitions, self._batch)
         try:
             written = rows.mapInArrow(write, _WRITTEN).collect()
         except Exception as error:
@@ -259,16 +287,16 @@ class ExactlyOnceSink:
         return [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
 
 
-def _while_active(rows: Iterable[Any], query: RunningQuery) -> Iterator[Any]:
+def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:
     """Rows that Spark has computed are written for a while after its jobs are cancelled: that ends here as well."""
     for number, row in enumerate(rows):
-        if number % _ASK_EVERY_ROWS == 0 and not query.is_active:
+        if query is not None and number % _ASK_EVERY_ROWS == 0 and not query.is_active:
             raise RuntimeError("the stream is being stopped")
         yield row
 
 
 def _write(
-    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int]
+    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int], start: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage.
 
@@ -289,9 +317,11 @@ def _write(
         now_ms = time.time_ns() // 1_000_000
         written: list[Written] = []
         error: str | None = None
+        at = 0
         try:
             for batch in batches:
-                writer.write(with_places(batch, partitions) if partitions else batch, now_ms)
+                writer.write(with_places(batch, partitions, start + at) if partitions else batch, now_ms)
+                at += len(batch)
             written = writer.finish()
         except (PipelineError, MustAbort) as raised:
             error = label_of(raised)

@@ -16,7 +16,7 @@ _HASHING = "org.apache.kafka.common.utils.Utils"
 _POSITIVE = 0x7FFFFFFF
 
 
-def placed(frame: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
+def placed(frame: DataFrame, partitions: Mapping[str, int], start: int = 0) -> DataFrame:
     """Rows of `rows.outgoing` with the partition that `choosing.chosen` has for each.
 
     Where the JVM has Kafka's own client, as any session has that reads from Kafka, its hash is asked: a visit to Python takes
@@ -24,10 +24,10 @@ def placed(frame: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
     """
     hashed = _hashed_by_jvm(frame.sparkSession, f.col("key"))
     if hashed is None:
-        place = pandas_udf(_chooser(dict(partitions)), "int")(f.col("topic"), f.col("key"), f.col("partition"))
+        place = pandas_udf(_chooser(dict(partitions), start), "int")(f.col("topic"), f.col("key"), f.col("partition"))
     else:
-        # A record without a key goes anywhere.
-        number = f.coalesce(hashed.bitwiseAND(_POSITIVE), (f.rand() * _POSITIVE).cast("int"))
+        # A record without a key goes anywhere, and to the same place where its task or its batch is tried again.
+        number = f.coalesce(hashed.bitwiseAND(_POSITIVE), (f.rand(start) * _POSITIVE).cast("int"))
         place = f.coalesce(f.col("partition"), number % _count_of(partitions))
     return frame.withColumn("partition", place)
 
@@ -63,17 +63,24 @@ def _hashed_by_jvm(spark: SparkSession, key: Column) -> Column | None:
         return None
 
 
-def brought_together(rows: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
+def brought_together(rows: DataFrame, partitions: Mapping[str, int], start: int = 0) -> DataFrame:
     """`placed`, and the rows of a partition in one task."""
     tasks = min(sum(partitions.values()), rows.sparkSession.sparkContext.defaultParallelism)
-    return placed(rows, partitions).repartition(max(1, tasks), "topic", "partition")
+    return placed(rows, partitions, start).repartition(max(1, tasks), "topic", "partition")
 
 
-def _chooser(partitions: dict[str, int]) -> Callable[[Iterator[tuple[pd.Series, pd.Series, pd.Series]]], Iterator[pd.Series]]:
+def _chooser(
+    partitions: dict[str, int], start: int
+) -> Callable[[Iterator[tuple[pd.Series, pd.Series, pd.Series]]], Iterator[pd.Series]]:
     def choose(batches: Iterator[tuple[pd.Series, pd.Series, pd.Series]]) -> Iterator[pd.Series]:
+        from pyspark import TaskContext
+
         prepare()
+        context = TaskContext.get()
+        at = start + (0 if context is None else context.partitionId())
         for topics, keys, asked in batches:
             columns = (pa.array(topics, pa.string()), pa.array(keys, pa.binary()), pa.array(asked, pa.int32(), from_pandas=True))
-            yield pd.Series(chosen(*columns, partitions))
+            yield pd.Series(chosen(*columns, partitions, at))
+            at += len(topics)
 
     return choose

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pyspark.testing import assertDataFrameEqual
 from ottla import Broker
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import audit, shop, totals
+from ottla.pipeline.jobs import generate as generating
 from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
 from ottla.pipeline.stream import Job, Progress, Running, StreamOptions, source_options
@@ -262,3 +264,24 @@ def test_records_that_are_gone_unread_stop_the_stream(spark: Any, broker: Broker
     again = run(spark, broker, shop.JOB, tmp_path / "shop", fails_on_data_loss=False)
     assert again[0].batch == first[-1].batch + 1
     assert sum(report.records for report in again) == MORE.rows + sound(MORE)
+
+
+def test_purchases_that_spark_makes_are_there_once(spark: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut off after its second part it goes on with the third; run again it adds nothing."""
+    monkeypatch.setattr(generating, "BLOCKS_A_PART", 1)
+    create(broker.bootstrap, ("made",), 3)
+    workload = Workload(25_000)
+    options = generating.GenerateOptions(broker.bootstrap, "made", workload)
+
+    def cut_off(report: BatchReport) -> None:
+        if report.batch == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generating.generate(spark, options, cut_off)
+    assert generating.generate(spark, options, lambda report: None) == 5_000
+    assert generating.generate(spark, options, lambda report: None) == 0
+    assert Counter(record.value for record in broker.records("made")) == Counter(row.value for row in purchases(workload))
+    other = msgspec.structs.replace(options, workload=Workload(25_000, seed=2))
+    with pytest.raises(PipelineError, match="came from another checkpoint"):
+        generating.generate(spark, other, lambda report: None)
