@@ -32,7 +32,7 @@ STOP_TIMEOUT_S = 60.0
 
 
 class Job(msgspec.Struct, frozen=True):
-    """From one topic to others. ``has_state``: Spark keeps some between batches, so that a replayed batch is computed as well.
+    """From one topic to others. ``has_state``: Spark keeps some between batches, and gives what has changed.
 
     ``transform`` is given the source's rows, the run's id, the values' format and the terms of what is handled.
     """

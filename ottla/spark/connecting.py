@@ -201,13 +201,13 @@ class Connecting(msgspec.Struct, frozen=True):
         return cls(str(bootstrap), _tls(given) if has_tls else None, _sasl(given) if has_sasl else None)
 
 
-def addresses(bootstrap: str, option: str = "--bootstrap") -> list[Address]:
+def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Address]:
     """Raises `PipelineError` for what is no list of host:port."""
     bootstrap_addresses = []
     for part in bootstrap.split(","):
         host, _, port = part.strip().rpartition(":")
         if not host or not port.isdigit():
-            raise PipelineError(f"{option} {bootstrap!r}: {part.strip()!r} is not host:port")
+            raise PipelineError(f"{what} {bootstrap!r}: {part.strip()!r} is not host:port")
         bootstrap_addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
     return bootstrap_addresses
 

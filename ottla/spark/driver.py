@@ -1,6 +1,6 @@
 """The plain fallback: one stock transactional producer in the driver, for brokers without transaction version 2.
 
-Every record passes through the driver's process: slower, but brokers since 2.1 take it.
+Every record passes through the driver's process: slower, but any broker since 0.11 takes it, or 1.0 where clients authenticate.
 """
 
 from __future__ import annotations

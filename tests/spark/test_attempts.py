@@ -9,6 +9,7 @@ import pytest
 
 from ottla.spark import attempts
 from ottla.spark.attempts import check_attempts
+from ottla.spark.registering import begins_stages_once
 
 
 class Tracker:
@@ -54,3 +55,23 @@ def test_a_stage_of_which_nothing_is_told(said: tuple[int, int, int] | None, mon
     monkeypatch.setattr(attempts, "TIMEOUT_S", 0.0)
     with pytest.raises(RuntimeError, match="Spark does not tell whether stage 3 was begun again"):
         check_attempts(spark(Tracker(said)), [3])
+
+
+@pytest.mark.parametrize(
+    ("master", "attempts", "is_once"),
+    [
+        ("local", None, True),
+        ("local[2]", None, True),
+        ("local[*,4]", None, True),
+        ("local-cluster[2,1,1024]", None, False),
+        ("local-cluster[2,1,1024]", "1", True),
+        ("spark://here:7077", None, False),
+        ("spark://here:7077", "4", False),
+        ("spark://here:7077", "1", True),
+    ],
+)
+def test_where_no_stage_is_begun_again(master: str, attempts: str | None, is_once: bool) -> None:
+    """In one process no shuffle is lost; local-cluster has executors of their own."""
+    settings = {"spark.stage.maxConsecutiveAttempts": attempts}
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: settings))
+    assert begins_stages_once(session) is is_once
