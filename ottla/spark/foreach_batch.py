@@ -28,7 +28,7 @@ from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
-from ottla.spark.writer import TaskWriter, Written
+from ottla.spark.writer import TaskWriter, Written, check_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,7 +249,9 @@ class ExactlyOnceSink:
                 raise Fenced(producer.transactional_id) from None
             raise
         check_attempts(spark, {r.stage for r in written})
-        return [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
+        parts = [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
+        check_alone(parts, "a setting of this session has changed how Spark divides rows among tasks")
+        return parts
 
 
 def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:
