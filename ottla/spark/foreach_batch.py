@@ -29,7 +29,7 @@ from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
-from ottla.spark.writer import TaskWriter, Written
+from ottla.spark.writer import TaskWriter, Written, check_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -284,7 +284,9 @@ class ExactlyOnceSink:
         for failure in sorted(filter(None, told), key=lambda error: isinstance(error, MustAbort)):
             raise failure
         check_attempts(spark, {r.stage for r in written})
-        return [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
+        parts = [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
+        check_alone(parts, "a setting of this session has changed how Spark divides rows among tasks")
+        return parts
 
 
 def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:

@@ -26,7 +26,7 @@ from ottla.spark.rows import check_arranged
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
-from ottla.spark.writer import TaskWriter, Written
+from ottla.spark.writer import TaskWriter, Written, check_alone
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
@@ -112,7 +112,8 @@ class StreamWriter(_ArrowWriter):
         producer = told[0].producer if told else None
         began_s = told[0].began_s if told else None
         try:
-            written = _of_all(told)
+            written = [part for message in told for part in message.written]
+            check_alone(written, "let ottla.spark.arranged bring the rows of a partition together")
             with contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
                 options = self._options
                 log = _mark_log(cluster, options)
@@ -143,18 +144,3 @@ class StreamWriter(_ArrowWriter):
 
 def _mark_log(cluster: ClusterClient, options: SinkOptions) -> MarkLog | None:
     return None if options.mark_log_topic is None else MarkLog(cluster, options.mark_log_topic)
-
-
-def _of_all(messages: list[Message]) -> list[Written]:
-    """Raises `PipelineError` where two tasks have written to one partition: each began its sequences at 0."""
-    written = [part for message in messages for part in message.written]
-    seen: set[tuple[str, int]] = set()
-    for part in written:
-        where = (part.topic, part.partition)
-        if where in seen:
-            raise PipelineError(
-                f"two tasks have written to {part.topic}-{part.partition}, so the batch is aborted: let ottla.spark.arranged bring"
-                " the rows of a partition together"
-            )
-        seen.add(where)
-    return written

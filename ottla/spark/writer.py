@@ -5,7 +5,7 @@ A partition belongs to one task of a transaction, so its sequences begin at 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from ottla.protocol.records import COMPRESSIONS
 from ottla.spark.choosing import check_topic
 from ottla.spark.connecting import Connecting
 from ottla.spark.encoding import Encoded, Part, ProducerIdentity, encode
+from ottla.spark.errors import PipelineError
 from ottla.spark.sending import Sender
 from ottla.spark.transaction import Producer
 from ottla.storage.names import TopicPartition
@@ -84,6 +85,16 @@ class TaskWriter:
 
     def close(self) -> None:
         self.sender.close()
+
+
+def check_alone(written: Sequence[Written], advice: str) -> None:
+    """Raises `PipelineError` where two tasks have written to one partition: each began its sequences at 0."""
+    seen: set[TopicPartition] = set()
+    for part in written:
+        where = (part.topic, part.partition)
+        if where in seen:
+            raise PipelineError(f"two tasks have written to {part.topic}-{part.partition}, so the batch is aborted: {advice}")
+        seen.add(where)
 
 
 def _check_places(rows: pa.RecordBatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from ottla.spark import attempts
 from ottla.spark.attempts import check_attempts
-from ottla.spark.registering import begins_stages_once
+from ottla.spark.errors import PipelineError
+from ottla.spark.registering import begins_stages_once, check_settings
+from ottla.spark.writer import Written, check_alone
 
 
 class Tracker:
@@ -75,3 +78,19 @@ def test_where_no_stage_is_begun_again(master: str, attempts: str | None, is_onc
     settings = {"spark.stage.maxConsecutiveAttempts": attempts}
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: settings))
     assert begins_stages_once(session) is is_once
+
+
+@pytest.mark.parametrize(("setting", "is_refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)])
+def test_copies_of_slow_tasks_are_refused(setting: str | None, is_refused: bool) -> None:
+    """Each would refuse itself, and with the fourth Spark gives the batch up."""
+    conf = SimpleNamespace(get=lambda name, default: default if setting is None else setting)
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: conf))
+    with pytest.raises(PipelineError, match=r"spark\.speculation runs copies") if is_refused else nullcontext():
+        check_settings(session)
+
+
+def test_two_tasks_that_have_written_to_one_partition() -> None:
+    written = [Written("a", 0, 5, 50), Written("a", 1, 5, 50), Written("b", 0, 5, 50)]
+    check_alone(written, "advice")
+    with pytest.raises(PipelineError, match="two tasks have written to a-1, so the batch is aborted: advice"):
+        check_alone([*written, Written("a", 1, 1, 10)], "advice")
