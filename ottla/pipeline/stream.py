@@ -178,6 +178,8 @@ class Running:
             raise PipelineError(cause_of(str(error))) from error
         finally:
             self._report_progress(on_progress)
+            if self._sink.has_ended(0):
+                self._sink.close()
         return list(self._reports.values())
 
     def stop(self) -> None:

@@ -75,7 +75,8 @@ def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: 
     ``options`` are the sink's. Frames under one ``transactional.id`` have one ``name``, and are numbered from 0 on without a gap:
     those up to the last that was committed are taken for written. Raises `PipelineError`.
     """
-    return ExactlyOnceSink(parse_options(options)).write_once(frame, name, number)
+    with ExactlyOnceSink(parse_options(options)) as sink:
+        return sink.write_once(frame, name, number)
 
 
 def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
