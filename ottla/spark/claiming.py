@@ -7,18 +7,13 @@ committed nothing may be forgotten.
 
 from __future__ import annotations
 
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import check_query
 from ottla.spark.mark_log import MarkLog, last_mark
-from ottla.spark.marks import NO_BATCH, Mark, commit_of, first_error, group_of
+from ottla.spark.marks import NO_BATCH, Mark, commit_of, commit_plainly, group_of
 from ottla.spark.transaction import ONGOING, state_of
-from ottla.spark.wire import GROUP, ClusterClient
+from ottla.spark.wire import ClusterClient
 
 
 def claim(
@@ -39,21 +34,6 @@ def claim(
             " batch, or was killed in it. Go on with its checkpoint, give a transactional.id of its own, or wait until the"
             " transaction has timed out (transaction.timeout.ms)"
         )
-    _note(cluster, group_of(transactional_id), Mark(query, NO_BATCH, run), ends)
-
-
-def _note(cluster: ClusterClient, group: str, mark: Mark, ends: InputEnds) -> None:
-    """The first batch's own offset takes its place: nothing has been read before it."""
-    topics = [
-        OffsetCommitRequestTopic(
-            name=topic,
-            partitions=[
-                OffsetCommitRequestPartition(partition_index=index, committed_offset=0, committed_metadata=metadata)
-                for index, (_, metadata) in partitions.items()
-            ],
-        )
-        for topic, partitions in commit_of(mark, {min(ends.offsets): 0}).items()
-    ]
-    request = OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics)
-    where = "claiming the transactional id"
-    cluster.ask(lambda: cluster.coordinator(GROUP, group), request, lambda answer: first_error(answer.topics), where)
+    # The first batch's own offset takes its place: nothing has been read before it.
+    note = commit_of(Mark(query, NO_BATCH, run), {min(ends.offsets): 0})
+    commit_plainly(cluster, group_of(transactional_id), note, "claiming the transactional id")

@@ -105,15 +105,25 @@ def read_ends(cluster: ClusterClient, group: str) -> Ends:
 
 
 def commit_ends(cluster: ClusterClient, group: str, ends: Ends) -> None:
-    """Offsets of a group that nobody is a member of, in no transaction. Raises `PipelineError`."""
+    """See `commit_plainly`."""
+    commit = {topic: {int(index): (offset, "") for index, offset in partitions.items()} for topic, partitions in ends.items()}
+    commit_plainly(cluster, group, commit, f"committing to group {group!r}")
+
+
+def commit_plainly(cluster: ClusterClient, group: str, commit: Mapping[str, Mapping[int, tuple[int, str]]], what: str) -> None:
+    """Offsets and metadata of a group that nobody is a member of, in no transaction. Raises `PipelineError`."""
     topics = [
-        OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(int(i), at) for i, at in partitions.items()])
-        for name, partitions in ends.items()
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+                for index, (offset, metadata) in partitions.items()
+            ],
+        )
+        for topic, partitions in commit.items()
     ]
     request = OffsetCommitRequest(group_id=group, topics=topics)
-    cluster.ask(
-        lambda: cluster.coordinator(GROUP, group), request, lambda a: first_error(a.topics), f"committing to group {group!r}"
-    )
+    cluster.ask(lambda: cluster.coordinator(GROUP, group), request, lambda a: first_error(a.topics), what)
 
 
 def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:

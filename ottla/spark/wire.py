@@ -139,7 +139,7 @@ class ClusterClient:
 
     def coordinator(self, kind: int, key: str) -> Address:
         """The coordinator of a group or of a transactional id. Raises OSError while there is none."""
-        answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key, kind, [key]))
+        answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
         # Brokers before 3.0 are asked for one at a time (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         if coordinator.error_code in RETRIABLE:

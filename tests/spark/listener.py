@@ -28,9 +28,12 @@ PLAIN_MESSAGE = b"\0alice\0secret"
 def versions(**newest: int) -> ApiVersionsResponse:
     """All that ottla knows; of those that are named, no newer version, and none at all for -1."""
     known = {key: (entry.min_version, newest.get(entry.name, entry.max_version)) for key, entry in APIS.items()}
-    return ApiVersionsResponse(
-        api_keys=[ApiVersion(key, min(oldest, last), last) for key, (oldest, last) in known.items() if last >= 0]
-    )
+    keys = [
+        ApiVersion(api_key=key, min_version=min(oldest, last), max_version=last)
+        for key, (oldest, last) in known.items()
+        if last >= 0
+    ]
+    return ApiVersionsResponse(api_keys=keys)
 
 
 def served(name: str) -> Any:
