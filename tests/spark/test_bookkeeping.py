@@ -92,6 +92,8 @@ class Stream:
     def commit(self, offsets: list[TopicPartition]) -> None:
         consumer = self._member()
         try:
+            # A commit does not wait for the coordinator to be known, a question does.
+            consumer.committed(offsets, timeout=30)
             consumer.commit(offsets=offsets, asynchronous=False)
         finally:
             consumer.close()

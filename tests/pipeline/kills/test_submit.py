@@ -57,7 +57,7 @@ def test_a_job_of_spark_submit_is_killed_and_goes_on(tmp_path: Path) -> None:
                 job = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
                 try:
                     if kill is not None:
-                        until(lambda: written() > before or job.poll() is not None, "nothing is written", LIFE_S)
+                        until(lambda: written() > before or job.poll() is not None, "nothing is written", 2 * LIFE_S)
                         assert job.poll() is None, (tmp_path / "submit.log").read_text()[-3_000:]
                         kill(job)
                     return job.wait(2 * LIFE_S)
