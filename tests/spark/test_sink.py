@@ -98,13 +98,13 @@ def test_a_sink_is_used_again_after_an_abort_that_failed(numbers: Numbers, monke
 
     with ottla.spark.sink(given, on_batch=numbers.reports.append, on_abort=lambda batch, error: aborted.append(batch)) as sink:
 
-        def run(expression: str) -> None:
-            frame = numbers.spark.readStream.schema("value LONG").csv(str(numbers.directory / "in")).selectExpr(expression)
+        def run(*expressions: str) -> None:
+            frame = numbers.spark.readStream.schema("value LONG").csv(str(numbers.directory / "in")).selectExpr(*expressions)
             writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(numbers.directory / "cp"))
             writer.trigger(availableNow=True).start().awaitTermination()
 
         monkeypatch.setattr(Transaction, "end", lost)
-        monkeypatch.setattr(Transaction, "mark", lambda *_: (_ for _ in ()).throw(ZeroDivisionError()))
+        monkeypatch.setattr(Transaction, "mark", lambda *_: 1 // 0)
         with pytest.raises(Exception, match="no broker answers"):
             run("CAST(value + 1000 AS STRING) AS value")
         monkeypatch.undo()
@@ -113,7 +113,7 @@ def test_a_sink_is_used_again_after_an_abort_that_failed(numbers: Numbers, monke
         # What is final is told at once, in the words of the task that met it.
         numbers.add(1)
         with pytest.raises(Exception, match="topic 'single' has no partition 7: it has 1"):
-            run(f"{TEXT}, 7 AS partition")
+            run(TEXT, "7 AS partition")
     assert aborted == []
     assert numbers.values("single") == list(range(100))
 
