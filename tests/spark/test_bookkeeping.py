@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import ottla.spark
@@ -90,13 +90,18 @@ class Stream:
             consumer.close()
 
     def commit(self, offsets: list[TopicPartition]) -> None:
-        consumer = self._member()
-        try:
-            # A commit does not wait for the coordinator to be known, a question does.
-            consumer.committed(offsets, timeout=30)
-            consumer.commit(offsets=offsets, asynchronous=False)
-        finally:
-            consumer.close()
+        """By a client of its own each time: librdkafka gives a commit up whose connection is not open yet."""
+        deadline = time.monotonic() + 30
+        while True:
+            consumer = self._member()
+            try:
+                consumer.commit(offsets=offsets, asynchronous=False)
+                return
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._TRANSPORT or time.monotonic() > deadline:
+                    raise
+            finally:
+                consumer.close()
 
     def _member(self) -> Consumer:
         return Consumer({"bootstrap.servers": self.bootstrap, "group.id": group_of(self.transactional_id), "log_level": 0})
