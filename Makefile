@@ -114,6 +114,7 @@ $(VENV)/.lint: $(VENV)/bin/python pyproject.toml
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	@echo "Fetching what the tests and the pipeline need into $(VENV): about 0.5 GB the first time, most of it Spark"
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
 	touch $@ $(VENV)/.demo $(VENV)/.lint
 

@@ -1,11 +1,14 @@
 """The pipeline beside what Spark brings along, turn about in one session: reading in bulk, and the exactly-once sink.
 
-``python -m benchmarks.pipeline`` prints the tables of the README.
+``python -m benchmarks.pipeline`` prints the tables of the README; given ``sink``, ``small`` and the like, it measures these alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import resource
 import shutil
 import statistics
 import sys
@@ -19,17 +22,23 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+import ottla.spark
 from ottla import Broker
+from ottla.client import Cluster, NewRecord
 from ottla.pipeline.generate import Workload, purchases
-from ottla.pipeline.jobs import shop
+from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.jobs.export import ExportOptions, export
-from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
-from ottla.pipeline.stream import Running, StreamOptions, read, source_options
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS, Terms, Topics
+from ottla.pipeline.stream import STATE_STORES, Running, StreamOptions, read, source_options
 from ottla.pipeline.topics import create, fill
 from ottla.spark.session import session
 
 console = Console(stderr=True)
 
+WHAT = ("reads", "sink", "small", "partitions", "large", "backlog", "keys")
+FEW, MANY = 2, 100
+LARGE_BYTES = 5_000_000
+LARGE_RECORDS = 20
 WARM_UPS = 2
 """Runs of either sink before they count: the JVM compiles all the while."""
 
@@ -126,20 +135,154 @@ def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_reco
     Console().print(f"{len(ordered)} commits: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
 
 
+def compare_partitions(spark: Any, rows: int, pairs: int, batch_records: int) -> None:
+    """The shop into topics of a hundred partitions, and of two."""
+    table = Table(title=f"{rows:,} purchases, {batch_records:,} a batch, {pairs} pairs turn about: purchases a second, median")
+    for column in ("", f"{MANY} output partitions", f"{FEW}", "ratio", "lowest", "highest"):
+        table.add_column(column, justify="right" if column else "left")
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
+        create(broker.bootstrap, (PURCHASES,), 2)
+        fill(broker.bootstrap, PURCHASES, track(purchases(Workload(rows)), "purchases", total=rows, console=console))
+        for count in (FEW, MANY):
+            create(broker.bootstrap, _outputs(count), count)
+
+        def run(count: int, number: int) -> None:
+            topics = Topics(PURCHASES, *_outputs(count))
+            checkpoint, identity = f"{name}/{count}-{number}", f"shop-{count}-{number}"
+            options = StreamOptions(broker.bootstrap, identity, checkpoint, "bench", batch_records, terms=Terms(topics=topics))
+            Running(spark, shop.job(topics), options, lambda batch, error: None).finish()
+
+        times = [
+            (seconds(lambda n=number: run(MANY, n)), seconds(lambda n=number: run(FEW, n)))  # type: ignore[misc]
+            for number in track(range(WARM_UPS + pairs), "partitions", console=console)
+        ]
+    add_row(table, "shop", rows, times[WARM_UPS:])
+    Console().print(table)
+
+
+def _outputs(partitions: int) -> tuple[str, str, str]:
+    return f"{INVOICES}-{partitions}", f"{SHIPMENTS}-{partitions}", f"{DEAD_LETTERS}-{partitions}"
+
+
+def large_records(spark: Any, pairs: int) -> None:
+    """Records of 5 MB, which the broker was told to take."""
+    from pyspark.sql import functions as f
+
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
+        broker.create_topic("numbers", partitions=2)
+        broker.create_topic("large", partitions=2, configs={"max.message.bytes": str(2 * LARGE_BYTES)})
+        with Cluster(broker.bootstrap) as cluster:
+            cluster.produce("numbers", [NewRecord(b"%d" % n, key=b"%d" % n) for n in range(LARGE_RECORDS)])
+        frame = spark.readStream.format("kafka").options(**source_options(broker.bootstrap, "numbers")).load()
+        digits = f.lpad(f.col("value").cast("string"), 10, "0")
+        frame = frame.select("key", f.repeat(digits, LARGE_BYTES // 10).alias("value"))
+
+        def run(number: int) -> None:
+            settings = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": f"large-{number}", "topic": "large"}
+            writer = frame.writeStream.foreachBatch(ottla.spark.sink(settings)).option("checkpointLocation", f"{name}/{number}")
+            writer.trigger(availableNow=True).start().awaitTermination()
+
+        times = [seconds(lambda n=number: run(n)) for number in range(1 + pairs)][1:]  # type: ignore[misc]
+        count = sum(1 for record in broker.records("large") if len(record.value or b"") == LARGE_BYTES)
+    megabytes = LARGE_RECORDS * LARGE_BYTES / 1e6
+    Console().print(
+        f"{LARGE_RECORDS} records of {LARGE_BYTES:,} bytes: {megabytes / statistics.median(times):,.0f} MB/s;"
+        f" {count} of {LARGE_RECORDS * (1 + pairs)} are there"
+    )
+
+
+def backlog(spark: Any, rows: int, batch_records: int, partitions: int) -> None:
+    """The shop over all that waits, and what driver, JVM and Python workers hold meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
+        create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), partitions)
+        fill(broker.bootstrap, PURCHASES, track(purchases(Workload(rows)), "purchases", total=rows, console=console))
+        options = StreamOptions(broker.bootstrap, "shop", f"{name}/checkpoint", "bench", batch_records)
+        measured_run(spark, shop.JOB, options, rows, f"shop, a backlog of {rows:,}")
+
+
+def many_keys(spark: Any, keys: int, batch_records: int, partitions: int) -> None:
+    """Totals of so many users and products, by either store of Spark's."""
+    for store in sorted(STATE_STORES, reverse=True):
+        with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
+            create(broker.bootstrap, (PURCHASES, TOTALS), partitions)
+            # Each user and product is met about once.
+            workload = Workload(keys, users=keys, products=1_000, malformed_share=0, late_share=0)
+            fill(broker.bootstrap, PURCHASES, track(purchases(workload), "purchases", total=keys, console=console))
+            options = StreamOptions(broker.bootstrap, "totals", f"{name}/checkpoint", "bench", batch_records, state_store=store)
+            measured_run(spark, totals.JOB, options, keys, f"totals, {keys:,} keys, {store}")
+
+
+def measured_run(spark: Any, job: Any, options: StreamOptions, rows: int, what: str) -> None:
+    """Prints how fast it was, and the resident memory: at a quarter of the way, and the most there was."""
+    resident: list[dict[str, int]] = []
+
+    def note(progress: object) -> None:
+        resident.append(resident_bytes())
+
+    running = Running(spark, job, options, lambda batch, error: None)
+    took_s = seconds(lambda: running.finish(note))
+    early = resident[len(resident) // 4]
+    table = Table(title=f"{what}, {options.batch_records:,} a batch: {rows / took_s:,.0f} purchases a second")
+    for column in ("resident memory, MiB", "at a quarter", "most"):
+        table.add_column(column, justify="left" if column.startswith("resident") else "right")
+    for process in early:
+        most = max(sample.get(process, 0) for sample in resident)
+        table.add_row(process, f"{early[process] >> 20:,}", f"{most >> 20:,}")
+    Console().print(table)
+
+
+def resident_bytes() -> dict[str, int]:
+    """Of the driver's Python, the JVM, which is the executor as well, and the workers of Python together."""
+    parents: dict[int, int] = {}
+    kinds: dict[int, str] = {}
+    sizes: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes()
+                pid = int(entry.name)
+                parents[pid] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                sizes[pid] = int((entry / "statm").read_text().split()[1]) * resource.getpagesize()
+                kinds[pid] = "Python workers" if b"pyspark.daemon" in command else "JVM" if b"SparkSubmit" in command else ""
+    totals_by_kind = {"driver": sizes[os.getpid()], "JVM": 0, "Python workers": 0}
+    for pid, kind in kinds.items():
+        above = pid
+        while above in parents and above != os.getpid():
+            above = parents[above]
+        if kind and above == os.getpid():
+            totals_by_kind[kind] += sizes[pid]
+    return totals_by_kind
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.pipeline")
-    parser.add_argument("what", nargs="*", default=["reads", "sink"])
+    parser.add_argument("what", nargs="*", default=list(WHAT), help=f"of {', '.join(WHAT)}; all of them without")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--sink-rows", type=int, default=600_000)
     parser.add_argument("--batch-records", type=int, default=100_000)
+    parser.add_argument("--small-rows", type=int, default=60_000)
+    parser.add_argument("--small-records", type=int, default=2_000)
+    parser.add_argument("--backlog-rows", type=int, default=5_000_000)
+    parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--partitions", type=int, default=4)
     options = parser.parse_args(arguments)
+    pairs, partitions, batch_records = options.pairs, options.partitions, options.batch_records
+    unknown = [what for what in options.what if what not in WHAT]
+    if unknown:
+        parser.error(f"nothing is called {unknown[0]!r}: choose of {', '.join(WHAT)}")
     spark = session("ottla-benchmark")
-    if "reads" in options.what:
-        compare_reads(spark, options.rows, options.pairs, options.partitions)
-    if "sink" in options.what:
-        compare_sinks(spark, options.sink_rows, options.pairs, options.partitions, options.batch_records)
+    measures: dict[str, Callable[[], None]] = {
+        "reads": lambda: compare_reads(spark, options.rows, pairs, partitions),
+        "sink": lambda: compare_sinks(spark, options.sink_rows, pairs, partitions, batch_records),
+        "small": lambda: compare_sinks(spark, options.small_rows, pairs, partitions, options.small_records),
+        "partitions": lambda: compare_partitions(spark, options.sink_rows, pairs, batch_records),
+        "large": lambda: large_records(spark, pairs),
+        "backlog": lambda: backlog(spark, options.backlog_rows, batch_records, partitions),
+        "keys": lambda: many_keys(spark, options.keys, batch_records, partitions),
+    }
+    for what in options.what:
+        measures[what]()
     spark.stop()
 
 

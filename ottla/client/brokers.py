@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar
 from ottla.addresses import Address, bootstrap_addresses, joined_address
 from ottla.arguments import BadArgument
 from ottla.client.connection import CLIENT_ID, BrokerConnection, Connect, SocketTransport
-from ottla.client.errors import RETRIABLE, ClientError, KafkaAnswered, TimedOut, UnknownTopic, Unreachable, check
+from ottla.client.errors import ClientError, KafkaAnswered, TimedOut, UnknownTopic, Unreachable, check
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from ottla.protocol.remedies import RETRIABLE
 
 TIMEOUT_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05

@@ -2,31 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from ottla.protocol.errors import Code, clipped
-
-RETRIABLE: Final = frozenset(
-    {
-        Code.LEADER_NOT_AVAILABLE,
-        Code.NOT_LEADER_OR_FOLLOWER,
-        Code.REQUEST_TIMED_OUT,
-        Code.COORDINATOR_LOAD_IN_PROGRESS,
-        Code.COORDINATOR_NOT_AVAILABLE,
-        Code.NOT_COORDINATOR,
-        Code.NOT_ENOUGH_REPLICAS,
-        Code.FENCED_LEADER_EPOCH,
-        Code.UNKNOWN_LEADER_EPOCH,
-        Code.OFFSET_NOT_AVAILABLE,
-        Code.UNSTABLE_OFFSET_COMMIT,
-        Code.CONCURRENT_TRANSACTIONS,
-        Code.BROKER_NOT_AVAILABLE,
-        Code.REPLICA_NOT_AVAILABLE,
-        Code.NETWORK_EXCEPTION,
-        Code.NOT_CONTROLLER,
-    }
-)
-"""Codes that pass by themselves: leaders and coordinators move, and load what they need."""
+from ottla.protocol.errors import clipped
+from ottla.protocol.remedies import code_of, name_of
 
 
 class ClientError(Exception):
@@ -69,21 +46,6 @@ class KafkaAnswered(ClientError):
 
 class UnknownTopic(KafkaAnswered):
     """No broker knows of the topic or the partition. A leader that has not heard of a new one yet answers plainly by the code."""
-
-
-def code_of(number: int) -> Code:
-    try:
-        return Code(number)
-    except ValueError:
-        return Code.UNKNOWN_SERVER_ERROR
-
-
-def name_of(number: int) -> str:
-    """Kafka's name of an error."""
-    try:
-        return Code(number).name
-    except ValueError:
-        return f"error {number}"
 
 
 def check(what: str, number: int, message: str | None = None) -> None:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
 from ottla.pipeline.dead_letters import MAX_RUN_CHARACTERS
-from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, MAX_AHEAD_MS, PURCHASES, SHIPMENTS, TOTALS, Terms
+from ottla.pipeline.schemas import MAX_AHEAD_MS, PURCHASES, Terms, Topics
 from ottla.pipeline.signals import noted_signals
+from ottla.pipeline.stream import STATE_STORES
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.formats import FORMATS
@@ -55,12 +57,19 @@ def _parser() -> argparse.ArgumentParser:
     spark.add_argument("--cores", type=_count, default=2, help="of this machine")
     jobs = parser.add_subparsers(dest="job", required=True)
 
+    jobs.add_parser("demo", help="all of these jobs, on a broker that is started for them")
     generate = jobs.add_parser(
-        "generate", parents=[common, values], help="make the topics and write purchases, the same for the same seed"
+        "generate", parents=[common, values, spark], help="make the topics and write purchases, the same for the same seed"
     )
     generate.add_argument("--rows", type=_count, default=200_000)
     generate.add_argument("--seed", type=int, default=1)
     generate.add_argument("--partitions", type=_count, default=4)
+    generate.add_argument(
+        "--transactional-id",
+        metavar="ID",
+        help="by Spark's tasks and in transactions: cut off it goes on, run again it adds nothing",
+    )
+    _add_topics(generate)
 
     for name, what in (
         ("shop", "purchases to invoices and shipments, in one transaction a batch"),
@@ -75,6 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument(
         "--part-offsets", type=_count, default=1_000_000, help="about as many make a part, which is written as a whole"
     )
+
+    export.add_argument("--group", help="a group that is committed how far the export is, with each part")
 
     audit = jobs.add_parser(
         "audit", parents=[common, values, spark], help="exit 0 if every purchase was handled once, else name those that were not"
@@ -100,12 +111,30 @@ def _add_stream(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
         "--sink", choices=("tasks", "driver"), default="tasks", help="who writes; driver needs no transaction.version 2"
     )
+    parser.add_argument(
+        "--mark-log-topic", metavar="TOPIC", help="a compacted topic that has the marks as well: they outlive the group's offsets"
+    )
+    parser.add_argument(
+        "--state-store", choices=sorted(STATE_STORES), default="memory", help="where totals are kept; rocksdb for millions of keys"
+    )
     parser.add_argument("--forever", action="store_true", help="go on when everything is read; Ctrl-C ends it")
     parser.add_argument("--accept-data-loss", action="store_true", help="go on past records that retention has removed unread")
 
 
+def _add_topics(parser: argparse.ArgumentParser) -> None:
+    """What the topics are called, by their parts in the shop."""
+    for part, name in msgspec.structs.asdict(Topics()).items():
+        flag = f"--{part.replace('_', '-')}-topic"
+        parser.add_argument(flag, default=name, metavar="TOPIC", help=f"default: {name}")
+
+
+def _topics(options: argparse.Namespace) -> Topics:
+    return Topics(**{part: getattr(options, f"{part}_topic") for part in msgspec.structs.asdict(Topics())})
+
+
 def _add_terms(parser: argparse.ArgumentParser) -> None:
     """What a job and the audit of what it did have to agree on."""
+    _add_topics(parser)
     parser.add_argument(
         "--max-ahead-ms",
         type=_count,
@@ -118,7 +147,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Flags over the TOML file over the defaults. Raises `PipelineError`."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    if given.config is None:
+    if getattr(given, "config", None) is None:
         return given
     try:
         settings = tomllib.loads(given.config.read_text())
@@ -135,6 +164,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 0, 1 for what went wrong, 2 for what an audit found."""
     run: dict[str, Callable[[argparse.Namespace], int]] = {
+        "demo": _demo,
         "generate": _generate,
         "shop": _stream,
         "totals": _stream,
@@ -151,13 +181,35 @@ def main(arguments: Sequence[str]) -> int:
         return 130
 
 
+def _demo(options: argparse.Namespace) -> int:
+    """Its broker is not among what a job may know of."""
+    raise PipelineError("the demo starts a broker of its own: ottla pipeline demo")
+
+
 def _generate(options: argparse.Namespace) -> int:
     from ottla.pipeline.generate import Workload, purchases
     from ottla.pipeline.topics import create, fill
 
-    create(options.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), options.partitions)
-    rows = purchases(Workload(options.rows, options.seed), FORMATS[options.format])
-    fill(options.bootstrap, PURCHASES, track(rows, "purchases", total=options.rows, console=console))
+    topics = _topics(options)
+    create(options.bootstrap, msgspec.structs.astuple(topics), options.partitions)
+    workload = Workload(options.rows, options.seed)
+    if options.transactional_id is not None:
+        return _generate_by_spark(options, workload, topics.source)
+    rows = purchases(workload, FORMATS[options.format])
+    fill(options.bootstrap, topics.source, track(rows, "purchases", total=options.rows, console=console))
+    return 0
+
+
+def _generate_by_spark(options: argparse.Namespace, workload: Any, topic: str) -> int:
+    from ottla.pipeline.jobs.generate import GenerateOptions, generate
+
+    settings = GenerateOptions(options.bootstrap, topic, workload, options.format, options.transactional_id)
+
+    def show_progress(report: Any) -> None:
+        console.print(f"part {report.batch}: {'was written before' if report.is_replay else f'{report.records:,} records'}")
+
+    total = generate(_session(options, "generate"), settings, show_progress)
+    console.print(f"generate: {total:,} records written to {topic}")
     return 0
 
 
@@ -174,7 +226,8 @@ def _stream(options: argparse.Namespace) -> int:
     from ottla.spark.errors import cause_of
     from ottla.spark.wire import ClusterClient
 
-    job = {"shop": shop.JOB, "totals": totals.JOB}[options.job]
+    topics = _topics(options)
+    job = {"shop": shop.job, "totals": totals.job}[options.job](topics)
     run = options.run_id or uuid.uuid4().hex[:12]
     cluster = ClusterClient(Connecting(options.bootstrap))
     total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
@@ -190,7 +243,9 @@ def _stream(options: argparse.Namespace) -> int:
         fails_on_data_loss=not options.accept_data_loss,
         values=FORMATS[options.format],
         transaction_timeout_ms=options.transaction_timeout_ms,
-        terms=Terms(max_ahead_ms=options.max_ahead_ms),
+        terms=Terms(topics=topics, max_ahead_ms=options.max_ahead_ms),
+        mark_log_topic=options.mark_log_topic,
+        state_store=options.state_store,
     )
     spark = _session(options, job.name)
     with Progress(console=console, disable=options.forever) as progress:
@@ -226,7 +281,7 @@ def _stream(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     from ottla.pipeline.jobs.export import ExportOptions, export
 
-    settings = ExportOptions(options.bootstrap, options.topic, options.to, options.data_dir, options.part_offsets)
+    settings = ExportOptions(options.bootstrap, options.topic, options.to, options.data_dir, options.part_offsets, options.group)
     spark = _session(options, "export")
     with Progress(console=console) as progress:
         task = progress.add_task("parts", total=None)
@@ -243,7 +298,7 @@ def _export(options: argparse.Namespace) -> int:
 def _audit(options: argparse.Namespace) -> int:
     from ottla.pipeline.jobs.audit import AuditOptions, audit
 
-    terms = Terms(max_ahead_ms=options.max_ahead_ms)
+    terms = Terms(topics=_topics(options), max_ahead_ms=options.max_ahead_ms)
     settings = AuditOptions(
         options.bootstrap, options.totals, options.export, options.exported_topic, FORMATS[options.format], terms
     )

@@ -12,6 +12,7 @@ from ottla.pipeline.schemas import PURCHASE
 from ottla.spark.formats import JSON, Format
 
 LATE_MS = 15 * 60_000
+BLOCK_ROWS = 10_000
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -37,8 +38,14 @@ class Generated(msgspec.Struct, frozen=True):
 
 
 def purchases(workload: Workload, values: Format = JSON) -> Iterator[Generated]:
-    rng = random.Random(workload.seed)
-    for number in range(workload.rows):
+    for block in range(-(-workload.rows // BLOCK_ROWS)):
+        yield from purchases_of(workload, block, values)
+
+
+def purchases_of(workload: Workload, block: int, values: Format = JSON) -> Iterator[Generated]:
+    """The rows of one block, which needs none of the others: a task makes it anywhere, and again."""
+    rng = random.Random(f"{workload.seed}/{block}" if block else workload.seed)
+    for number in range(block * BLOCK_ROWS, min(workload.rows, (block + 1) * BLOCK_ROWS)):
         # A square of a uniform number: the first tenth of the users makes a third of the purchases.
         user = f"user-{int(workload.users * rng.random() ** 2)}"
         at_ms = workload.begin_ms + number * workload.step_ms

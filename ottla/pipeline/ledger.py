@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from ottla.protocol.markers import read_marker
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.records import BatchHeader, batches
+from ottla.protocol.records import BatchHeader
 from ottla.spark.connecting import Connecting
-from ottla.spark.errors import PipelineError
+from ottla.spark.fetching import fetched
 from ottla.spark.wire import ClusterClient
-
-FETCH_BYTES = 8 << 20
 
 
 class LedgerEntry(msgspec.Struct):
@@ -54,7 +49,7 @@ def ledger(bootstrap: str, topic: str, partition: int) -> Ledger:
         partition_ledger = Ledger(topic, partition, start, end)
         is_open: dict[int, LedgerEntry] = {}
         at = start
-        for header, raw in _batches(cluster, topic, partition, start, end):
+        for header, raw in fetched(cluster, topic, partition, start, end):
             partition_ledger.unexplained += max(0, header.base_offset - at)
             at = header.next_offset
             partition_ledger.unexplained += header.last_offset_delta + 1 - header.record_count
@@ -80,26 +75,6 @@ def _note(partition_ledger: Ledger, is_open: dict[int, LedgerEntry], header: Bat
         entry.records += header.record_count
     else:
         partition_ledger.plain += header.record_count
-
-
-def _batches(cluster: ClusterClient, topic: str, partition: int, at: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    while at < end:
-        wanted = FetchPartition(partition, fetch_offset=at, partition_max_bytes=FETCH_BYTES)
-        request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=FETCH_BYTES, topics=[FetchTopic(topic, partitions=[wanted])])
-        answer = cluster.ask(
-            lambda: cluster.leaders(topic)[partition],
-            request,
-            lambda a: int(a.error_code or a.responses[0].partitions[0].error_code),
-            f"reading {topic}-{partition}",
-        )
-        data = memoryview(answer.responses[0].partitions[0].records or b"")
-        before = at
-        for position, header in batches(data):
-            if header.last_offset >= before and header.base_offset < end:
-                yield header, data[position : position + header.size_bytes]
-                at = header.next_offset
-        if at == before:
-            raise PipelineError(f"{topic}-{partition}: nothing is given at offset {at}, before the end at {end}")
 
 
 def torn(ledgers: list[Ledger]) -> list[str]:

@@ -28,7 +28,7 @@ def largest_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, 
     try:
         answer = cluster.ask(cluster.anyone, DescribeConfigsRequest(resources=wanted), code_of, "asking for the topics' limits")
     except BrokerRefused as refused:
-        if refused.arguments[1] == Code.TOPIC_AUTHORIZATION_FAILED:
+        if refused.code == Code.TOPIC_AUTHORIZATION_FAILED:
             return dict.fromkeys(topics, DEFAULT_LIMIT_BYTES)
         raise
     said = {result.resource_name: {config.name: config.value for config in result.configs} for result in answer.results}

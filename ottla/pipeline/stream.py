@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_EVERY_S = 0.2
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_STATES = "org.apache.spark.sql.execution.streaming.state"
+STATE_STORES = {"memory": "HDFSBackedStateStoreProvider", "rocksdb": "RocksDBStateStoreProvider"}
+"""Where Spark keeps what it knows between batches: in the executors' memory, or what does not fit there on their disks."""
 STOP_TIMEOUT_S = 60.0
 
 
 class Job(msgspec.Struct, frozen=True):
-    """From one topic to others. ``has_state``: Spark keeps some between batches, so that a replayed batch is computed as well.
+    """From one topic to others. ``has_state``: Spark keeps some between batches, and gives what has changed.
 
     ``transform`` is given the source's rows, the run's id, the values' format and the terms of what is handled.
     """
@@ -43,8 +47,8 @@ class Job(msgspec.Struct, frozen=True):
 class StreamOptions(msgspec.Struct, frozen=True):
     """``batch_records`` bounds a micro-batch; ``is_bounded`` stops when everything that is there now has been read.
 
-    The limits of ``terms`` are asked of the broker when a job starts. ``query_name`` is what Spark calls the stream, without one
-    as the job.
+    ``mark_log_topic`` has the marks as well, ``state_store`` is one of `STATE_STORES`. The limits of ``terms`` are asked of the
+    broker when a job starts. ``query_name`` is what Spark calls the stream, without one as the job.
     """
 
     bootstrap: str
@@ -60,6 +64,8 @@ class StreamOptions(msgspec.Struct, frozen=True):
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     terms: Terms = DEFAULT_TERMS
     query_name: str = ""
+    mark_log_topic: str | None = None
+    state_store: str = "memory"
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -131,20 +137,11 @@ class Running:
     ) -> None:
         self._reports: dict[int, BatchReport] = {}
         self._seen = -1
-        sink = ottla.spark.sink(
-            {
-                "kafka.bootstrap.servers": options.bootstrap,
-                "transactional.id": options.transactional_id,
-                "transaction.timeout.ms": str(options.transaction_timeout_ms),
-                "writer": "driver" if options.by_driver else "tasks",
-                "run.id": options.run,
-                "topics": ",".join(job.targets),
-            },
-            on_batch=self._keep,
-            on_abort=on_retry,
-        )
+        sink = ottla.spark.sink(_sink_options(job, options), on_batch=self._keep, on_abort=on_retry)
         check_topics(options.bootstrap, job.source, *job.targets)
         terms = msgspec.structs.replace(options.terms, limits=asked_limits(options, job))
+        if options.state_store != "memory":
+            spark.conf.set(_PROVIDER, f"{_STATES}.{STATE_STORES[options.state_store]}")
         frame = job.transform(read(spark, job, options), options.run, options.values, terms)
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(options.query_name or job.name)
@@ -181,6 +178,8 @@ class Running:
             raise PipelineError(cause_of(str(error))) from error
         finally:
             self._report_progress(on_progress)
+            if self._sink.has_ended(0):
+                self._sink.close()
         return list(self._reports.values())
 
     def stop(self) -> None:
@@ -209,6 +208,18 @@ class Running:
                         late=sum(state.get("numRowsDroppedByWatermark", 0) for state in fields.get("stateOperators", ())),
                     )
                 )
+
+
+def _sink_options(job: Job, options: StreamOptions) -> dict[str, str]:
+    settings = {
+        "kafka.bootstrap.servers": options.bootstrap,
+        "transactional.id": options.transactional_id,
+        "transaction.timeout.ms": str(options.transaction_timeout_ms),
+        "writer": "driver" if options.by_driver else "tasks",
+        "run.id": options.run,
+        "topics": ",".join(job.targets),
+    }
+    return settings if options.mark_log_topic is None else {**settings, "mark.log.topic": options.mark_log_topic}
 
 
 def _behind(progress: Any) -> int:

@@ -1,7 +1,7 @@
 """Exactly once from Spark into any Kafka: the sink, the sources and what they need of a session."""
 
 from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
-from ottla.spark.foreach_batch import ExactlyOnceSink, arranged, sink
+from ottla.spark.foreach_batch import ExactlyOnceSink, arranged, sink, write_once
 from ottla.spark.metrics import BatchReport, SinkMetrics
 from ottla.spark.registering import register
 from ottla.spark.taking_up import committed_offsets
@@ -17,4 +17,5 @@ __all__ = [
     "committed_offsets",
     "register",
     "sink",
+    "write_once",
 ]

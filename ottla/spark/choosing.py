@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -13,35 +13,52 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.partitioning import partitions_for
 
 
-def chosen(topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mapping[str, int]) -> npt.NDArray[np.int32]:
+def chosen(
+    topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mapping[str, int], start: int = 0
+) -> npt.NDArray[np.int32]:
     """The partition that a row asks for (int, may be null), else the one that Kafka's own producers would choose.
 
-    ``partitions`` is how many a topic has. Raises `PipelineError` for a topic or a partition that is not there.
+    ``partitions`` is how many a topic has. Records without a key are dealt out in turn, beginning with ``start``: the same rows of
+    one batch go to the same places again, and those of the next one do not all begin at the first.
+    Raises `PipelineError` for a topic or a partition that is not there.
     """
     encoded = pc.dictionary_encode(topics, null_encoding="encode")
     codes = np.asarray(encoded.indices)
     places = np.empty(len(topics), np.int32)
     names = encoded.dictionary.to_pylist()
     for code, name in enumerate(names):
-        if name not in partitions:
-            there_is_none = f"a row goes to topic {name!r}, which does not exist or is not among the option 'topics'"
-            raise PipelineError("a row has no topic" if name is None else there_is_none)
+        check_topic(name, partitions)
         where = np.flatnonzero(codes == code)
         of_topic = keys if len(names) == 1 else keys.take(pa.array(where))
-        places[where] = partitions_for(of_topic.to_pylist(), partitions[name])
+        places[where] = partitions_for(of_topic.to_pylist(), partitions[name], start)
     if asked.null_count < len(asked):
         places = np.where(np.asarray(asked.is_valid()), np.asarray(asked.fill_null(0)), places).astype(np.int32)
         limits = np.array([partitions[name] for name in names])[codes]
         beyond = np.flatnonzero((places < 0) | (places >= limits))
         if len(beyond):
             at = int(beyond[0])
-            raise PipelineError(f"topic {names[codes[at]]!r} has no partition {places[at]}: it has {limits[at]}")
+            check_place(names[codes[at]], int(places[at]), partitions)
     return places
 
 
-def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int]) -> pa.RecordBatch:
+def check_topic(name: str | None, topics: Container[str]) -> None:
+    """Raises `PipelineError` for one that no row may go to."""
+    if name is None:
+        raise PipelineError("a row has no topic")
+    if name not in topics:
+        raise PipelineError(f"a row goes to topic {name!r}, which does not exist or is not among the option 'topics'")
+
+
+def check_place(topic: str | None, partition: int | None, partitions: Mapping[str, int]) -> None:
+    """Raises `PipelineError` unless a row may go there; a partition of None is any."""
+    check_topic(topic, partitions)
+    if partition is not None and topic is not None and not 0 <= partition < partitions[topic]:
+        raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {partitions[topic]}")
+
+
+def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int], start: int = 0) -> pa.RecordBatch:
     """Columns topic, key, value, headers and partition, the last without nulls. Raises `PipelineError`."""
     if not len(rows):
         return rows
-    places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions)
+    places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions, start)
     return rows.set_column(rows.schema.get_field_index("partition"), "partition", pa.array(places))

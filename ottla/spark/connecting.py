@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ottla.spark.errors import PipelineError
+from ottla.spark.http_client import check_url
 from ottla.spark.jaas import JaasError, LoginModule, parse_jaas
 
 PREFIX: Final = "kafka."
@@ -98,6 +99,8 @@ OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
 _SURELY: Final = 0.85
 """How like another name one has to be to be a slip of it, where it might as well be a name of the producer's."""
 
+_CLIENT: Final = f"clientId and clientSecret in {PREFIX}{JAAS}"
+
 Address = tuple[str, int]
 
 
@@ -149,6 +152,10 @@ class TokenEndpoint(msgspec.Struct, frozen=True):
     client_secret: Secret
     scope: str = ""
 
+    def __post_init__(self) -> None:
+        """Raises `PipelineError`."""
+        check_url(f"{PREFIX}{ENDPOINT}", self.url, _CLIENT)
+
 
 class Sasl(msgspec.Struct, frozen=True):
     """Who asks to come in. ``token`` is a function, or where to import one, ``module:function``; OAUTHBEARER alone has one."""
@@ -194,13 +201,13 @@ class Connecting(msgspec.Struct, frozen=True):
         return cls(str(bootstrap), _tls(given) if has_tls else None, _sasl(given) if has_sasl else None)
 
 
-def addresses(bootstrap: str, option: str = "--bootstrap") -> list[Address]:
+def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Address]:
     """Raises `PipelineError` for what is no list of host:port."""
     bootstrap_addresses = []
     for part in bootstrap.split(","):
         host, _, port = part.strip().rpartition(":")
         if not host or not port.isdigit():
-            raise PipelineError(f"{option} {bootstrap!r}: {part.strip()!r} is not host:port")
+            raise PipelineError(f"{what} {bootstrap!r}: {part.strip()!r} is not host:port")
         bootstrap_addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
     return bootstrap_addresses
 
@@ -335,8 +342,7 @@ def _token(given: Mapping[str, Any], login: Mapping[str, str]) -> TokenFunction 
             f"{PREFIX}{MECHANISM} {OAUTHBEARER} needs {PREFIX}{FUNCTION}, a function that gives a token, or {PREFIX}{ENDPOINT}"
         )
     url = str(given[ENDPOINT])
-    if not url.startswith(("https://", "http://")):
-        raise PipelineError(f"{PREFIX}{ENDPOINT} has to be a URL of https or http")
+    check_url(f"{PREFIX}{ENDPOINT}", url, _CLIENT)
     client_id = given.get("sasl.oauthbearer.client.credentials.client.id", login.get("clientId"))
     secret = given.get("sasl.oauthbearer.client.credentials.client.secret", login.get("clientSecret"))
     if not client_id or secret is None:

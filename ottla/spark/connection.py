@@ -9,13 +9,15 @@ import time
 from collections import deque
 from typing import Any, Final
 
-from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
+from ottla.protocol.codec import API_VERSIONS_KEY, DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.protocol.remedies import name_of
 from ottla.spark.connecting import MECHANISM, OAUTHBEARER, PLAIN, PREFIX, PROTOCOL, Address, Connecting, Sasl
-from ottla.spark.errors import PipelineError
+from ottla.spark.errors import NotServed, PipelineError
 from ottla.spark.probing import diagnosis
 from ottla.spark.sasl import Conversation, SaslFailure, oauthbearer, plain, scram
 from ottla.spark.tls import wrapped
@@ -23,6 +25,8 @@ from ottla.spark.tokens import token_of
 
 CLIENT_ID: Final = "ottla-pipeline"
 TIMEOUT_S: Final = 30.0
+CONNECT_TIMEOUT_S: Final = 10.0
+"""As socket.connection.setup.timeout.ms of Kafka's clients: another address may answer."""
 MAX_RESPONSE_BYTES: Final = 100 << 20
 MAX_STRANGERS_RESPONSE_BYTES: Final = 1 << 20
 """Of a broker that has not been authenticated to yet."""
@@ -30,22 +34,28 @@ RENEW_AT: Final = 0.85
 """Of its life a session has had when the client authenticates again (SaslClientAuthenticator, KIP-368)."""
 
 VERSIONS: Final = {
-    "ApiVersions": 3,
-    "DescribeConfigs": 4,
-    "DescribeTransactions": 0,
-    "EndTxn": 5,
-    "Fetch": 12,
-    "FindCoordinator": 4,
-    "InitProducerId": 5,
-    "ListOffsets": 7,
-    "Metadata": 12,
-    "OffsetFetch": 8,
-    "Produce": 12,
-    "SaslAuthenticate": 2,
-    "SaslHandshake": 1,
-    "TxnOffsetCommit": 5,
+    "ApiVersions": (0, 3),
+    "CreateTopics": (2, 7),
+    "DescribeConfigs": (1, 4),
+    "DescribeTransactions": (0, 0),
+    "EndTxn": (5, 5),
+    "Fetch": (4, 12),
+    "FindCoordinator": (1, 6),
+    "InitProducerId": (0, 5),
+    "ListOffsets": (2, 7),
+    "Metadata": (4, 12),
+    "OffsetCommit": (2, 9),
+    "OffsetFetch": (2, 9),
+    "Produce": (12, 12),
+    "SaslAuthenticate": (0, 2),
+    "SaslHandshake": (1, 1),
+    "TxnOffsetCommit": (5, 5),
 }
-"""Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5."""
+"""The oldest and the newest version of each request that says all that is needed: topics by their names, not by their ids.
+
+Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5; what a stock producer does is not asked from here.
+"""
+_UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _KEYS = {entry.name: key for key, entry in APIS.items()}
 
 
@@ -63,21 +73,27 @@ class BrokerConnection:
         """Correlation ids of what was sent and is not answered."""
         self._read_early: deque[bytes] = deque()
         """Answers that had to be read before somebody asked for them."""
+        self._is_let_in = False
+        """Whether the broker has said which requests it serves, and has authenticated the client where it does that."""
         self._is_known = False
-        """Whether the broker has answered, so that it speaks what we speak."""
+        """Whether the broker has answered since, so that it speaks what we speak: any listener says which requests it serves."""
+        self._versions: dict[int, tuple[int, int]] = {API_VERSIONS_KEY: VERSIONS["ApiVersions"]}
         self._renew_at_s: float | None = None
         self._ends_at_s = 0.0
         self._open = contextlib.ExitStack()
-        raw = self._open.enter_context(socket.create_connection(address, timeout_s))
+        raw = self._open.enter_context(socket.create_connection(address, min(timeout_s, CONNECT_TIMEOUT_S)))
         try:
+            raw.settimeout(timeout_s)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if connecting.tls is None:
                 self._socket = raw
             else:
                 self._socket = self._open.enter_context(wrapped(raw, connecting.tls, address))
             self._in = self._open.enter_context(self._socket.makefile("rb"))
+            self._versions = self._ask_versions()
             if connecting.sasl is not None:
                 self._authenticate(connecting.sasl)
+            self._is_let_in = True
         except OSError as error:
             self.close()
             raise self._explained(error) from None
@@ -99,11 +115,8 @@ class BrokerConnection:
             frame = self._read_early.popleft() if self._read_early else self._read_frame()
         except OSError as error:
             raise self._explained(error) from None
-        self._is_known = True
-        try:
-            return decode_response_frame(*sent, frame)[1]
-        except DECODE_FAILURES:
-            raise ConnectionError(f"an answer to {APIS[sent[0]].name} that cannot be read") from None
+        self._is_known = self._is_known or sent[0] != API_VERSIONS_KEY
+        return self._decoded(sent, frame)
 
     def call(self, request: Any) -> Any:
         return self.receive(self.send(request))
@@ -114,14 +127,49 @@ class BrokerConnection:
 
     def _send(self, request: Any) -> tuple[int, int]:
         name = type(request).__name__.removesuffix("Request")
-        key, version = _KEYS[name], VERSIONS[name]
+        key, version = _KEYS[name], self._version(name)
+        return self._send_as(key, version, request)
+
+    def _send_as(self, key: int, version: int, request: Any) -> tuple[int, int]:
         self._sent += 1
         self._socket.sendall(request_frame(key, version, self._sent, CLIENT_ID, request))
         self._expected.append(self._sent)
         return key, version
 
+    def _version(self, name: str) -> int:
+        """The newest that both sides have. Raises `NotServed`."""
+        oldest, newest = VERSIONS[name]
+        first, last = self._versions.get(_KEYS[name], (0, -1))
+        version = min(newest, last)
+        if version < max(oldest, first):
+            where = f"the broker at {self._address[0]}:{self._address[1]}"
+            offered = f"has versions {first} to {last} of it" if last >= 0 else "does not serve it"
+            raise NotServed(f"{name} {oldest} to {newest} is needed, and {where} {offered}")
+        return version
+
+    def _ask_versions(self) -> dict[int, tuple[int, int]]:
+        """A broker that does not know our newest ApiVersions answers in version 0, and names those that it has (KIP-511)."""
+        request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+        sent = self._send_as(API_VERSIONS_KEY, VERSIONS["ApiVersions"][1], request)
+        frame = self._read_frame()
+        if frame[4:6] == _UNSUPPORTED:
+            known = {a.api_key: a.max_version for a in self._decoded((API_VERSIONS_KEY, 0), frame).api_keys}
+            sent = self._send_as(API_VERSIONS_KEY, min(known.get(API_VERSIONS_KEY, 0), sent[1] - 1), request)
+            frame = self._read_frame()
+        answer = self._decoded(sent, frame)
+        if answer.error_code:
+            where = f"the broker at {self._address[0]}:{self._address[1]}"
+            raise PipelineError(f"{where} refuses to say which requests it serves: {name_of(answer.error_code)}")
+        return {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys}
+
+    def _decoded(self, sent: tuple[int, int], frame: bytes) -> Any:
+        try:
+            return decode_response_frame(*sent, frame)[1]
+        except DECODE_FAILURES:
+            raise ConnectionError(f"an answer to {APIS[sent[0]].name} that cannot be read") from None
+
     def _read_frame(self) -> bytes:
-        limit = MAX_RESPONSE_BYTES if self._is_known else MAX_STRANGERS_RESPONSE_BYTES
+        limit = MAX_RESPONSE_BYTES if self._is_let_in else MAX_STRANGERS_RESPONSE_BYTES
         size = int.from_bytes(self._read(4), "big")
         if not 4 <= size <= limit:
             raise ConnectionError(f"an answer of {size} bytes")
@@ -165,14 +213,14 @@ class BrokerConnection:
             taken = ", ".join(sorted(shaken.mechanisms)) or "no other"
             raise PipelineError(f"{where} does not take {PREFIX}{MECHANISM} {sasl.mechanism}, but {taken}")
         if shaken.error_code:
-            raise PipelineError(f"{where} answers SaslHandshake with {_name_of(shaken.error_code)}")
+            raise PipelineError(f"{where} answers SaslHandshake with {name_of(shaken.error_code)}")
         try:
             conversation = conversation_of(sasl)
             said = next(conversation)
             while True:
                 answer = self._exchange(SaslAuthenticateRequest(auth_bytes=said))
                 if answer.error_code:
-                    raise SaslFailure(f"{_name_of(answer.error_code)}: {(answer.error_message or '')[:500]}")
+                    raise SaslFailure(f"{name_of(answer.error_code)}: {(answer.error_message or '')[:500]}")
                 said = conversation.send(answer.auth_bytes)
         except StopIteration:
             pass
@@ -190,11 +238,7 @@ class BrokerConnection:
     def _exchange(self, request: Any) -> Any:
         """As `call`, outside of what a session allows."""
         sent = self._send(request)
-        frame = self._read_frame()
-        try:
-            return decode_response_frame(*sent, frame)[1]
-        except DECODE_FAILURES:
-            raise ConnectionError(f"an answer to {APIS[sent[0]].name} that cannot be read") from None
+        return self._decoded(sent, self._read_frame())
 
 
 def conversation_of(sasl: Sasl) -> Conversation:
@@ -205,10 +249,3 @@ def conversation_of(sasl: Sasl) -> Conversation:
         token = token_of(sasl)
         return oauthbearer(token.value.text, token.extensions)
     return scram(sasl.mechanism, sasl.username, sasl.password.text, secrets.token_hex(16))
-
-
-def _name_of(code: int) -> str:
-    try:
-        return Code(code).name
-    except ValueError:
-        return f"error {code}"

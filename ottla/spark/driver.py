@@ -1,90 +1,110 @@
 """The plain fallback: one stock transactional producer in the driver, for brokers without transaction version 2.
 
-Every record passes through the driver's process: slower, but any broker since 0.11 takes it.
+Every record passes through the driver's process: slower, but any broker since 0.11 takes it, or 1.0 where clients authenticate.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from ottla.spark.errors import Fenced, PipelineError
-from ottla.spark.marks import Mark, commit_of, group_of, read_mark
+from ottla.spark.choosing import check_place
+from ottla.spark.errors import Fenced, MustAbort, PipelineError
+from ottla.spark.mark_log import PARTITION, MarkLog, last_mark
+from ottla.spark.marks import Mark, commit_of, group_of
+from ottla.spark.options import SinkOptions
+from ottla.spark.sending import too_large
 from ottla.spark.stock_client import settings_of
-from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS, has_expired
+from ottla.spark.transaction import has_expired
 from ottla.spark.wire import ClusterClient
-from ottla.spark.writer import Written
+from ottla.spark.writer import BATCH_BYTES, Written
 
 T = TypeVar("T")
 
-TIMEOUT_S = 60.0
-POLL_EVERY = 1_000
-ANY_PARTITION = -1
-_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+TIMEOUT_S: Final = 60.0
+POLL_EVERY: Final = 1_000
+ANY_PARTITION: Final = -1
+MAX_RECORD_BYTES: Final = 1_000_000_000
+"""As much as librdkafka has a number for (message.max.bytes): what a topic takes, its broker says."""
+CLOSE_TIMEOUT_S: Final = 5.0
+_FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
 """Topic, key, value, headers, and the partition where the key does not decide it."""
 
 
-class DriverTransaction:
-    """A `exactly_once.SharedTransaction` that nobody shares."""
+class _Count(msgspec.Struct):
+    records: int = 0
+    bytes: int = 0
 
-    def __init__(self, cluster: ClusterClient, transactional_id: str, timeout_ms: int = TRANSACTION_TIMEOUT_MS) -> None:
+
+class DriverTransaction:
+    """A `BatchTransaction` that no task shares. A producer of librdkafka's takes its id once, so each `begin` makes another."""
+
+    def __init__(self, cluster: ClusterClient, options: SinkOptions, mark_log: MarkLog | None = None) -> None:
         self._cluster = cluster
-        common = {**settings_of(cluster.connecting), "log_level": 0}
-        self.transactional_id = transactional_id
-        self._producer = Producer(
-            {
-                **common,
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": timeout_ms,
-                "partitioner": "murmur2_random",
-                "linger.ms": 5,
-                "compression.type": "lz4",
-            }
-        )
-        self._consumer = Consumer(
-            {**common, "group.id": group_of(transactional_id), "isolation.level": "read_committed", "enable.auto.commit": False}
-        )
+        self._options = options
+        self._mark_log = mark_log
+        self.transactional_id = options.transactional_id
+        self._stock: Producer | None = None
+        self._group: Any = None
 
     @property
     def producer(self) -> DriverTransaction:
         return self
 
     def begin(self) -> Mark | None:
-        self._do("taking the transactional id", lambda: self._producer.init_transactions(TIMEOUT_S))
-        return read_mark(self._cluster, group_of(self.transactional_id))
+        self._close_producer()
+        self._stock = Producer(_settings(self._options))
+        self._group = self._group or _group_metadata(self._options)
+        self._do("taking the transactional id", lambda stock: stock.init_transactions(TIMEOUT_S))
+        return last_mark(self._cluster, self.transactional_id, self._mark_log)
 
-    def write(self, rows: Iterable[Row]) -> list[Written]:
-        """Everything in one transaction, begun here. Raises `PipelineError`, and RuntimeError where another try may help."""
-        self._do("beginning a transaction", self._producer.begin_transaction)
-        counts: dict[str, int] = {}
-        failed: list[KafkaError] = []
+    def write(self, rows: Iterable[Row], partitions: Mapping[str, int]) -> list[Written]:
+        """Everything in one transaction, begun here, to topics that have so many partitions.
+
+        Raises `PipelineError`, and `MustAbort` where another try may help.
+        """
+        self._do("beginning a transaction", lambda stock: stock.begin_transaction())
+        counts: dict[str, _Count] = {}
+        failed: list[Exception] = []
 
         def report(error: KafkaError | None, message: Any) -> None:
-            if error is not None:
-                failed.append(error)
+            if error is not None and not failed:
+                failed.append(self._failure(error, message))
 
-        for number, (topic, key, value, headers, partition) in enumerate(rows):
-            while True:
-                try:
-                    self._producer.produce(
-                        topic, value, key, ANY_PARTITION if partition is None else partition, headers=headers, on_delivery=report
-                    )
-                    break
-                except BufferError:
-                    self._producer.poll(0.1)
-            counts[topic] = counts.get(topic, 0) + 1
+        for number, row in enumerate(rows):
+            topic, key, value, headers, partition = row
+            check_place(topic, partition, partitions)
+            self._produce(row, report)
+            count = counts.setdefault(topic, _Count())
+            count.records += 1
+            count.bytes += len(key or b"") + len(value or b"") + sum(len(name) + len(held or b"") for name, held in headers)
             if number % POLL_EVERY == 0:
-                self._producer.poll(0)
-        left = self._do("writing", lambda: self._producer.flush(TIMEOUT_S))
-        if left or failed:
-            raise RuntimeError(
-                f"{left + len(failed)} records were not written: {failed[0].str() if failed else 'no answer in time'}"
-            )
-        return [Written(topic, -1, count, 0) for topic, count in counts.items()]
+                self._do("writing", lambda stock: stock.poll(0))
+            if failed:
+                raise failed[0]
+        left = self._do("writing", lambda stock: stock.flush(TIMEOUT_S))
+        if failed:
+            raise failed[0]
+        if left:
+            raise MustAbort(f"{left} records were not written within {TIMEOUT_S:g} s")
+        return [Written(topic, -1, count.records, count.bytes) for topic, count in counts.items()]
+
+    def _produce(self, row: Row, report: Callable[[KafkaError | None, Any], None]) -> None:
+        topic, key, value, headers, partition = row
+        where = ANY_PARTITION if partition is None else partition
+        while True:
+            try:
+                self._do("writing", lambda stock: stock.produce(topic, value, key, where, headers=headers, on_delivery=report))
+            except BufferError:
+                self._do("writing", lambda stock: stock.poll(0.1))
+            else:
+                return
 
     def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
         notes = [
@@ -92,30 +112,74 @@ class DriverTransaction:
             for topic, partitions in commit_of(mark, ends).items()
             for index, (offset, metadata) in partitions.items()
         ]
-        self._do(
-            "marking the batch",
-            lambda: self._producer.send_offsets_to_transaction(notes, self._consumer.consumer_group_metadata(), TIMEOUT_S),
-        )
+        log = self._mark_log
+        if log is not None:
+            # The producer sees at the commit whether it was written.
+            key, value = log.record(self.transactional_id, mark, ends)
+            self._do("marking the batch", lambda stock: stock.produce(log.topic, value, key, PARTITION))
+        self._do("marking the batch", lambda stock: stock.send_offsets_to_transaction(notes, self._group, TIMEOUT_S))
 
     def end(self, *, commit: bool) -> None:
         if commit:
-            self._do("committing", lambda: self._producer.commit_transaction(TIMEOUT_S))
+            self._do("committing", lambda stock: stock.commit_transaction(TIMEOUT_S))
         else:
-            self._do("aborting", lambda: self._producer.abort_transaction(TIMEOUT_S))
+            self._do("aborting", lambda stock: stock.abort_transaction(TIMEOUT_S))
 
     def has_expired(self) -> bool:
         return has_expired(self._cluster, self.transactional_id)
 
-    def _do(self, what: str, call: Callable[[], T]) -> T:
-        try:
-            return call()
-        except KafkaException as raised:
-            error: KafkaError = raised.args[0]
-            if error.code() in _FENCED:
-                raise Fenced(self.transactional_id) from None
-            if error.fatal():
-                raise PipelineError(f"{what}: {error.str()}") from raised
-            raise RuntimeError(f"{what}: {error.str()}") from raised
-
     def close(self) -> None:
-        self._consumer.close()
+        """Give the producer's threads and all connections back. What is open is aborted by whoever takes the id next."""
+        self._close_producer()
+        self._cluster.close()
+
+    def _close_producer(self) -> None:
+        if self._stock is not None:
+            # What is queued is of a transaction that nobody commits.
+            with contextlib.suppress(KafkaException):
+                self._stock.purge()
+                self._stock.close(CLOSE_TIMEOUT_S)
+            self._stock = None
+
+    def _do(self, what: str, call: Callable[[Producer], T]) -> T:
+        assert self._stock is not None
+        try:
+            return call(self._stock)
+        except KafkaException as raised:
+            raise self._failure(raised.args[0], None, what) from None
+
+    def _failure(self, error: KafkaError, message: Any, what: str = "writing") -> Exception:
+        """The one place where librdkafka's errors become ours."""
+        if error.code() in _FENCED:
+            return Fenced(self.transactional_id)
+        if message is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            return PipelineError(too_large(message.topic(), 1, len(message.value() or b"") + len(message.key() or b"")))
+        if message is not None:
+            what = f"writing to {message.topic()}"
+        text = " ".join(f"{what}: {error.str()}".split())
+        return PipelineError(text) if error.fatal() else MustAbort(text)
+
+
+def _settings(options: SinkOptions) -> dict[str, Any]:
+    return {
+        **settings_of(options.connecting),
+        "log_level": 0,
+        "transactional.id": options.transactional_id,
+        "transaction.timeout.ms": options.timeout_ms,
+        "partitioner": "murmur2_random",
+        "linger.ms": 5,
+        "compression.type": options.compression,
+        "allow.auto.create.topics": False,
+        "message.max.bytes": MAX_RECORD_BYTES,
+        "batch.size": BATCH_BYTES,
+    }
+
+
+def _group_metadata(options: SinkOptions) -> Any:
+    """Of the group that the mark stands in, by a consumer that is gone at once: nothing else makes a group's metadata."""
+    settings = {**settings_of(options.connecting), "log_level": 0, "group.id": group_of(options.transactional_id)}
+    consumer = Consumer({**settings, "enable.auto.commit": False})
+    try:
+        return consumer.consumer_group_metadata()
+    finally:
+        consumer.close()

@@ -5,7 +5,7 @@ A record of these batches has the batch's timestamp: what a task writes, it writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -24,11 +24,19 @@ _LARGEST_OVERHEAD_BYTES = 25
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """A batch with its sequences, ready to be sent."""
+    """A batch with its sequences, ready to be sent. ``part`` is the number of the part that it is of."""
 
+    part: int
     sequence: int
     records: int
     data: bytes
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Rows from ``start`` on go to one partition, whose next sequence is ``sequence``."""
+
+    start: int
+    sequence: int
 
 
 class ProducerIdentity(msgspec.Struct, frozen=True):
@@ -39,20 +47,29 @@ class ProducerIdentity(msgspec.Struct, frozen=True):
     compression: int
 
 
-def encode(rows: pa.RecordBatch, who: ProducerIdentity, sequence: int, timestamp_ms: int, batch_bytes: int) -> Iterator[Encoded]:
-    """Batches of about ``batch_bytes`` before compression. ``rows`` has key, value and headers, see `segments.reading.COLUMNS`."""
+def encode(
+    rows: pa.RecordBatch, who: ProducerIdentity, parts: Sequence[Part], timestamp_ms: int, batch_bytes: int
+) -> Iterator[Encoded]:
+    """Batches of about ``batch_bytes`` before compression. ``rows`` has key, value and headers, see `segments.reading.COLUMNS`.
+
+    All parts are encoded at once: what Arrow takes for a call is more than what it takes for a hundred rows.
+    """
     keys, values = (rows.column(name).cast(pa.binary()) for name in ("key", "value"))
     headers = _headers(rows.column("headers"))
     sizes = _lengths(keys) + _lengths(values) + _lengths(headers) + _LARGEST_OVERHEAD_BYTES
-    starts = _starts(sizes, batch_bytes)
+    limits = [*(part.start for part in parts[1:]), len(rows)]
+    by_part = [_starts(sizes[part.start : limit], batch_bytes) + part.start for part, limit in zip(parts, limits, strict=True)]
+    starts = np.concatenate(by_part)
+    numbers = np.repeat(np.arange(len(parts)), [len(of_part) for of_part in by_part])
     counts = np.diff(np.append(starts, len(rows)))
     deltas = np.arange(len(rows)) - np.repeat(starts, counts)
     body = _join(_ZERO, _ZERO, varints(deltas), _sized(keys), _sized(values), headers)
     records = _join(varints(_lengths(body)), body)
     bounds = _offsets(records)
     data = memoryview(records.buffers()[2])
-    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+    for number, start, count in zip(numbers.tolist(), starts.tolist(), counts.tolist(), strict=True):
         payload = bytes(data[bounds[start] : bounds[start + count]])
+        sequence = parts[number].sequence + start - parts[number].start
         header = BatchHeader(
             base_offset=0,
             batch_length=0,
@@ -65,10 +82,10 @@ def encode(rows: pa.RecordBatch, who: ProducerIdentity, sequence: int, timestamp
             max_timestamp_ms=timestamp_ms,
             producer_id=who.producer_id,
             producer_epoch=who.epoch,
-            base_sequence=sequence + start,
+            base_sequence=sequence,
             record_count=count,
         )
-        yield Encoded(sequence + start, count, bytes(pack_batch(header, compress(payload, who.compression))))
+        yield Encoded(number, sequence, count, bytes(pack_batch(header, compress(payload, who.compression))))
 
 
 def _starts(sizes: Ints, batch_bytes: int) -> Ints:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ottla.protocol.errors import Code
+from ottla.protocol.remedies import ABORTABLE, FENCED, name_of
 
-_OUR_ERRORS = ("Fenced", "BrokerRefused", "PipelineError")
-_LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "could not be found", "may have been lost")
+_LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "may have been lost")
 
 
 class PipelineError(Exception):
@@ -27,10 +26,14 @@ class Fenced(PipelineError):
         return Fenced, (self.transactional_id,)
 
 
-class IdExpired(RuntimeError):
+class MustAbort(RuntimeError):
+    """The transaction cannot be committed any more; in the next one the batch may be tried again."""
+
+
+class IdExpired(MustAbort):
     """The cluster has forgotten the transactional id, as it does with one that was idle for long: nothing of it was open.
 
-    It has been taken anew, and the batch may be tried again.
+    It has been taken anew.
     """
 
     def __init__(self, transactional_id: str) -> None:
@@ -41,48 +44,68 @@ class BrokerRefused(PipelineError):
     """The broker answered with an error that no waiting will mend."""
 
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
-        super().__init__(f"{what}: the broker answered {Code(code).name}" + (f" ({message})" if message else ""))
+        said = " ".join((message or "").split())
+        super().__init__(f"{what}: the broker answered {name_of(code)}" + (f" ({said})" if said else ""))
         self.arguments = (what, code, message)
+
+    @property
+    def code(self) -> int:
+        return self.arguments[1]
 
     def __reduce__(self) -> tuple[type[BrokerRefused], tuple[str, int, str | None]]:
         return BrokerRefused, self.arguments
 
 
-FENCED = frozenset(
-    {
-        Code.INVALID_PRODUCER_EPOCH,
-        Code.PRODUCER_FENCED,
-        Code.TRANSACTION_COORDINATOR_FENCED,
-        Code.INVALID_PRODUCER_ID_MAPPING,
-    }
-)
-PASSING = frozenset(
-    {
-        Code.LEADER_NOT_AVAILABLE,
-        Code.NOT_LEADER_OR_FOLLOWER,
-        Code.REQUEST_TIMED_OUT,
-        Code.COORDINATOR_LOAD_IN_PROGRESS,
-        Code.COORDINATOR_NOT_AVAILABLE,
-        Code.NOT_COORDINATOR,
-        Code.NOT_ENOUGH_REPLICAS,
-        Code.CONCURRENT_TRANSACTIONS,
-        Code.UNSTABLE_OFFSET_COMMIT,
-    }
-)
-"""Errors that go by themselves: the same request is sent again."""
+class NotServed(PipelineError):
+    """The broker is too old, or too new, for a request."""
+
+
+def refusal(transactional_id: str, what: str, code: int, message: str | None = None) -> Exception:
+    """What a producer of a transaction raises for an error that does not pass by itself: `Fenced`, `MustAbort`, `BrokerRefused`."""
+    if code in FENCED:
+        return Fenced(transactional_id)
+    refused = BrokerRefused(what, code, message)
+    return MustAbort(str(refused)) if code in ABORTABLE else refused
+
+
+_TRAVELLING: tuple[type[Exception], ...] = (Fenced, BrokerRefused, PipelineError, MustAbort)
+
+
+def label_of(error: Exception) -> str:
+    """An error as one line of text, from which `raised_in_task` makes it again."""
+    kind = next(kind for kind in _TRAVELLING if isinstance(error, kind))
+    return f"{_label(kind)}{' '.join(str(error).split())}"
+
+
+def raised_in_task(text: str, transactional_id: str) -> PipelineError | MustAbort | None:
+    """Our own error that a task has raised, by what Spark says of its failure or by `label_of`; None where there is none.
+
+    What is final does so again at each try, and what is not is tried again: so a task's error keeps its kind.
+    """
+    for line in reversed(text.splitlines()):
+        for kind in _TRAVELLING:
+            if _label(kind) in line:
+                what = line.partition(_label(kind))[2].strip()
+                if kind is Fenced:
+                    return Fenced(transactional_id)
+                return MustAbort(what) if kind is MustAbort else PipelineError(what)
+    return None
 
 
 def cause_of(text: str) -> str:
     """What a person needs of what Spark says: the line of our own error in it, or the loss of data, or the first line."""
     lines = text.strip().splitlines()
     for line in reversed(lines):
-        for name in _OUR_ERRORS:
-            error_label = f"ottla.spark.errors.{name}: "
-            if error_label in line:
-                return line.partition(error_label)[2].strip()
+        for kind in _TRAVELLING:
+            if _label(kind) in line:
+                return line.partition(_label(kind))[2].strip()
     if any(word in text for word in _LOST):
         return (
             "retention has removed records that were not read yet: nothing is written past the loss;"
             " failOnDataLoss=false (--accept-data-loss) goes on with what is left"
         )
     return lines[0] if lines else "the stream failed"
+
+
+def _label(kind: type[Exception]) -> str:
+    return f"{kind.__module__}.{kind.__name__}: "

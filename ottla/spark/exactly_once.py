@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.errors import Fenced, IdExpired, PipelineError
-from ottla.spark.marks import Mark
+from ottla.spark.marks import NO_BATCH, Mark
 from ottla.spark.metrics import BatchReport, report_of
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 from ottla.spark.writer import Written
@@ -38,6 +38,8 @@ class BatchTransaction(Protocol[P_co]):
 
     def has_expired(self) -> bool: ...
 
+    def close(self) -> None: ...
+
 
 class ExactlyOnce(Generic[P]):
     """The batches of one stream. ``run`` is the id of this start of it, ``timeout_ms`` how long a transaction may last."""
@@ -54,10 +56,23 @@ class ExactlyOnce(Generic[P]):
         self._timeout_ms = timeout_ms
         self._now_s = now_s
         self._last: Mark | None = None
+        self._is_settled = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the coordinator has said that nothing of the transaction is open; else `start` comes before a batch."""
+        return self._is_settled
 
     def start(self) -> Mark | None:
         """Take the transactional id over; what was committed last under it. Raises `PipelineError`."""
+        self._is_settled = False
         self._last = self._transaction.begin()
+        self._is_settled = True
+        return self._last
+
+    @property
+    def last(self) -> Mark | None:
+        """What was committed last."""
         return self._last
 
     @property
@@ -65,30 +80,30 @@ class ExactlyOnce(Generic[P]):
         """The producer's at the moment, -1 where nobody but its client knows it."""
         return int(getattr(self._transaction.producer, "epoch", -1))
 
-    def write(self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds) -> BatchReport:
+    def write(self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds, began_s: float | None = None) -> BatchReport:
         """Write a batch in a transaction of its own, all of it or nothing. Raises what the tasks raise, once it is aborted,
         and `IdExpired`.
 
         ``query`` is the id that the stream keeps over restarts: batches are counted in it. ``ends``: of the batch's input.
+        ``began_s`` is when the transaction began, where that was before.
         """
+        if not self._is_settled:
+            raise RuntimeError("start comes before a batch whose transaction may be open still")
         mark = Mark(query, batch, self._run, ends.text, _turn(self._last, query))
         if _is_replay(self._last, mark, ends.begin):
             return BatchReport(batch, is_replay=True)
-        began_s = self._now_s()
+        began_s = self._now_s() if began_s is None else began_s
+        # Until the coordinator has said how the transaction ended, sequences that were used may not be used again.
+        self._is_settled = False
         try:
             report = self._write(mark, tasks, ends)
-        except Fenced:
-            took_ms = int((self._now_s() - began_s) * 1_000)
-            if took_ms >= self._timeout_ms:
-                # The coordinator fences whoever takes too long by the same error.
-                raise PipelineError(
-                    f"batch {batch} took {took_ms:,} ms, and its transaction may last {self._timeout_ms:,} ms: it was aborted."
-                    " Give a larger transaction.timeout.ms, or smaller batches (maxOffsetsPerTrigger)"
-                ) from None
-            if self._transaction.has_expired():
-                self._last = self._transaction.begin() or self._last
+        except Fenced as fenced:
+            error = why_fenced(fenced, f"batch {batch}", self._now_s() - began_s, self._timeout_ms)
+            if error is fenced and self._transaction.has_expired():
+                last = self._last
+                self._last = self.start() or last
                 raise IdExpired(self._transaction.transactional_id) from None
-            raise
+            raise error from None
         self._last = mark
         return report
 
@@ -100,15 +115,30 @@ class ExactlyOnce(Generic[P]):
         except Fenced:
             raise
         except BaseException:
-            self._transaction.end(commit=False)
+            self._end(commit=False)
             raise
-        self._transaction.end(commit=True)
+        self._end(commit=True)
         return report_of(mark.batch, written, (time.perf_counter() - began_s) * 1000)
+
+    def _end(self, *, commit: bool) -> None:
+        self._transaction.end(commit=commit)
+        self._is_settled = True
+
+
+def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> PipelineError:
+    """Which of the two it was: the coordinator fences whoever takes too long by the error that others' take-overs have."""
+    took_ms = int(took_s * 1_000)
+    if took_ms < timeout_ms:
+        return fenced
+    return PipelineError(
+        f"{what} took {took_ms:,} ms, and its transaction may last {timeout_ms:,} ms: it was aborted."
+        " Give a larger transaction.timeout.ms, or smaller batches (maxOffsetsPerTrigger)"
+    )
 
 
 def check_query(last: Mark | None, query: str, begin: str = "") -> None:
     """Raises `PipelineError` where the last batch was another stream's, unless this one begins where that one has ended."""
-    if last is not None and last.query != query and not _takes_up(last, begin):
+    if last is not None and last.batch > NO_BATCH and last.query != query and not _takes_up(last, begin):
         raise PipelineError(
             f"the last batch under this transactional id came from another checkpoint (query {last.query}); go on with that one,"
             " or begin anew with a transactional.id of its own. If it is lost: begin at ottla.spark.committed_offsets"
@@ -137,7 +167,7 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str) -> bool:
     input that it had.
     """
     batch = mark.batch
-    if last is None:
+    if last is None or last.batch == NO_BATCH:
         if batch > 0:
             raise PipelineError(
                 f"the checkpoint is at batch {batch}, and nothing tells which batches were committed under this transactional id:"

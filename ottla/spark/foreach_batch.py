@@ -14,20 +14,22 @@ import msgspec
 from ottla.spark.attempts import check_attempts
 from ottla.spark.checkpoint import InputEnds, input_of, keeps_state
 from ottla.spark.choosing import with_places
+from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
-from ottla.spark.errors import Fenced, PipelineError, cause_of
-from ottla.spark.exactly_once import ExactlyOnce, check_query
+from ottla.spark.errors import MustAbort, PipelineError, cause_of, label_of, raised_in_task
+from ottla.spark.exactly_once import BatchTransaction, ExactlyOnce
 from ottla.spark.gauges import Gauges, gauges_of
-from ottla.spark.marks import group_of, read_mark
+from ottla.spark.mark_log import MarkLog
 from ottla.spark.metrics import BatchReport, SinkMetrics
 from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.query import RunningQuery
+from ottla.spark.registering import check_settings
 from ottla.spark.rows import outgoing
 from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
-from ottla.spark.writer import TaskWriter, Written
+from ottla.spark.writer import TaskWriter, Written, check_alone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +43,8 @@ SMALL_BATCH_OFFSETS = 10_000
 """Up to so many of its input, one task writes a batch."""
 ATTEMPTS = 3
 """Transactions that a batch is tried in before its failure ends the stream."""
-_WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT"
+_WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
+"""What a task gives. Its errors are data: Spark would try a task that raises again, which cannot help it."""
 _ASK_EVERY_ROWS = 1_000
 """So often the driver's own loop asks whether the stream is still wanted."""
 
@@ -56,13 +59,24 @@ def sink(
 
     ``options`` are those of Spark's own Kafka sink and of a producer: ``kafka.bootstrap.servers`` and ``transactional.id``, which
     must be there, ``topic``, ``topics`` (those that rows may go to, comma-separated), ``compression.type``,
-    ``transaction.timeout.ms``, ``writer`` (``tasks`` or ``driver``), ``run.id``, ``mark.topic``.
+    ``transaction.timeout.ms``, ``writer`` (``tasks`` or ``driver``), ``run.id``, ``mark.topic``,
+    ``mark.log.topic``.
     Rows have the columns of Spark's own as well: ``value``, and where they are wanted ``key``, ``topic``, ``headers`` and
     ``partition``. ``on_batch`` hears of every batch, ``on_abort`` of every transaction that is begun again, by batch and cause.
 
     Raises `PipelineError` for options that are wrong. What goes wrong later ends the stream, and its last line says why.
     """
     return ExactlyOnceSink(parse_options(options), on_batch, on_abort)
+
+
+def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: int = 0) -> BatchReport:
+    """Write a frame that is no stream in one transaction; asked again for the same ``name`` and ``number``, write nothing.
+
+    ``options`` are the sink's. Frames under one ``transactional.id`` have one ``name``, and are numbered from 0 on without a gap:
+    those up to the last that was committed are taken for written. Raises `PipelineError`.
+    """
+    with ExactlyOnceSink(parse_options(options)) as sink:
+        return sink.write_once(frame, name, number)
 
 
 def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
@@ -88,18 +102,53 @@ class ExactlyOnceSink:
     ) -> None:
         self._options = options
         self._cluster = ClusterClient(options.connecting)
+        self._mark_log = None if options.mark_log_topic is None else MarkLog(self._cluster, options.mark_log_topic)
+        self._transaction: BatchTransaction[Any] | None = None
         self._stream: ExactlyOnce[Any] | None = None
         self._on_batch = on_batch
         self._on_abort = on_abort
         # Held while a batch is written.
         self._turn = threading.Lock()
         self._gauges: Gauges | None = None
+        self._batch = 0
+        """That is being written: records without a key begin elsewhere in each."""
         self._last_ends: dict[tuple[str, int], int] = {}
         self.metrics = SinkMetrics()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         with self._turn:
             self._write(frame, batch)
+
+    def __enter__(self) -> ExactlyOnceSink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give connections, and a stock producer's threads, back once no batch is being written. The next batch begins anew."""
+        with self._turn:
+            self._stream = None
+            if self._transaction is not None:
+                self._transaction.close()
+                self._transaction = None
+            self._cluster.close()
+
+    def write_once(self, frame: DataFrame, name: str, number: int) -> BatchReport:
+        """See `ottla.spark.write_once`."""
+        with self._turn:
+            self._batch = number
+            ends = self._marked(InputEnds(), number)
+            stream = self._settled(frame.sparkSession, name, number, ends)
+            last = stream.last
+            if last is not None and last.query == name and number < last.batch:
+                report = BatchReport(number, is_replay=True)
+            else:
+                rows = outgoing(frame, self._options.topic)
+                run = self._run_by_driver if self._options.writer == "driver" else self._run_by_tasks
+                report = stream.write(name, number, lambda producer: run(rows, None, producer), ends)
+            self._count(report, stream.epoch)
+            return report
 
     def has_ended(self, timeout_s: float) -> bool:
         """Wait until no batch is being written: what was is committed or aborted."""
@@ -109,6 +158,7 @@ class ExactlyOnceSink:
         return has_ended
 
     def _write(self, frame: DataFrame, batch: int) -> None:
+        self._batch = batch
         rows = outgoing(frame, self._options.topic)
         query = RunningQuery(frame.sparkSession)
         spark, checkpoint = frame.sparkSession, query.checkpoint
@@ -116,10 +166,10 @@ class ExactlyOnceSink:
         is_small = self._is_small(input_ends) and not keeps_state(spark, checkpoint)
         self._last_ends = input_ends.offsets
         ends = self._marked(input_ends, batch)
-        stream = self._stream or self._begun(spark, query, ends)
         run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
+                stream = self._settled(spark, query.id, batch, ends)
                 report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
                 break
             except PipelineError:
@@ -161,72 +211,95 @@ class ExactlyOnceSink:
         if ends.offsets:
             return ends
         options = self._options
-        topic = options.mark_topic or min(partition_counts(self._cluster, options.topics), default=None)
+        topic = options.mark_topic or min(self._partitions(), default=None)
         if topic is None:
             raise PipelineError("there is no topic: create it first")
         return msgspec.structs.replace(ends, offsets={(topic, 0): batch})
 
-    def _begun(self, spark: SparkSession, query: RunningQuery, ends: InputEnds) -> ExactlyOnce[Any]:
-        """Take the transactional id over, unless another stream has it: that one is not fenced. Raises `PipelineError`."""
+    def _settled(self, spark: SparkSession, query: str, batch: int, ends: InputEnds) -> ExactlyOnce[Any]:
+        """Ready for a batch. Where nobody knows how the last transaction has ended, and at first, the transactional id is taken
+        over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
+        """
         options = self._options
-        partition_counts(self._cluster, options.topics)
-        check_query(read_mark(self._cluster, group_of(options.transactional_id), is_stable=False), query.id, ends.begin)
-        stream = ExactlyOnce(self._transaction(), options.run, options.timeout_ms)
-        stream.start()
-        self._gauges = gauges_of(spark, options.transactional_id)
-        self._stream = stream
-        return stream
+        if self._stream is None:
+            self._transaction = self._transaction or self._new_transaction()
+            self._stream = ExactlyOnce(self._transaction, options.run, options.timeout_ms)
+        if not self._stream.is_settled:
+            check_settings(spark)
+            self._partitions()
+            if self._mark_log is not None:
+                self._mark_log.open()
+            claim(self._cluster, options.transactional_id, query, batch, options.run, ends, self._mark_log)
+            self._stream.start()
+            self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
+        return self._stream
 
-    def _transaction(self) -> Any:
-        where = (self._cluster, self._options.transactional_id, self._options.timeout_ms)
-        if self._options.writer != "driver":
-            return Transaction(*where)
+    def _new_transaction(self) -> BatchTransaction[Any]:
+        options = self._options
+        if options.writer != "driver":
+            return Transaction(self._cluster, options.transactional_id, options.timeout_ms, mark_log=self._mark_log)
         # Tasks import this module, and need no stock producer.
         from ottla.spark.driver import DriverTransaction
 
-        return DriverTransaction(*where)
+        return DriverTransaction(self._cluster, options, self._mark_log)
 
-    def _run_by_driver(self, rows: DataFrame, query: RunningQuery, transaction: DriverTransaction) -> list[Written]:
+    def _partitions(self) -> dict[str, int]:
+        """How many each topic has that rows may go to."""
+        counts = partition_counts(self._cluster, self._options.topics)
+        counts.pop(self._options.mark_log_topic or "", None)
+        return counts
+
+    def _run_by_driver(self, rows: DataFrame, query: RunningQuery | None, transaction: DriverTransaction) -> list[Written]:
+        partitions = self._partitions()
         iterator = rows.toLocalIterator(prefetchPartitions=True)
         return transaction.write(
-            (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()], r.partition)
-            for r in _while_active(iterator, query)
+            (
+                (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()], r.partition)
+                for r in _while_active(iterator, query)
+            ),
+            partitions,
         )
 
-    def _run_by_tasks(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
+    def _run_by_tasks(self, rows: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
         from ottla.spark.placing import brought_together
 
-        partitions = partition_counts(self._cluster, self._options.topics)
-        return self._written(brought_together(rows, partitions), producer, {})
+        return self._written(brought_together(rows, self._partitions(), self._batch), producer, {})
 
-    def _run_by_one(self, rows: DataFrame, query: RunningQuery, producer: Producer) -> list[Written]:
+    def _run_by_one(self, rows: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
         """One task reads, places and writes: a shuffle, and a second visit to Python, are most of what a small batch costs."""
-        return self._written(rows.coalesce(1), producer, partition_counts(self._cluster, self._options.topics))
+        return self._written(rows.coalesce(1), producer, self._partitions())
 
     def _written(self, rows: DataFrame, producer: Producer, partitions: dict[str, int]) -> list[Written]:
         options, spark = self._options, rows.sparkSession
-        write = _write(options.connecting, producer, options.compression, partitions)
+        write = _write(options.connecting, producer, options.compression, partitions, self._batch)
         try:
             written = rows.mapInArrow(write, _WRITTEN).collect()
         except Exception as error:
-            if f"{Fenced.__module__}.{Fenced.__name__}" in str(error):
-                raise Fenced(producer.transactional_id) from None
-            raise
+            own = raised_in_task(str(error), producer.transactional_id)
+            if own is None:
+                raise
+            raise own from None
+        told = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
+        # What ends the stream comes first: what another task says follows from it, or may be tried again.
+        for failure in sorted(filter(None, told), key=lambda error: isinstance(error, MustAbort)):
+            raise failure
         check_attempts(spark, {r.stage for r in written})
-        return [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
+        parts = [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
+        check_alone(parts, "a setting of this session has changed how Spark divides rows among tasks")
+        return parts
 
 
-def _while_active(rows: Iterable[Any], query: RunningQuery) -> Iterator[Any]:
+def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:
     """Rows that Spark has computed are written for a while after its jobs are cancelled: that ends here as well."""
     for number, row in enumerate(rows):
-        if number % _ASK_EVERY_ROWS == 0 and not query.is_active:
+        if query is not None and number % _ASK_EVERY_ROWS == 0 and not query.is_active:
             raise RuntimeError("the stream is being stopped")
         yield row
 
 
 def _write(
-    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int]
+    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int], start: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage.
 
@@ -242,18 +315,26 @@ def _write(
         assert context is not None
         if context.attemptNumber() > 0:
             # The first attempt has used up the sequences: only a new transaction may write these records.
-            raise PipelineError("a task of this transaction has failed, so the whole of it is aborted")
+            raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
         writer = TaskWriter(connecting, producer, codec)
         now_ms = time.time_ns() // 1_000_000
+        written: list[Written] = []
+        error: str | None = None
+        at = 0
         try:
             for batch in batches:
-                writer.write(with_places(batch, partitions) if partitions else batch, now_ms)
+                writer.write(with_places(batch, partitions, start + at) if partitions else batch, now_ms)
+                at += len(batch)
             written = writer.finish()
+        except (PipelineError, MustAbort) as raised:
+            error = label_of(raised)
         finally:
             writer.close()
-        if written:
-            rows: list[dict[str, Any]] = [{**msgspec.structs.asdict(w), "stage": context.stageId()} for w in written]
-            kinds = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32())
+        rows: list[dict[str, Any]] = [{**msgspec.structs.asdict(w), "stage": context.stageId(), "error": None} for w in written]
+        if error is not None:
+            rows = [{"stage": context.stageId(), "error": error}]
+        if rows:
+            kinds = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32(), pa.string())
             names = (part.split()[0] for part in _WRITTEN.split(", "))
             yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
 

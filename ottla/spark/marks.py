@@ -7,14 +7,22 @@ transaction hides its mark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.spark.errors import PipelineError
 from ottla.spark.wire import GROUP, ClusterClient
 from ottla.storage.names import TopicPartition
+
+NO_BATCH: Final = -1
+"""Of a mark that claims a transactional id before anything is committed (`claiming`)."""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -29,6 +37,10 @@ class Mark(msgspec.Struct, frozen=True):
     run: str
     input: str = ""
     turn: int = 0
+
+
+Ends = dict[str, dict[str, int]]
+"""Offsets by topic and partition, as Spark writes them."""
 
 
 def group_of(transactional_id: str) -> str:
@@ -55,6 +67,11 @@ def parse_mark(text: str, group: str) -> Mark:
         ) from None
 
 
+def newer(marks: Iterable[Mark | None]) -> Mark | None:
+    """The newest of those that there are."""
+    return max((mark for mark in marks if mark is not None), key=lambda mark: (mark.turn, mark.batch), default=None)
+
+
 def newest_mark(metadata: list[str], group: str) -> Mark | None:
     """The mark of the newest batch among all that the group's offsets say: input that was read first once may be read no more.
 
@@ -63,7 +80,7 @@ def newest_mark(metadata: list[str], group: str) -> Mark | None:
     marks = [parse_mark(text, group) for text in metadata if text]
     if metadata and not marks:
         raise PipelineError(f"group {group!r} holds offsets of no pipeline, or they were reset; take another transactional id")
-    return max(marks, key=lambda mark: (mark.turn, mark.batch), default=None)
+    return newer(marks)
 
 
 def first_error(topics: Iterable[Any]) -> int:
@@ -79,21 +96,47 @@ def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> 
     return newest_mark([(p.metadata or "").rstrip("\0") for _, p in offsets], group)
 
 
-def read_ends(cluster: ClusterClient, group: str) -> dict[str, dict[str, int]]:
-    """Offsets by topic and partition, as Spark writes them. Raises `PipelineError`."""
-    ends: dict[str, dict[str, int]] = {}
+def read_ends(cluster: ClusterClient, group: str) -> Ends:
+    """Raises `PipelineError`."""
+    ends: Ends = {}
     for topic, partition in _fetched(cluster, group, is_stable=True):
         ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
     return ends
 
 
+def commit_ends(cluster: ClusterClient, group: str, ends: Ends) -> None:
+    """See `commit_plainly`."""
+    commit = {topic: {int(index): (offset, "") for index, offset in partitions.items()} for topic, partitions in ends.items()}
+    commit_plainly(cluster, group, commit, f"committing to group {group!r}")
+
+
+def commit_plainly(cluster: ClusterClient, group: str, commit: Mapping[str, Mapping[int, tuple[int, str]]], what: str) -> None:
+    """Offsets and metadata of a group that nobody is a member of, in no transaction. Raises `PipelineError`."""
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+                for index, (offset, metadata) in partitions.items()
+            ],
+        )
+        for topic, partitions in commit.items()
+    ]
+    request = OffsetCommitRequest(group_id=group, topics=topics)
+    cluster.ask(lambda: cluster.coordinator(GROUP, group), request, lambda a: first_error(a.topics), what)
+
+
 def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
     """Topics and partitions that have an offset. Raises `PipelineError`."""
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)], require_stable=is_stable)
+    # Brokers before 3.0 are asked for one group at a time (KIP-709); which of both is sent is a matter of the version.
+    groups = [OffsetFetchRequestGroup(group, topics=None)]
+    request = OffsetFetchRequest(group_id=group, topics=None, groups=groups, require_stable=is_stable)
+
+    def said(answer: Any) -> Any:
+        return answer.groups[0] if answer.groups else answer
 
     def code_of(answer: Any) -> int:
-        said = answer.groups[0]
-        return int(said.error_code) or first_error(said.topics)
+        return int(said(answer).error_code) or first_error(said(answer).topics)
 
     answer = cluster.ask(lambda: cluster.coordinator(GROUP, group), request, code_of, "reading the last committed batch")
-    return [(topic.name, p) for topic in answer.groups[0].topics for p in topic.partitions if p.committed_offset >= 0]
+    return [(topic.name, p) for topic in said(answer).topics for p in topic.partitions if p.committed_offset >= 0]

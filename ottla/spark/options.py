@@ -16,6 +16,8 @@ from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 
 WRITERS: Final = ("tasks", "driver")
 COMPRESSION: Final = "lz4"
+MAX_RUN_BYTES: Final = 200
+"""A broker takes 4 KiB of an offset's metadata, and the ends of a batch's input stand there as well."""
 _MAX_TIMEOUT_MS: Final = (1 << 31) - 1
 _SPARKS = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
 """What Spark gives a sink of its own, besides."""
@@ -27,7 +29,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``topic`` None: each row says its own, among ``topics`` where some are named. ``writer`` is who writes: the tasks, in one
     transaction that they share, or the driver by a stock producer, for brokers without transaction version 2. ``run`` is the name
     of this start, in each batch's mark. ``mark_topic`` is where the mark stands if the stream reads no topic of Kafka's: else it is
-    with the offsets of what it reads.
+    with the offsets of what it reads. ``mark_log_topic`` is a compacted topic in which the mark stands as well, so that it outlives
+    the group's offsets (`mark_log`).
     """
 
     connecting: Connecting
@@ -35,6 +38,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     topics: tuple[str, ...] = ()
     mark_topic: str | None = None
+    mark_log_topic: str | None = None
     compression: str = COMPRESSION
     timeout_ms: int = TRANSACTION_TIMEOUT_MS
     writer: str = "tasks"
@@ -45,27 +49,53 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
     """Options by their names in any case. Raises `PipelineError`, which names the option."""
     values: dict[str, Any] = {"run": uuid.uuid4().hex[:12]}
     for name, value in options.items():
+        if not isinstance(name, str):
+            raise PipelineError(f"the sink has no option {name!r}: options have names")
         plain = name.lower().removeprefix(PREFIX)
         if plain in _PARSED:
-            field, parse = _PARSED[plain]
-            values[field] = parse(name, value)
+            if value is not None:
+                field, parse = _PARSED[plain]
+                values[field] = parse(name, _as_spark_writes(name, value))
         elif plain not in _SPARKS and not plain.startswith(OF_CONNECTIONS):
             raise PipelineError(f"the sink has no option {name!r}{_meant(plain)}")
     if "transactional_id" not in values:
         raise PipelineError("the sink needs the option 'transactional.id': a name of this stream's own, the same at each start")
     if "topic" in values:
+        if values["topic"] not in values.get("topics", (values["topic"],)):
+            raise PipelineError(f"option 'topic' is {values['topic']!r}, which is not among the option 'topics': give one of both")
         values["topics"] = (values["topic"],)
+    if values.get("mark_log_topic") in (values.get("topics") or ()):
+        raise PipelineError("option 'mark.log.topic' is a topic that the rows go to: marks need one of their own")
     return SinkOptions(connecting=Connecting.parse(options), **values)
 
 
+def _as_spark_writes(name: str, value: object) -> str:
+    """The text that Spark makes of an option's value. None, by the way, is an option that is not given."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise PipelineError(f"option {name!r} is {value!r}, and not a text")
+
+
 def _text(name: str, value: str) -> str:
-    if not isinstance(value, str) or not value.strip():
+    if not value.strip():
         raise PipelineError(f"option {name!r} is {value!r}, and not a text")
     return value
 
 
 def _names(name: str, value: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in _text(name, value).split(",") if part.strip())
+    names = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not names:
+        raise PipelineError(f"option {name!r} is {value!r}, and names nothing")
+    return names
+
+
+def _short(name: str, value: str) -> str:
+    size_bytes = len(_text(name, value).encode())
+    if size_bytes > MAX_RUN_BYTES:
+        raise PipelineError(f"option {name!r} has {size_bytes:,} bytes, and may have {MAX_RUN_BYTES}: each batch's mark holds it")
+    return value
 
 
 def _one_of(*allowed: str) -> Callable[[str, str], str]:
@@ -78,10 +108,9 @@ def _one_of(*allowed: str) -> Callable[[str, str], str]:
 
 
 def _milliseconds(name: str, value: str) -> int:
-    text = str(value)
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text) <= _MAX_TIMEOUT_MS:
+    if not (value.isascii() and value.isdigit()) or not 0 < int(value) <= _MAX_TIMEOUT_MS:
         raise PipelineError(f"option {name!r} is {value!r}, and not a number of milliseconds")
-    return int(text)
+    return int(value)
 
 
 _PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
@@ -89,10 +118,11 @@ _PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "topic": ("topic", _text),
     "topics": ("topics", _names),
     "mark.topic": ("mark_topic", _text),
+    "mark.log.topic": ("mark_log_topic", _text),
     "compression.type": ("compression", _one_of(*COMPRESSIONS)),
     "transaction.timeout.ms": ("timeout_ms", _milliseconds),
     "writer": ("writer", _one_of(*WRITERS)),
-    "run.id": ("run", _text),
+    "run.id": ("run", _short),
 }
 
 

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 
 from ottla.spark.avro import avro_schema
 from ottla.spark.formats import AVRO
-from ottla.spark.registry import Decoder, Registry, RegistryClient
+from ottla.spark.registry import Decoder, Registry, client_of
 from ottla.spark.worker import prepare
 
 
@@ -23,7 +23,7 @@ def from_registry(value: Column, registry: Registry, schema: str) -> Column:
 
 def to_registry(row: Column, registry: Registry, subject: str, schema: str) -> Column:
     """A struct of ``schema`` to bytes; the schema is registered under ``subject`` now. Raises `PipelineError`."""
-    number = RegistryClient(registry).register(subject, avro_schema(schema))
+    number = client_of(registry).register(subject, avro_schema(schema))
     return f.concat(f.unhex(f.lit(f"00{number:08x}")), AVRO.write(row, schema))
 
 
@@ -32,7 +32,7 @@ def _decoding(registry: Registry, schema: str) -> Callable[[Iterator[pd.Series]]
 
     def decode(batches: Iterator[pd.Series]) -> Iterator[pd.DataFrame]:
         prepare()
-        decoder = Decoder(RegistryClient(registry), schema)
+        decoder = Decoder(client_of(registry), schema)
         for values in batches:
             records = [decoder.decode(None if value is None else bytes(value)) for value in values]
             yield pd.DataFrame({name: pd.Series([r and r.get(name) for r in records], dtype=object) for name in names})

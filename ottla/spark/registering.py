@@ -41,8 +41,10 @@ def register(spark: SparkSession) -> None:
 
 def begins_stages_once(spark: SparkSession) -> bool:
     """In one process no shuffle is lost, which is what Spark begins a stage again for."""
-    settings = spark.sparkContext.getConf()
-    return str(spark.sparkContext.master).startswith("local") or str(settings.get("spark.stage.maxConsecutiveAttempts")) == "1"
+    settings, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
+    # local-cluster[2,1,1024] has executors of their own.
+    is_one_process = master == "local" or master.startswith("local[")
+    return is_one_process or str(settings.get("spark.stage.maxConsecutiveAttempts")) == "1"
 
 
 def check_settings(spark: SparkSession) -> None:

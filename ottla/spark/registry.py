@@ -8,9 +8,10 @@ from __future__ import annotations
 import base64
 import io
 import json
-import urllib.error
+import threading
+import time
 import urllib.parse
-import urllib.request
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -18,11 +19,12 @@ import msgspec
 from ottla.spark.avro import avro_schema
 from ottla.spark.connecting import Secret
 from ottla.spark.errors import PipelineError
+from ottla.spark.http_client import ask, check_url
 
-TIMEOUT_S: Final = 10.0
-MAX_ANSWER_BYTES: Final = 4 << 20
 MAX_SCHEMAS: Final = 1_000
 """That one process keeps: a value names any id that it likes."""
+UNKNOWN_S: Final = 60.0
+"""So long an id is unknown that the registry does not know: whoever registers it may be about to."""
 MAGIC: Final = b"\0"
 HEAD_BYTES: Final = 5
 _KIND: Final = "application/vnd.schemaregistry.v1+json"
@@ -35,6 +37,10 @@ class Registry(msgspec.Struct, frozen=True):
     user: str = ""
     password: Secret = Secret("")
     token: Secret = Secret("")
+
+    def __post_init__(self) -> None:
+        """Raises `PipelineError`."""
+        check_url("a registry's URL", self.url, "Registry's user and password beside it")
 
 
 class _Schema(msgspec.Struct):
@@ -59,32 +65,47 @@ def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key:
 
 
 class RegistryClient:
-    """Asks a registry; what it has said of an id or of a subject's schema does not change, and is kept."""
+    """Asks a registry; what it has said of an id or of a subject's schema does not change, and is kept. Threads may share it."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, now_s: Callable[[], float] = time.monotonic) -> None:
         self._registry = registry
+        self._now_s = now_s
+        self._lock = threading.Lock()
         self._schemas: dict[int, str | None] = {}
+        self._unknown: dict[int, float] = {}
+        """Ids that the registry does not know, and until when it is not asked for them again."""
         self._ids: dict[tuple[str, str], int] = {}
 
     def schema(self, number: int) -> str | None:
         """Avro's text of an id; None for one that the registry does not know, or that is no Avro. Raises `PipelineError`."""
-        if number not in self._schemas:
-            if len(self._schemas) >= MAX_SCHEMAS:
-                self._schemas.clear()
+        with self._lock:
+            if number in self._schemas:
+                return self._schemas[number]
+            now_s = self._now_s()
+            if now_s < self._unknown.get(number, now_s):
+                return None
             body = self._ask(f"/schemas/ids/{number}", None)
-            said = None if body is None else self._decoded(body, _Schema)
-            self._schemas[number] = said.schema if said is not None and said.kind == "AVRO" else None
-        return self._schemas[number]
+            for kept in (self._schemas, self._unknown):
+                if len(kept) >= MAX_SCHEMAS:
+                    kept.clear()
+            if body is None:
+                self._unknown[number] = now_s + UNKNOWN_S
+                return None
+            said = self._decoded(body, _Schema)
+            self._schemas[number] = said.schema if said.kind == "AVRO" else None
+            return self._schemas[number]
 
     def register(self, subject: str, schema: str) -> int:
         """The id of a schema under a subject, which has it from now on. Raises `PipelineError`, also where it does not fit."""
         key = (subject, schema)
-        if key not in self._ids:
-            body = self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions", json.dumps({"schema": schema}).encode())
-            if body is None:
-                raise PipelineError(f"the registry at {self._registry.url} takes no schemas for subject {subject!r}")
-            self._ids[key] = self._decoded(body, _Id).id
-        return self._ids[key]
+        with self._lock:
+            if key not in self._ids:
+                path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
+                body = self._ask(path, json.dumps({"schema": schema}).encode())
+                if body is None:
+                    raise PipelineError(f"the registry at {self._registry.url} takes no schemas for subject {subject!r}")
+                self._ids[key] = self._decoded(body, _Id).id
+            return self._ids[key]
 
     def _decoded(self, body: bytes, kind: type[Any]) -> Any:
         try:
@@ -100,24 +121,24 @@ class RegistryClient:
         elif registry.user:
             pair = f"{registry.user}:{registry.password.text}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        if not registry.url.startswith(("https://", "http://")):
-            raise PipelineError(f"a registry's URL begins with https:// or http://, and not as {registry.url!r}")
-        request = urllib.request.Request(registry.url.rstrip("/") + path, body, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-                return bytes(answer.read(MAX_ANSWER_BYTES))
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 404 and body is None:
-                    return None
-                said = error.read(1_000).decode(errors="replace")
-            raise PipelineError(f"the registry at {registry.url} answers {path} with {error.code}: {said}") from None
-        except OSError as error:
-            raise PipelineError(f"the registry at {registry.url} does not answer ({getattr(error, 'reason', error)})") from None
+        who = f"the registry at {registry.url}"
+        answer = ask(who, registry.url.rstrip("/") + path, body, headers)
+        if answer.status == 404 and body is None:
+            return None
+        if not 200 <= answer.status < 300:
+            said = " ".join(answer.body.decode(errors="replace").split())
+            raise PipelineError(f"{who} answers {path} with {answer.status}: {said}")
+        return answer.body
 
 
-def framed(number: int, avro: bytes) -> bytes:
-    return MAGIC + number.to_bytes(4, "big") + avro
+_clients: dict[Registry, RegistryClient] = {}
+_clients_lock = threading.Lock()
+
+
+def client_of(registry: Registry) -> RegistryClient:
+    """The one of this process: its tasks share what the registry has said."""
+    with _clients_lock:
+        return _clients.setdefault(registry, RegistryClient(registry))
 
 
 class Decoder:
@@ -149,18 +170,30 @@ class Decoder:
         return record if isinstance(record, dict) and not source.read(1) else None
 
     def _writer(self, number: int) -> Any:
-        if number not in self._writers:
-            from fastavro import parse_schema
-
-            if len(self._writers) >= MAX_SCHEMAS:
-                self._writers.clear()
-            text = self._client.schema(number)
-            try:
-                # Its name is not ours: Avro resolves records by their names, and these are the same by their place.
-                parsed = None if text is None else json.loads(text)
-                if isinstance(parsed, dict) and parsed.get("type") == "record":
-                    parsed = {**parsed, "name": "Value", "namespace": ""}
-                self._writers[number] = None if parsed is None else parse_schema(parsed)
-            except Exception:
-                self._writers[number] = None
+        """None for an id that names no schema of Avro's. Raises `PipelineError` for one whose schema cannot be read."""
+        if number in self._writers:
+            return self._writers[number]
+        text = self._client.schema(number)
+        if text is None:
+            # It may be there later.
+            return None
+        if len(self._writers) >= MAX_SCHEMAS:
+            self._writers.clear()
+        self._writers[number] = self._parsed(number, text)
         return self._writers[number]
+
+    def _parsed(self, number: int, text: str) -> Any:
+        from fastavro import parse_schema
+
+        try:
+            parsed = json.loads(text)
+            if isinstance(parsed, dict) and parsed.get("type") == "record":
+                # Its name is not ours: Avro resolves records by their names, and these are the same by their place.
+                parsed = {**parsed, "name": "Value", "namespace": ""}
+            return parse_schema(parsed)
+        except Exception as error:
+            # Whatever fastavro stumbles upon. As a null, all values of the schema would be lost in silence.
+            what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise PipelineError(
+                f"schema {number} of the registry cannot be read ({what}): schemas with references to others are not known here"
+            ) from None

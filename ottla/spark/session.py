@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import sys
@@ -30,6 +31,9 @@ SPARKS_OWN = (
     "org.xerial.snappy:snappy-java",
 )
 """What both ask for and Spark has among its own jars, which come first: 55 MB to fetch once, and for each start to copy."""
+logger = logging.getLogger("ottla.spark")
+
+_PACKAGES_SIZE = "about 12 MB"
 LOG = "spark.log"
 """In the cache's directory: what the JVM says."""
 ARROW = {"ARROW_ENABLE_UNSAFE_MEMORY_ACCESS": "true", "ARROW_ENABLE_NULL_CHECK_FOR_GET": "false"}
@@ -80,6 +84,8 @@ def session(name: str, *, master: str | None = None, cores: int = 2, ivy_home: P
     for key, value in settings.items():
         if key not in given:
             builder = builder.config(key, value)
+    if not (ivy / "cache").exists() and "spark.jars.packages" not in given:
+        logger.warning("Spark's packages for Kafka and Avro are fetched once, %s, to %s", _PACKAGES_SIZE, ivy)
     with _quiet(ivy.parent / LOG):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from ottla.spark.checkpoint_files import input_in, query_in
-from ottla.spark.errors import PipelineError
-from ottla.spark.exactly_once import ExactlyOnce, check_query
-from ottla.spark.marks import group_of, read_mark
+from ottla.spark.checkpoint import InputEnds
+from ottla.spark.checkpoint_files import input_in, last_batch_in, query_in
+from ottla.spark.claiming import claim
+from ottla.spark.errors import Fenced, MustAbort, PipelineError
+from ottla.spark.exactly_once import ExactlyOnce, why_fenced
+from ottla.spark.mark_log import MarkLog
 from ottla.spark.options import SinkOptions
 from ottla.spark.rows import check_arranged
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
-from ottla.spark.writer import TaskWriter, Written
+from ottla.spark.writer import TaskWriter, Written, check_alone
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
@@ -38,10 +40,11 @@ if TYPE_CHECKING:
 
 
 class Message(WriterCommitMessage):
-    """What a task has written, and as whom."""
+    """What a task has written, as whom, and since when that is somebody, by the driver's clock."""
 
-    def __init__(self, producer: Producer, written: list[Written]) -> None:
+    def __init__(self, producer: Producer, began_s: float, written: list[Written]) -> None:
         self.producer = producer
+        self.began_s = began_s
         self.written = written
 
 
@@ -54,6 +57,7 @@ class StreamWriter(_ArrowWriter):
         self._options = options
         self._checkpoint = checkpoint
         self._producer: Producer | None = None
+        self._began_s = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles a writer for the tasks of its batch, and for nothing else: that is when its transaction begins."""
@@ -64,10 +68,21 @@ class StreamWriter(_ArrowWriter):
     def _begun(self) -> Producer:
         options = self._options
         with contextlib.closing(ClusterClient(options.connecting)) as cluster:
-            check_query(read_mark(cluster, group_of(options.transactional_id), is_stable=False), query_in(self._checkpoint))
-            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms)
+            log = _mark_log(cluster, options)
+            if log is not None:
+                log.open()
+            query, batch = query_in(self._checkpoint), last_batch_in(self._checkpoint)
+            if batch is None:
+                raise PipelineError(f"the checkpoint {self._checkpoint} has no offsets of any batch: is it the query's?")
+            claim(cluster, options.transactional_id, query, batch, options.run, self._ends(batch), log)
+            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, mark_log=log)
             transaction.begin()
+            self._began_s = time.time()
             return transaction.producer
+
+    def _ends(self, batch: int) -> InputEnds:
+        options = self._options
+        return input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """In a task. Whichever fails ends the transaction for all of them: nobody may be left on the driver who could."""
@@ -79,10 +94,12 @@ class StreamWriter(_ArrowWriter):
         writer = TaskWriter(self._options.connecting, self._producer, self._options.compression)
         try:
             if context is not None and context.attemptNumber() > 0:
-                raise PipelineError("a task of this transaction has failed, so the whole of it is aborted")
+                raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
             for batch in iterator:
                 writer.write(batch, time.time_ns() // 1_000_000)
-            return Message(self._producer, writer.finish())
+            return Message(self._producer, self._began_s, writer.finish())
+        except Fenced as fenced:
+            raise why_fenced(fenced, "the batch", time.time() - self._began_s, self._options.timeout_ms) from None
         except BaseException:
             self._abort(self._producer)
             raise
@@ -91,16 +108,20 @@ class StreamWriter(_ArrowWriter):
 
     def commit(self, messages: list[Message | None], batch: int) -> None:
         told = [message for message in messages if message is not None]
-        producer = told[0].producer
+        # Where there was no task, none has told who it is: the next transaction is begun for what there is to mark.
+        producer = told[0].producer if told else None
+        began_s = told[0].began_s if told else None
         try:
-            written = _of_all(told)
+            written = [part for message in told for part in message.written]
+            check_alone(written, "let ottla.spark.arranged bring the rows of a partition together")
             with contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
                 options = self._options
-                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer)
-                stream = ExactlyOnce(transaction, options.run, options.timeout_ms)
+                log = _mark_log(cluster, options)
+                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer, log)
+                stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time)
                 stream.start()
-                ends = input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
-                report = stream.write(query_in(self._checkpoint), batch, lambda _: written, ends)
+                query = query_in(self._checkpoint)
+                report = stream.write(query, batch, lambda _: written, self._ends(batch), began_s)
         except BaseException:
             self._abort(producer)
             raise
@@ -113,22 +134,13 @@ class StreamWriter(_ArrowWriter):
                 self._abort(message.producer)
                 return
 
-    def _abort(self, producer: Producer) -> None:
+    def _abort(self, producer: Producer | None) -> None:
         """What cannot be aborted now is so by its time-out, or by the next batch."""
-        with contextlib.suppress(PipelineError), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
+        if producer is None:
+            return
+        with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
             Transaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
 
 
-def _of_all(messages: list[Message]) -> list[Written]:
-    """Raises `PipelineError` where two tasks have written to one partition: each began its sequences at 0."""
-    written = [part for message in messages for part in message.written]
-    seen: set[tuple[str, int]] = set()
-    for part in written:
-        where = (part.topic, part.partition)
-        if where in seen:
-            raise PipelineError(
-                f"two tasks have written to {part.topic}-{part.partition}, so the batch is aborted: let ottla.spark.arranged bring"
-                " the rows of a partition together"
-            )
-        seen.add(where)
-    return written
+def _mark_log(cluster: ClusterClient, options: SinkOptions) -> MarkLog | None:
+    return None if options.mark_log_topic is None else MarkLog(cluster, options.mark_log_topic)

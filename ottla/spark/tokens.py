@@ -7,9 +7,7 @@ import binascii
 import importlib
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,9 +15,8 @@ import msgspec
 
 from ottla.spark.connecting import ENDPOINT, FUNCTION, PREFIX, Sasl, Secret, Token, TokenEndpoint
 from ottla.spark.errors import PipelineError
+from ottla.spark.http_client import ask
 
-ENDPOINT_TIMEOUT_S: Final = 10.0
-MAX_ANSWER_BYTES: Final = 1 << 20
 RENEW_AT: Final = 0.8
 """Of its life a token of an endpoint has had when the next one is asked for (sasl.login.refresh.window.factor)."""
 _ENDPOINT: Final = PREFIX + ENDPOINT
@@ -48,7 +45,7 @@ class EndpointTokens:
             now_s = self._now_s()
             token, until_s = self._kept.get(endpoint, (None, 0.0))
             if token is None or now_s >= until_s:
-                token = _ask(endpoint, now_s)
+                token = _given_by(endpoint, now_s)
                 life_s = 0.0 if token.expires_s is None else token.expires_s - now_s
                 self._kept[endpoint] = token, now_s + life_s * RENEW_AT
             return token
@@ -67,7 +64,7 @@ def token_of(sasl: Sasl) -> Token:
         given = function()
     except Exception as error:
         # Its text may hold whatever an HTTP client says of its request.
-        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} gives no token: it raised {type(error).__name__}") from error
+        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} gives no token: it raised {type(error).__name__}") from None
     token = _checked(given, f"{_FUNCTION}: {_named(sasl.token)}")
     if token.expires_s is not None and token.expires_s <= time.time():
         late_s = time.time() - token.expires_s
@@ -114,25 +111,20 @@ def expiry_of(token: str) -> float | None:
         return None
 
 
-def _ask(endpoint: TokenEndpoint, now_s: float) -> Token:
+def _given_by(endpoint: TokenEndpoint, now_s: float) -> Token:
     """RFC 6749, 4.4, with the client's name and secret in a header, as Kafka's HttpJwtRetriever sends them."""
     form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
     pair = f"{endpoint.client_id}:{endpoint.client_secret.text}".encode()
-    request = urllib.request.Request(
-        endpoint.url,
-        urllib.parse.urlencode(form).encode(),
-        {"Authorization": f"Basic {base64.b64encode(pair).decode()}", "Accept": "application/json"},
-    )
+    headers = {
+        "Authorization": f"Basic {base64.b64encode(pair).decode()}",
+        "Accept": "application/json",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    answer = ask(f"{_ENDPOINT} {endpoint.url}", endpoint.url, urllib.parse.urlencode(form).encode(), headers)
+    if answer.status != 200:
+        raise PipelineError(f"{_ENDPOINT} {endpoint.url} answers with {answer.status} {answer.reason}")
     try:
-        with urllib.request.urlopen(request, timeout=ENDPOINT_TIMEOUT_S) as answer:
-            body = answer.read(MAX_ANSWER_BYTES)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise PipelineError(f"{_ENDPOINT} {endpoint.url} answers with {error.code} {error.reason}") from None
-    except OSError as error:
-        raise PipelineError(f"{_ENDPOINT} {endpoint.url} does not answer ({getattr(error, 'reason', error)})") from None
-    try:
-        said = msgspec.json.decode(body, type=_Answer)
+        said = msgspec.json.decode(answer.body, type=_Answer)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise PipelineError(f"{_ENDPOINT} {endpoint.url} gives no token: its answer has no access_token") from None
     expires_s = expiry_of(said.access_token) if said.expires_in is None else now_s + said.expires_in

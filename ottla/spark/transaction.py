@@ -20,12 +20,15 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from ottla.spark.errors import FENCED, BrokerRefused, Fenced, PipelineError
-from ottla.spark.marks import Mark, commit_of, first_error, group_of, read_mark
+from ottla.spark.errors import BrokerRefused, NotServed, PipelineError, refusal
+from ottla.spark.mark_log import MarkLog, last_mark
+from ottla.spark.marks import Mark, commit_of, first_error, group_of
 from ottla.spark.wire import GROUP, TRANSACTION, ClusterClient
 from ottla.storage.names import TopicPartition
 
 WANTED_VERSION = 2
+ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
+"""States in which a transaction is open, or about to be over."""
 TRANSACTION_TIMEOUT_MS = 900_000
 """As long as brokers allow by default (transaction.max.timeout.ms)."""
 
@@ -38,19 +41,29 @@ class Producer(msgspec.Struct, frozen=True):
     epoch: int
 
 
-def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
-    """Whether the cluster knows the transactional id no more: then nobody has it. Raises `PipelineError`."""
+def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
+    """Of its transaction, in Kafka's words (TransactionState); None where the cluster does not know the id: nobody has it.
+
+    Empty where it is not known: brokers tell since 3.0, and whom they let know. Raises `PipelineError`.
+    """
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
-        cluster.ask(
+        answer = cluster.ask(
             lambda: cluster.coordinator(TRANSACTION, transactional_id),
             request,
             lambda answer: answer.transaction_states[0].error_code,
             "asking for the transactional id",
         )
     except BrokerRefused as refused:
-        return bool(refused.arguments[1] == Code.TRANSACTIONAL_ID_NOT_FOUND)
-    return False
+        return None if refused.code == Code.TRANSACTIONAL_ID_NOT_FOUND else ""
+    except NotServed:
+        return ""
+    return str(answer.transaction_states[0].transaction_state)
+
+
+def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
+    """Raises `PipelineError`."""
+    return state_of(cluster, transactional_id) is None
 
 
 class Transaction:
@@ -62,20 +75,24 @@ class Transaction:
         transactional_id: str,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         producer: Producer | None = None,
+        mark_log: MarkLog | None = None,
     ) -> None:
-        """``producer``: that of a transaction which has begun elsewhere, to go on with it."""
+        """``producer``: that of a transaction which has begun elsewhere, to go on with it. ``mark_log`` has the marks as well."""
         self._cluster = cluster
         self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._has_begun = producer is not None
         self.producer = producer or Producer(transactional_id, -1, -1)
         self.group = group_of(transactional_id)
+        self._mark_log = mark_log
 
     def begin(self) -> Mark | None:
         """Fence whoever ran before, end what it left open, and read what was committed last."""
         if not self._has_begun:
             self._take_over()
-        return read_mark(self._cluster, self.group)
+        # Of a transaction that has begun elsewhere that is true once.
+        self._has_begun = False
+        return last_mark(self._cluster, self.transactional_id, self._mark_log)
 
     def _take_over(self) -> None:
         version = self._cluster.transaction_version()
@@ -113,6 +130,11 @@ class Transaction:
             topics=topics,
         )
         self._ask(GROUP, self.group, request, "marking the batch", lambda a: first_error(a.topics))
+        if self._mark_log is not None:
+            try:
+                self._mark_log.write(self.transactional_id, me.producer_id, me.epoch, mark, ends)
+            except BrokerRefused as refused:
+                raise refusal(self.transactional_id, *refused.arguments) from None
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; the next transaction has the next epoch."""
@@ -123,6 +145,10 @@ class Transaction:
         answer = self._ask(TRANSACTION, self.transactional_id, request, "committing" if commit else "aborting")
         self.producer = Producer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
+    def close(self) -> None:
+        """Give the connections back; they are opened again as they are needed."""
+        self._cluster.close()
+
     def has_expired(self) -> bool:
         return has_expired(self._cluster, self.transactional_id)
 
@@ -130,11 +156,9 @@ class Transaction:
         try:
             return self._cluster.ask(lambda: self._cluster.coordinator(kind, key), request, code_of, what)
         except BrokerRefused as refused:
-            if refused.arguments[1] in FENCED:
-                raise Fenced(self.transactional_id) from None
-            if refused.arguments[1] == Code.INVALID_TRANSACTION_TIMEOUT:
+            if refused.code == Code.INVALID_TRANSACTION_TIMEOUT:
                 raise PipelineError(
                     f"a transaction of {self._timeout_ms} ms is more than the broker's transaction.max.timeout.ms allows:"
                     " give a smaller transaction.timeout.ms"
                 ) from None
-            raise
+            raise refusal(self.transactional_id, *refused.arguments) from None

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from ottla.spark.errors import PipelineError
 
-PACKAGES: Final = {"4.0": "4.0.0", "4.1": "4.1.1", "4.2": "4.2.0"}
-"""Of Spark's minor versions that ottla is tested with, the release whose packages for Kafka and Avro are fetched."""
+
+class Together(msgspec.Struct, frozen=True):
+    """What is run with one minor version of Spark, by the tests' workflow: ``packages`` is the release of Spark's own packages for
+    Kafka and Avro, the others are what pip is told."""
+
+    packages: str
+    pyspark: str
+    pandas: str
+    python: str
+
+
+VERSIONS: Final = {
+    "4.0": Together("4.0.0", "pyspark==4.0.2", "pandas>=2.2,<3", "3.11"),
+    "4.1": Together("4.1.1", "pyspark==4.1.1", "pandas>=2.2,<3", "3.12"),
+    "4.2": Together("4.2.0", "pyspark==4.2.0", "pandas>=3,<4", "3.13"),
+}
+"""By Spark's minor version. The first is what ``ottla[pipeline]`` installs."""
 SCALA: Final = "2.13"
 
 
 def packages_for(pyspark_version: str) -> tuple[str, ...]:
     """Maven's names of what reads Kafka and Avro. Raises `PipelineError` for a Spark that nobody has tried."""
     minor = ".".join(pyspark_version.split(".")[:2])
-    release = PACKAGES.get(minor)
-    if release is None:
+    together = VERSIONS.get(minor)
+    if together is None:
         raise PipelineError(
-            f"Spark {pyspark_version} is none that ottla knows the packages of ({', '.join(PACKAGES)}): start the session yourself,"
+            f"Spark {pyspark_version} is none that ottla knows the packages of ({', '.join(VERSIONS)}): start the session yourself,"
             " with spark.jars.packages, and call ottla.spark.register"
         )
-    return tuple(f"org.apache.spark:{name}_{SCALA}:{release}" for name in ("spark-sql-kafka-0-10", "spark-avro"))
+    return tuple(f"org.apache.spark:{name}_{SCALA}:{together.packages}" for name in ("spark-sql-kafka-0-10", "spark-avro"))

@@ -6,7 +6,6 @@ deadline. Nothing here knows of Spark.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,9 +15,10 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.remedies import RETRIABLE, name_of
 from ottla.spark.connecting import Address, Connecting, addresses
 from ottla.spark.connection import TIMEOUT_S, BrokerConnection
-from ottla.spark.errors import PASSING, BrokerRefused, PipelineError
+from ottla.spark.errors import BrokerRefused, PipelineError
 
 PAUSE_S: Final = 0.05
 LATEST, EARLIEST = -1, -2
@@ -30,7 +30,8 @@ class ClusterClient:
     """Finds leaders and coordinators, and keeps a connection to each address."""
 
     def __init__(self, connecting: Connecting, timeout_s: float = TIMEOUT_S) -> None:
-        self._bootstrap = addresses(connecting.bootstrap)
+        self._bootstrap = list(addresses(connecting.bootstrap))
+        """Those that have failed are last."""
         self.connecting = connecting
         self.bootstrap = connecting.bootstrap
         self._connections: dict[Address, BrokerConnection] = {}
@@ -69,17 +70,25 @@ class ClusterClient:
                 code = code_of(answer)
                 if code == Code.NONE:
                     return answer
-                if code not in PASSING or time.monotonic() > deadline:
+                if code not in RETRIABLE or time.monotonic() > deadline:
                     raise BrokerRefused(what, code)
             time.sleep(PAUSE_S)
 
     def anyone(self) -> Address:
         """A broker that takes connections. Raises OSError."""
-        for address in self._bootstrap[:-1]:
-            with contextlib.suppress(OSError):
+        for address in self._connections:
+            return address
+        error: OSError = ConnectionError("no broker")
+        for _ in range(len(self._bootstrap)):
+            address = self._bootstrap[0]
+            try:
                 self.connection(address)
                 return address
-        return self._bootstrap[-1]
+            except OSError as refused:
+                # The others come first from now on: a dead one takes its time to be noticed.
+                self._bootstrap.append(self._bootstrap.pop(0))
+                error = refused
+        raise error
 
     def transaction_version(self) -> int:
         """The finalized level of the cluster, 0 where it has none."""
@@ -102,7 +111,7 @@ class ClusterClient:
         try:
             answer = self.ask(self.anyone, request, code_of, f"looking for topic {topic!r}")
         except BrokerRefused as refused:
-            if refused.arguments[1] == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            if refused.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
                 raise PipelineError(f"topic {topic!r} does not exist at {self.bootstrap}; create it first") from None
             raise
         brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
@@ -130,10 +139,11 @@ class ClusterClient:
 
     def coordinator(self, kind: int, key: str) -> Address:
         """The coordinator of a group or of a transactional id. Raises OSError while there is none."""
-        answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]))
-        coordinator = answer.coordinators[0]
-        if coordinator.error_code in PASSING:
-            raise ConnectionError(f"no coordinator yet: {Code(coordinator.error_code).name}")
+        answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
+        # Brokers before 3.0 are asked for one at a time (KIP-699).
+        coordinator = answer.coordinators[0] if answer.coordinators else answer
+        if coordinator.error_code in RETRIABLE:
+            raise ConnectionError(f"no coordinator yet: {name_of(coordinator.error_code)}")
         if coordinator.error_code:
             raise BrokerRefused(f"looking for the coordinator of {key!r}", coordinator.error_code)
         return coordinator.host, coordinator.port

@@ -1,31 +1,26 @@
-"""The writing half of a task: batches of one shared transaction, in sequence, several in flight.
+"""The writing half of a task: rows to batches of one shared transaction, in sequence.
 
-A partition belongs to one task of a transaction, so its sequences begin at 0. Whatever went out and was not answered when a
-connection broke goes out again with the same sequences: the broker knows what it has.
+A partition belongs to one task of a transaction, so its sequences begin at 0.
 """
 
 from __future__ import annotations
 
-import time
-from collections import deque
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from ottla.protocol.errors import Code
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import COMPRESSIONS
-from ottla.spark.connecting import Address, Connecting
-from ottla.spark.encoding import Encoded, ProducerIdentity, encode
-from ottla.spark.errors import FENCED, PASSING, BrokerRefused, Fenced, PipelineError
+from ottla.spark.choosing import check_topic
+from ottla.spark.connecting import Connecting
+from ottla.spark.encoding import Encoded, Part, ProducerIdentity, encode
+from ottla.spark.errors import PipelineError
+from ottla.spark.sending import Sender
 from ottla.spark.transaction import Producer
-from ottla.spark.wire import PAUSE_S, ClusterClient
+from ottla.storage.names import TopicPartition
 
-MAX_IN_FLIGHT = 4
-"""A broker remembers five batches of a producer: as many may be in doubt."""
 BATCH_BYTES = 256 << 10
-REQUEST_TIMEOUT_MS = 30_000
 CODECS = {name: number for number, name in enumerate(COMPRESSIONS)}
 
 
@@ -38,148 +33,72 @@ class Written(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class PartitionWriter:
-    """Sends records in batches. Raises `Fenced`, `BrokerRefused`, `PipelineError`."""
+class _Total(msgspec.Struct):
+    """So much of a partition: the next sequence is the number of records."""
 
-    def __init__(
-        self, cluster: ClusterClient, leader: Address, topic: str, partition: int, producer: Producer, codec: str = "lz4"
-    ) -> None:
-        self._cluster = cluster
-        self._leader = leader
-        self._topic = topic
-        self._partition = partition
-        self._producer = producer
-        self._identity = ProducerIdentity(producer.producer_id, producer.epoch, CODECS[codec])
-        self._sequence = 0
-        self._unanswered: deque[Encoded] = deque()
-        self._sent: deque[tuple[int, int]] = deque()
-        self._bytes = 0
-
-    def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
-        """Columns key, value and headers (`encoding.encode`), after what was written before."""
-        for batch in encode(rows, self._identity, self._sequence, timestamp_ms, BATCH_BYTES):
-            self._sequence += batch.records
-            self._bytes += len(batch.data)
-            while len(self._unanswered) >= MAX_IN_FLIGHT:
-                self._receive()
-            self._unanswered.append(batch)
-            self._send(batch)
-
-    def finish(self) -> Written:
-        """Everything is in the broker's log when this returns."""
-        while self._unanswered:
-            self._receive()
-        return Written(self._topic, self._partition, self._sequence, self._bytes)
-
-    def close(self) -> None:
-        self._cluster.close()
-
-    def _request(self, batch: Encoded) -> ProduceRequest:
-        data = [TopicProduceData(self._topic, partition_data=[PartitionProduceData(index=self._partition, records=batch.data)])]
-        return ProduceRequest(
-            transactional_id=self._producer.transactional_id, acks=-1, timeout_ms=REQUEST_TIMEOUT_MS, topic_data=data
-        )
-
-    def _send(self, batch: Encoded) -> None:
-        try:
-            self._sent.append(self._cluster.connection(self._leader).send(self._request(batch)))
-        except OSError:
-            self._again()
-
-    def _receive(self) -> None:
-        """Take the answer to the oldest batch."""
-        try:
-            answer = self._cluster.connection(self._leader).receive(self._sent.popleft())
-        except OSError:
-            self._again()
-            return
-        code = answer.responses[0].partition_responses[0].error_code
-        if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
-            self._unanswered.popleft()
-        elif code in PASSING:
-            self._again()
-        elif code in FENCED:
-            raise Fenced(self._producer.transactional_id)
-        elif code == Code.MESSAGE_TOO_LARGE:
-            raise PipelineError(too_large(self._topic, self._unanswered[0]))
-        else:
-            what = f"writing to {self._topic}-{self._partition}"
-            raise BrokerRefused(what, code, answer.responses[0].partition_responses[0].error_message)
-
-    def _again(self) -> None:
-        """The connection or the leader is gone: find it, and send what is in doubt once more, in order."""
-        deadline = time.monotonic() + self._cluster.timeout_s
-        while True:
-            self._cluster.drop(self._leader)
-            self._sent.clear()
-            time.sleep(PAUSE_S)
-            try:
-                self._leader = self._cluster.leaders(self._topic)[self._partition]
-                connection = self._cluster.connection(self._leader)
-                for batch in self._unanswered:
-                    self._sent.append(connection.send(self._request(batch)))
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise PipelineError(f"writing to {self._topic}-{self._partition}: no broker answers ({error})") from error
-            else:
-                return
-
-
-def too_large(topic: str, batch: Encoded) -> str:
-    """A batch of one record is that record, with 100 bytes around it."""
-    what = "a record" if batch.records == 1 else f"a batch of {batch.records:,} records"
-    return (
-        f"{what} of {len(batch.data):,} bytes is more than topic {topic!r} takes: raise the topic's max.message.bytes, or leave"
-        " such records out"
-    )
+    records: int = 0
+    bytes: int = 0
 
 
 class TaskWriter:
-    """All partitions of one task."""
+    """All partitions of one task. Raises `PipelineError` and `MustAbort`."""
 
     def __init__(self, connecting: Connecting, producer: Producer, codec: str = "lz4") -> None:
-        self._connecting = connecting
-        self._cluster = ClusterClient(connecting)
-        self._producer = producer
-        self._codec = codec
-        self._leaders: dict[str, dict[int, Address]] = {}
-        self._writers: dict[tuple[str, int], PartitionWriter] = {}
-
-    def partition(self, topic: str, partition: int) -> PartitionWriter:
-        writer = self._writers.get((topic, partition))
-        if writer is None:
-            if topic not in self._leaders:
-                self._leaders[topic] = self._cluster.leaders(topic)
-            leader = self._leaders[topic].get(partition)
-            if leader is None:
-                raise PipelineError(f"topic {topic!r} has no partition {partition}")
-            writer = PartitionWriter(ClusterClient(self._connecting), leader, topic, partition, self._producer, self._codec)
-            self._writers[topic, partition] = writer
-        return writer
+        self.sender = Sender(connecting, producer)
+        self._identity = ProducerIdentity(producer.producer_id, producer.epoch, CODECS[codec])
+        self._totals: dict[TopicPartition, _Total] = {}
 
     def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
         """Columns topic, partition, key, value and headers, in any order of partitions; a partition's records keep theirs."""
         if not len(rows):
             return
         topics = rows.column("topic").dictionary_encode()
+        _check_places(rows)
         partitions = np.asarray(rows.column("partition")).astype(np.int64)
         codes = np.asarray(topics.indices).astype(np.int64) << 32 | partitions
         order = np.argsort(codes, kind="stable")
-        cuts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        cuts = [0, *(np.flatnonzero(np.diff(codes[order])) + 1).tolist()]
+        firsts = [int(order[cut]) for cut in cuts]
+        wheres = [(str(topics[first].as_py()), int(partitions[first])) for first in firsts]
+        for where in wheres:
+            self._totals.setdefault(where, _Total())
+        parts = [Part(cut, self._totals[where].records) for cut, where in zip(cuts, wheres, strict=True)]
         contents = rows.select(["key", "value", "headers"]).take(pa.array(order))
-        for start, end in zip(cuts.tolist(), [*cuts[1:].tolist(), len(rows)], strict=True):
-            first = int(order[start])
-            writer = self.partition(topics[first].as_py(), int(partitions[first]))
-            writer.write(contents.slice(start, end - start), timestamp_ms)
+        encoded = encode(contents, self._identity, parts, timestamp_ms, BATCH_BYTES)
+        self.sender.send(self._counted(wheres, encoded))
+
+    def _counted(self, wheres: list[TopicPartition], encoded: Iterator[Encoded]) -> Iterator[tuple[TopicPartition, Encoded]]:
+        for batch in encoded:
+            where = wheres[batch.part]
+            total = self._totals[where]
+            total.records += batch.records
+            total.bytes += len(batch.data)
+            yield where, batch
 
     def finish(self) -> list[Written]:
-        """Raises what a writer raises; closes in any case."""
+        """Everything is in the brokers' logs when this returns. Closes in any case."""
         try:
-            return [writer.finish() for writer in self._writers.values()]
+            self.sender.settle()
         finally:
             self.close()
+        return [Written(*where, total.records, total.bytes) for where, total in self._totals.items()]
 
     def close(self) -> None:
-        for writer in self._writers.values():
-            writer.close()
-        self._cluster.close()
+        self.sender.close()
+
+
+def check_alone(written: Sequence[Written], advice: str) -> None:
+    """Raises `PipelineError` where two tasks have written to one partition: each began its sequences at 0."""
+    seen: set[TopicPartition] = set()
+    for part in written:
+        where = (part.topic, part.partition)
+        if where in seen:
+            raise PipelineError(f"two tasks have written to {part.topic}-{part.partition}, so the batch is aborted: {advice}")
+        seen.add(where)
+
+
+def _check_places(rows: pa.RecordBatch) -> None:
+    """Raises `PipelineError` for a row that has no partition, as its topic is not among those that were asked for."""
+    places = rows.column("partition")
+    if places.null_count:
+        check_topic(rows.column("topic")[places.is_valid().index(False).as_py()].as_py(), ())

@@ -12,7 +12,7 @@ from ottla.coordinator.group.shard import GroupShard
 def state_of(shard: GroupShard) -> tuple[Any, ...]:
     """Logged and not. The queue of deadlines is left out: a refusal is looked at again by it."""
     groups = {
-        i: [getattr(g, f) for f in ClassicGroup.__dataclass_fields__ if f not in ("wake_ms", "due_ms")]
+        i: [getattr(g, f) for f in ClassicGroup.__struct_fields__ if f not in ("wake_ms", "due_ms")]
         for i, g in shard.groups.items()
     }
     copied = {i: [v.copy() if isinstance(v, dict | set) else v for v in values] for i, values in groups.items()}

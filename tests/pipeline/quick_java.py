@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -43,10 +45,19 @@ def environment() -> dict[str, str]:
     return {**plain(), "SPARK_SUBMIT_OPTS": from_archive()}
 
 
-def of_a_cluster() -> dict[str, str]:
-    """What a cluster's master and workers are to be started with, and a driver whose executors they start."""
-    executors = f'--conf spark.executor.extraJavaOptions="{from_archive()}" pyspark-shell'
-    return {**environment(), "SPARK_DAEMON_JAVA_OPTS": from_archive(), "PYSPARK_SUBMIT_ARGS": executors}
+def of_a_cluster(settings: Mapping[str, str] = {}) -> dict[str, str]:
+    """What a cluster's master and workers are to be started with, and a driver whose executors they start.
+
+    ``settings`` are those of Spark's that a user has, as `submitted` has them.
+    """
+    submitting = shlex.join([*submitted(settings), "pyspark-shell"])
+    return {**environment(), "SPARK_DAEMON_JAVA_OPTS": from_archive(), "PYSPARK_SUBMIT_ARGS": submitting}
+
+
+def submitted(settings: Mapping[str, str] = {}) -> list[str]:
+    """Flags of spark-submit."""
+    given = {"spark.executor.extraJavaOptions": from_archive(), **settings}
+    return [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
 
 
 def _archive_classes(archive: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from ottla.pipeline.generate import LATE_MS, Workload, purchases
+from ottla.pipeline.generate import BLOCK_ROWS, LATE_MS, Workload, purchases, purchases_of
 from ottla.spark.formats import AVRO
 
 
@@ -27,3 +27,12 @@ def test_shares_are_what_was_asked_for() -> None:
     assert len({p["id"] for p in sound}) == len(sound)
     users = Counter(row.key for row in rows)
     assert sum(n for _, n in users.most_common(workload.users // 10)) > 0.25 * workload.rows
+
+
+def test_a_block_needs_none_of_the_others() -> None:
+    workload = Workload(2 * BLOCK_ROWS + 100)
+    whole = list(purchases(workload))
+    assert list(purchases_of(workload, 1)) == whole[BLOCK_ROWS : 2 * BLOCK_ROWS]
+    assert list(purchases_of(workload, 2)) == whole[2 * BLOCK_ROWS :]
+    assert len(whole) == workload.rows
+    assert [row.value for row in whole[:100]] != [row.value for row in whole[BLOCK_ROWS : BLOCK_ROWS + 100]]

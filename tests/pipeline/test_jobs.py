@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pyspark.testing import assertDataFrameEqual
 from ottla import Broker
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import audit, shop, totals
+from ottla.pipeline.jobs import generate as generating
 from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
 from ottla.pipeline.stream import Job, Progress, Running, StreamOptions, source_options
@@ -148,7 +150,7 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
     die_before_sparks_commit(tmp_path / "totals", reports[-1].batch)
     assert run(spark, broker, totals.JOB, tmp_path / "totals")[0].is_replay
     to = str(tmp_path / "export")
-    by_segments = ExportOptions(broker.bootstrap, PURCHASES, to, str(broker.data_dir), part_offsets=600)
+    by_segments = ExportOptions(broker.bootstrap, PURCHASES, to, str(broker.data_dir), part_offsets=600, group="files")
     renames = iter([True, False])
     whole = Files.rename
 
@@ -162,10 +164,14 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
     with pytest.raises(KeyboardInterrupt):
         export(spark, by_segments, lambda *numbers: None)
     monkeypatch.undo()
+    assert sum(broker.lag("files").values()) > 0
+    with pytest.raises(PipelineError, match=f"group 'files' has exported {PURCHASES}-"):
+        export(spark, msgspec.structs.replace(by_segments, to=f"{to}-other"), lambda *numbers: None)
     done: list[tuple[int, int, int]] = []
     export(spark, by_segments, lambda *numbers: done.append(numbers))
     assert [number for number, _, _ in done] == list(range(1, len(done) + 1))
     assert len(plans(Files(spark, to), PURCHASES)) == 1
+    assert set(broker.lag("files").values()) == {0}
     assert Files(spark, os.path.relpath(to)).local("x") == f"{to}/x"
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     by_broker = ExportOptions(broker.bootstrap, PURCHASES, to)
@@ -258,3 +264,24 @@ def test_records_that_are_gone_unread_stop_the_stream(spark: Any, broker: Broker
     again = run(spark, broker, shop.JOB, tmp_path / "shop", fails_on_data_loss=False)
     assert again[0].batch == first[-1].batch + 1
     assert sum(report.records for report in again) == MORE.rows + sound(MORE)
+
+
+def test_purchases_that_spark_makes_are_there_once(spark: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut off after its second part it goes on with the third; run again it adds nothing."""
+    monkeypatch.setattr(generating, "BLOCKS_A_PART", 1)
+    create(broker.bootstrap, ("made",), 3)
+    workload = Workload(25_000)
+    options = generating.GenerateOptions(broker.bootstrap, "made", workload)
+
+    def cut_off(report: BatchReport) -> None:
+        if report.batch == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generating.generate(spark, options, cut_off)
+    assert generating.generate(spark, options, lambda report: None) == 5_000
+    assert generating.generate(spark, options, lambda report: None) == 0
+    assert Counter(record.value for record in broker.records("made")) == Counter(row.value for row in purchases(workload))
+    other = msgspec.structs.replace(options, workload=Workload(25_000, seed=2))
+    with pytest.raises(PipelineError, match="came from another checkpoint"):
+        generating.generate(spark, other, lambda report: None)

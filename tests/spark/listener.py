@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ottla.protocol.codec import api, decode_body, read_client_id, response_parts
-from ottla.protocol.messages.api_versions import ApiVersionsResponse
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from ottla.spark.connecting import Address
@@ -21,6 +23,22 @@ Answer = Callable[[str, Any], Any]
 """The name of an API and a request to its response; None closes the connection, bytes go out as they are."""
 
 PLAIN_MESSAGE = b"\0alice\0secret"
+
+
+def versions(**newest: int) -> ApiVersionsResponse:
+    """All that ottla knows; of those that are named, no newer version, and none at all for -1."""
+    known = {key: (entry.min_version, newest.get(entry.name, entry.max_version)) for key, entry in APIS.items()}
+    keys = [
+        ApiVersion(api_key=key, min_version=min(oldest, last), max_version=last)
+        for key, (oldest, last) in known.items()
+        if last >= 0
+    ]
+    return ApiVersionsResponse(api_keys=keys)
+
+
+def served(name: str) -> Any:
+    """The answer to one who has come in, and asks for versions or for a producer's id."""
+    return versions() if name == "ApiVersions" else InitProducerIdResponse()
 
 
 @contextlib.contextmanager
@@ -99,7 +117,7 @@ def plain_broker(lifetime_ms: int = 0, seen: list[str] | None = None) -> Answer:
             if request.auth_bytes != PLAIN_MESSAGE:
                 return SaslAuthenticateResponse(error_code=58, error_message="Authentication failed:\nInvalid username or password")
             return SaslAuthenticateResponse(session_lifetime_ms=lifetime_ms)
-        return ApiVersionsResponse()
+        return served(name)
 
     return answer
 
@@ -108,9 +126,11 @@ def open_broker(name: str, request: Any) -> Any:
     """Of a listener that authenticates nobody."""
     if name == "SaslHandshake":
         return SaslHandshakeResponse(error_code=34)
-    return ApiVersionsResponse()
+    return served(name)
 
 
 def closed_broker(name: str, request: Any) -> Any:
-    """Of a listener that wants SASL, and closes where something else is asked first."""
+    """Of a listener that wants SASL, and closes where anything else is asked first but which requests it serves."""
+    if name == "ApiVersions":
+        return versions()
     return SaslHandshakeResponse(error_code=33, mechanisms=["PLAIN", "SCRAM-SHA-512"]) if name == "SaslHandshake" else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,9 @@ import pytest
 
 from ottla.spark import attempts
 from ottla.spark.attempts import check_attempts
+from ottla.spark.errors import PipelineError
+from ottla.spark.registering import begins_stages_once, check_settings
+from ottla.spark.writer import Written, check_alone
 
 
 class Tracker:
@@ -17,7 +21,7 @@ class Tracker:
     def __init__(self, *said: tuple[int, int, int] | None) -> None:
         self.said = list(said)
 
-    def getStageInfo(self, stage: int) -> Any:  # noqa: N802: Spark's name
+    def getStageInfo(self, stage: int) -> Any:
         now = self.said.pop(0) if len(self.said) > 1 else self.said[0]
         if now is None:
             return SimpleNamespace(isDefined=lambda: False)
@@ -54,3 +58,39 @@ def test_a_stage_of_which_nothing_is_told(said: tuple[int, int, int] | None, mon
     monkeypatch.setattr(attempts, "TIMEOUT_S", 0.0)
     with pytest.raises(RuntimeError, match="Spark does not tell whether stage 3 was begun again"):
         check_attempts(spark(Tracker(said)), [3])
+
+
+@pytest.mark.parametrize(
+    ("master", "attempts", "is_once"),
+    [
+        ("local", None, True),
+        ("local[2]", None, True),
+        ("local[*,4]", None, True),
+        ("local-cluster[2,1,1024]", None, False),
+        ("local-cluster[2,1,1024]", "1", True),
+        ("spark://here:7077", None, False),
+        ("spark://here:7077", "4", False),
+        ("spark://here:7077", "1", True),
+    ],
+)
+def test_where_no_stage_is_begun_again(master: str, attempts: str | None, is_once: bool) -> None:
+    """In one process no shuffle is lost; local-cluster has executors of their own."""
+    settings = {"spark.stage.maxConsecutiveAttempts": attempts}
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: settings))
+    assert begins_stages_once(session) is is_once
+
+
+@pytest.mark.parametrize(("setting", "is_refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)])
+def test_copies_of_slow_tasks_are_refused(setting: str | None, is_refused: bool) -> None:
+    """Each would refuse itself, and with the fourth Spark gives the batch up."""
+    conf = SimpleNamespace(get=lambda name, default: default if setting is None else setting)
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: conf))
+    with pytest.raises(PipelineError, match=r"spark\.speculation runs copies") if is_refused else nullcontext():
+        check_settings(session)
+
+
+def test_two_tasks_that_have_written_to_one_partition() -> None:
+    written = [Written("a", 0, 5, 50), Written("a", 1, 5, 50), Written("b", 0, 5, 50)]
+    check_alone(written, "advice")
+    with pytest.raises(PipelineError, match="two tasks have written to a-1, so the batch is aborted: advice"):
+        check_alone([*written, Written("a", 1, 1, 10)], "advice")

@@ -51,3 +51,11 @@ def test_each_row_has_the_place_it_asks_for_or_its_keys(rows: list[tuple[str, by
 def test_a_row_without_a_place_is_named(row: tuple[str | None, bytes | None, int | None], says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         with_places(batch([("a", b"k", 0), row]), COUNTS)
+
+
+def test_small_batches_of_records_without_a_key_reach_all_partitions() -> None:
+    """A batch of two would go to the first two for ever; and one that is written again goes to where it went."""
+    rows = batch([("b", None, None), ("b", None, None)])
+    places = [with_places(rows, COUNTS, start).column("partition").to_pylist() for start in range(5)]
+    assert {place for pair in places for place in pair} == set(range(5))
+    assert places == [with_places(rows, COUNTS, start).column("partition").to_pylist() for start in range(5)]

@@ -102,7 +102,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no token": (OAUTH, "needs kafka.sasl.oauthbearer.token.function"),
     "no function": ({**OAUTH, "kafka.sasl.oauthbearer.token.function": "token"}, "as in my.module:function"),
     "no client": ({**OAUTH, ENDPOINT: "https://idp/token"}, "needs clientId and clientSecret"),
-    "no url": ({**OAUTH, ENDPOINT: "file:///token"}, "a URL of https or http"),
+    "no url": ({**OAUTH, ENDPOINT: "file:///token"}, "begins with https:// or http://"),
     "token for scram": ({**SCRAM, "kafka.sasl.oauthbearer.token.function": "a:b"}, "it needs OAUTHBEARER"),
     "jks": ({**IN_TLS, "kafka.ssl.truststore.type": "JKS"}, "kafka.ssl.truststore.type is 'JKS', and has to be PEM: `keytool"),
     "store's password": ({**IN_TLS, "kafka.ssl.truststore.password": "x"}, "a PEM store has no password"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,20 @@ import pytest
 import trustme
 
 from ottla import Broker
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.codec import API_VERSIONS_KEY
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponseTopic
+from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from ottla.spark import connection as module
 from ottla.spark.connecting import Address, Connecting
 from ottla.spark.connection import BrokerConnection
-from ottla.spark.errors import PipelineError
+from ottla.spark.errors import NotServed, PipelineError
+from ottla.spark.marks import Mark, read_mark
 from ottla.spark.wire import ClusterClient
 from tests.spark.certificates import HOST, pem_of, server_context, store
-from tests.spark.listener import answering, closed_broker, listening, open_broker, plain_broker
+from tests.spark.listener import answering, closed_broker, listening, open_broker, plain_broker, versions
 
 pytestmark = pytest.mark.wire
 
@@ -58,16 +64,16 @@ def authenticated(address: Address, password: str = "secret", **options: str) ->
     return connect(address, **{"security__protocol": "SASL_PLAINTEXT", **by_name, **options})
 
 
-def ask(connection: BrokerConnection) -> ApiVersionsResponse:
+def ask(connection: BrokerConnection) -> InitProducerIdResponse:
     try:
-        answer: ApiVersionsResponse = connection.call(request())
+        answer: InitProducerIdResponse = connection.call(request())
         return answer
     finally:
         connection.close()
 
 
-def request() -> ApiVersionsRequest:
-    return ApiVersionsRequest(client_software_name="tests", client_software_version="1")
+def request() -> InitProducerIdRequest:
+    return InitProducerIdRequest(transactional_id="tests")
 
 
 def refused(call: Callable[[], Any]) -> str:
@@ -207,7 +213,7 @@ def test_a_wrong_password_is_not_tried_again() -> None:
         options = {"sasl__mechanism": "PLAIN", "sasl__username": "alice", "sasl__password": "wrong"}
         client = ClusterClient(connecting(address, security__protocol="SASL_PLAINTEXT", **options))
         assert "authentication of 'alice' by PLAIN" in refused(client.transaction_version)
-    assert seen == ["SaslHandshake", "SaslAuthenticate"]
+    assert seen == ["ApiVersions", "SaslHandshake", "SaslAuthenticate"]
 
 
 @pytest.fixture
@@ -234,7 +240,8 @@ def test_a_session_is_renewed_in_time_with_requests_under_way(clock: list[float]
         clock[0] = 16.9
         assert ask(connection).error_code == 0
     shaken = ["SaslHandshake", "SaslAuthenticate"]
-    assert seen == [*shaken, "ApiVersions", "ApiVersions", *shaken, "ApiVersions", "ApiVersions"]
+    asked = ["InitProducerId"] * 2
+    assert seen == ["ApiVersions", *shaken, *asked, *shaken, *asked]
 
 
 def test_a_session_that_has_ended_is_not_used(clock: list[float]) -> None:
@@ -279,5 +286,85 @@ def test_an_answer_that_is_none(answer: bytes, line: str) -> None:
 
 
 def test_an_error_that_nobody_knows() -> None:
-    with listening(answering(lambda name, sent: SaslHandshakeResponse(error_code=999))) as address:
+    answers = {"ApiVersions": versions(), "SaslHandshake": SaslHandshakeResponse(error_code=999)}
+    with listening(answering(lambda name, sent: answers[name])) as address:
         assert "answers SaslHandshake with error 999" in refused(lambda: authenticated(address))
+
+
+def older(seen: list[tuple[str, int]], **newest: int) -> Callable[[str, Any], Any]:
+    """A broker that knows no more than that; it is asked in ``seen``."""
+
+    def answer(name: str, sent: Any) -> Any:
+        seen.append((name, 0))
+        if name == "ApiVersions":
+            return versions(**newest)
+        if name == "FindCoordinator":
+            assert sent.key == "shop"
+            return FindCoordinatorResponse(host="there", port=9, coordinators=[Coordinator(host="there", port=9)])
+        if name == "OffsetFetch":
+            assert sent.group_id == "ottla-pipeline.shop" or sent.groups[0].group_id == "ottla-pipeline.shop"
+            mark = '{"query":"q","batch":3,"run":"r"}'
+            there = OffsetFetchResponsePartition(0, committed_offset=1, metadata=mark)
+            return OffsetFetchResponse(topics=[OffsetFetchResponseTopic("in", partitions=[there])])
+        return None
+
+    return answer
+
+
+def test_a_broker_of_before_is_asked_in_versions_that_it_has() -> None:
+    seen: list[tuple[str, int]] = []
+    with listening(answering(older(seen, FindCoordinator=2, OffsetFetch=5, ApiVersions=2))) as address:
+        client = ClusterClient(connecting(address))
+        assert client.coordinator(1, "shop") == ("there", 9)
+        client.coordinator = lambda kind, key: address  # type: ignore[method-assign]
+        assert read_mark(client, "ottla-pipeline.shop") == Mark("q", 3, "r")
+        client.close()
+
+
+def test_a_broker_that_knows_apiversions_0_only_is_asked_again() -> None:
+    """It answers in version 0 that it does not know ours, and goes on listening (KIP-511)."""
+    seen: list[int] = []
+
+    def serve(connection: socket.socket) -> None:
+        with connection.makefile("rb") as requests:
+            for _ in range(2):
+                frame = requests.read(int.from_bytes(requests.read(4), "big"))
+                key, version, correlation_id = struct.unpack_from(">hhi", frame)
+                seen.append(version)
+                code = 35 if version else 0
+                body = struct.pack(">ihihhh", correlation_id, code, 1, API_VERSIONS_KEY, 0, 0)
+                assert key == API_VERSIONS_KEY
+                connection.sendall(struct.pack(">i", len(body)) + body)
+
+    with listening(serve) as address:
+        connection = connect(address)
+        line = refused(lambda: connection.call(request()))
+        connection.close()
+    assert seen == [3, 0]
+    assert line == f"InitProducerId 0 to 5 is needed, and the broker at localhost:{address[1]} does not serve it"
+
+
+def test_a_broker_that_is_too_old_for_a_shared_transaction() -> None:
+    with listening(answering(older([], Produce=9))) as address:
+        connection = connect(address)
+        with pytest.raises(NotServed, match=r"Produce 12 to 12 is needed, .* at localhost:\d+ has versions 3 to 9 of it"):
+            connection.send(ProduceRequest())
+        connection.close()
+
+
+def test_a_dead_address_is_tried_once() -> None:
+    attempts: list[Address] = []
+
+    class Counting(ClusterClient):
+        def connection(self, address: Address) -> BrokerConnection:
+            attempts.append(address)
+            return super().connection(address)
+
+    with socket.create_server(("localhost", 0)) as server:
+        dead = server.getsockname()[1]
+    with listening(answering(open_broker)) as (host, port):
+        client = Counting(Connecting(f"localhost:{dead},{host}:{port}"))
+        for _ in range(3):
+            assert client.anyone() == (host, port)
+            client.close()
+    assert attempts.count(("localhost", dead)) == 1

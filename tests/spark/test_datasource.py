@@ -129,3 +129,27 @@ def test_a_stream_of_segments_begins_where_it_is_told(spark: Any, broker: Broker
     assert seen("earlier", reader.option("startingOffsets", "earliest").load()) == 500
     with pytest.raises(Exception, match="has no option 'subscrib'"):
         reader.option("subscrib", "in").load().writeStream.format("noop").start().processAllAvailable()
+
+
+def test_a_batch_of_a_stream_of_segments_is_bounded_also_after_a_restart(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    fill(broker, 0, 400)
+    reader = spark.readStream.format("ottla").option("path", str(tmp_path / "data")).option("subscribe", "in")
+    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "150")
+    frame = reader.option("checkpointLocation", str(tmp_path / "cp")).load().selectExpr("value")
+    counts: list[int] = []
+    values: list[int] = []
+
+    def keep(rows: Any, batch: int) -> None:
+        of_batch = [int(bytes(row.value)) for row in rows.collect()]
+        counts.append(len(of_batch))
+        values.extend(of_batch)
+
+    for more in (0, 300):
+        fill(broker, 400, more)
+        query = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "cp")).start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+    assert sorted(values) == list(range(700))
+    assert max(counts) <= 150 + PARTITIONS

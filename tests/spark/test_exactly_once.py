@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,9 +15,10 @@ from ottla.client import Cluster, NewRecord
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction, Row
-from ottla.spark.errors import Fenced, IdExpired, PipelineError
+from ottla.spark.errors import Fenced, IdExpired, MustAbort, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, Tasks
 from ottla.spark.marks import Mark
+from ottla.spark.options import SinkOptions
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
@@ -29,6 +31,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]
 
 ROWS = 3_000
 PARTITIONS = 3
+TOPICS = {"out": PARTITIONS, "log": PARTITIONS}
 
 
 @pytest.fixture
@@ -131,8 +134,7 @@ def test_who_was_fenced_stops_and_leaves_nothing(broker: Broker, world: World) -
     first.write("q", 0, tasks_of(broker, 0), ends(0))
     with pytest.raises(Fenced, match="another pipeline runs as 'shop'"):
         first.write("q", 1, tasks_of(broker, 1, fail=lambda partition: second.start() if partition == 0 else None), ends(1))
-    with pytest.raises(Fenced):
-        first.write("q", 1, tasks_of(broker, 1), ends(1))
+    assert not first.is_settled
     second.write("q", 1, tasks_of(broker, 1), ends(1))
     assert count(world, "out") == [2 * ROWS] * PARTITIONS
 
@@ -144,7 +146,7 @@ def test_a_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: Wo
 
     def tasks(producer: Producer) -> list[Written]:
         zombie.append(TaskWriter(Connecting(broker.bootstrap), producer))
-        zombie[0].partition("out", 0)
+        zombie[0].sender.leader("out", 0)
         return tasks_of(broker, 0)(producer)
 
     sink.write("q", 0, tasks, ends(0))
@@ -262,7 +264,7 @@ def test_a_transactional_id_that_expires_while_its_stream_is_idle_is_taken_anew(
 
 def test_what_a_person_is_told(broker: Broker, world: World) -> None:
     with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
-        TaskWriter(Connecting(broker.bootstrap), Producer("x", 1, 0)).partition("nowhere", 0)
+        TaskWriter(Connecting(broker.bootstrap), Producer("x", 1, 0)).sender.leader("nowhere", 0)
     with pytest.raises(PipelineError, match="'here' is not host:port"):
         ClusterClient(Connecting("here"))
     quick = ClusterClient(Connecting("127.0.0.1:1"), timeout_s=0.2)
@@ -299,7 +301,9 @@ def driven(broker: Broker, world: World) -> Iterator[Callable[[], ExactlyOnce[Dr
     opened: list[DriverTransaction] = []
 
     def start() -> ExactlyOnce[DriverTransaction]:
-        opened.append(DriverTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop"))
+        where = Connecting(broker.bootstrap)
+        options = SinkOptions(connecting=where, transactional_id="shop", compression="gzip")
+        opened.append(DriverTransaction(ClusterClient(where), options))
         return ExactlyOnce(opened[-1], "run")
 
     yield start
@@ -317,14 +321,79 @@ def rows(batch: int, *, fail: bool = False) -> Iterator[Row]:
 def test_a_driver_alone_writes_each_batch_once(driven: Callable[[], ExactlyOnce[DriverTransaction]], world: World) -> None:
     sink = driven()
     assert sink.start() is None
-    assert sink.write("q", 0, lambda me: me.write(rows(0)), ends(0)).records == ROWS
+    assert sink.write("q", 0, lambda me: me.write(rows(0), TOPICS), ends(0)).records == ROWS
     with pytest.raises(ZeroDivisionError):
-        sink.write("q", 1, lambda me: me.write(rows(1, fail=True)), ends(1))
-    assert sink.write("q", 1, lambda me: me.write(rows(1)), ends(1)).records == ROWS
+        sink.write("q", 1, lambda me: me.write(rows(1, fail=True), TOPICS), ends(1))
+    assert sink.write("q", 1, lambda me: me.write(rows(1), TOPICS), ends(1)).records == ROWS
     again = driven()
     assert again.start() == Mark("q", 1, "run")
-    assert again.write("q", 1, lambda me: me.write(rows(1)), ends(1)).is_replay
+    assert again.write("q", 1, lambda me: me.write(rows(1), TOPICS), ends(1)).is_replay
     with pytest.raises(Fenced):
-        sink.write("q", 2, lambda me: me.write(rows(2)), ends(2))
-    assert again.write("q", 2, lambda me: me.write(rows(2)), ends(2)).records == ROWS
+        sink.write("q", 2, lambda me: me.write(rows(2), TOPICS), ends(2))
+    assert again.write("q", 2, lambda me: me.write(rows(2), TOPICS), ends(2)).records == ROWS
     assert sum(count(world, "out")) == 3 * ROWS
+    # Whoever was fenced has a new producer when he begins anew.
+    assert sink.start() == Mark("q", 2, "run")
+    assert sink.write("q", 3, lambda me: me.write(rows(3), TOPICS), ends(3)).records == ROWS
+    assert sum(count(world, "out")) == 4 * ROWS
+
+
+def test_a_driver_alone_writes_where_tasks_would(driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker) -> None:
+    sink = driven()
+    sink.start()
+    report = sink.write("q", 0, lambda me: me.write([("out", b"k", b"v" * 10, [("h", b"xyz")], 1)], TOPICS), ends(0))
+    assert report.bytes == 15
+    for row, line in [
+        (("other", None, b"v", [], None), "a row goes to topic 'other', which does not exist"),
+        (("out", None, b"v", [], 3), "topic 'out' has no partition 3: it has 3"),
+        (("out", None, os.urandom(2_000_000), [], None), "a record of 2,000,000 bytes is more than topic 'out' takes"),
+    ]:
+        with pytest.raises(PipelineError, match=line):
+            sink.write("q", 1, lambda me, row=row: me.write([row], TOPICS), ends(1))  # type: ignore[misc]
+        assert sink.is_settled
+    # A topic that is deleted in the meantime is not made again.
+    with pytest.raises((PipelineError, MustAbort), match="gone"):
+        sink.write("q", 1, lambda me: me.write([("gone", None, b"v", [], 0)], {"gone": 1}), ends(1))
+    with Cluster(broker.bootstrap) as cluster:
+        assert "gone" not in {topic.name for topic in cluster.topics()}
+
+
+def test_a_driver_that_is_closed_leaves_no_thread(driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker) -> None:
+    def threads() -> set[str]:
+        return {path.name for path in Path("/proc/self/task").iterdir()}
+
+    where = Connecting(broker.bootstrap)
+    before = threads()
+    transaction = DriverTransaction(ClusterClient(where), SinkOptions(connecting=where, transactional_id="x"))
+    transaction.begin()
+    assert threads() > before
+    transaction.close()
+    assert threads() <= before
+
+
+def test_a_stream_whose_abort_has_failed_doubles_and_loses_nothing(
+    broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction is open, and its sequences are used: written again from 0, others would be taken for those that are there."""
+    sink = stream(broker)
+    sink.start()
+    end = Transaction.end
+
+    def ended(self: Transaction, *, commit: bool) -> None:
+        if not commit:
+            raise PipelineError("aborting: no broker answers")
+        end(self, commit=commit)
+
+    def fail(partition: int) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Transaction, "end", ended)
+    with pytest.raises(PipelineError, match="no broker answers"):
+        sink.write("q", 0, tasks_of(broker, 0, fail=fail), ends(0))
+    assert not sink.is_settled
+    sink.start()
+    sink.write("q", 0, tasks_of(broker, 7), ends(0))
+    for partition in range(PARTITIONS):
+        values = perform(world, f"read out/{partition}").split()
+        assert len(set(values)) == len(values) == ROWS
+        assert all("b7-" in value for value in values)

@@ -48,7 +48,13 @@ def test_what_is_said_in_the_words_of_spark_and_of_a_producer() -> None:
         ({"transaction.timeout.ms": "0"}, "not a number of milliseconds"),
         ({"transaction.timeout.ms": str(1 << 31)}, "not a number of milliseconds"),
         ({"topic": " "}, "option 'topic' is ' ', and not a text"),
-        ({"topic": None}, "option 'topic' is None"),
+        ({"topic": ["t"]}, r"option 'topic' is \['t'\], and not a text"),
+        ({"writer": 5}, "option 'writer' is '5'; it can be tasks, driver"),
+        ({"topic": "a", "topics": "b, c"}, "option 'topic' is 'a', which is not among the option 'topics'"),
+        ({"topics": " , "}, "option 'topics' is ' , ', and names nothing"),
+        ({"run.id": "ü" * 101}, "option 'run.id' has 202 bytes, and may have 200"),
+        ({7: "x"}, "the sink has no option 7"),
+        ({"kafka.transaction.timeout.ms": 1.5}, "not a number of milliseconds"),
         ({"kafka.bootstrap.servers": "nowhere"}, "'nowhere' is not host:port"),
         ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism is given, and kafka.security.protocol is PLAINTEXT"),
     ],
@@ -62,3 +68,16 @@ def test_what_is_wrong_is_named(given: dict[str, Any], says: str) -> None:
 def test_what_is_missing_is_named(missing: str) -> None:
     with pytest.raises(PipelineError, match=missing):
         parse_options({name: value for name, value in LEAST.items() if name != missing})
+
+
+def test_values_are_what_spark_makes_of_them() -> None:
+    """A number is its text, and None is an option that is not given."""
+    options = parse_options(
+        {**LEAST, "transactional.id": 7, "run.id": 12, "transaction.timeout.ms": 60_000, "topic": None, "writer": None}
+    )
+    assert (options.transactional_id, options.run, options.timeout_ms, options.topic) == ("7", "12", 60_000, None)
+    assert options.writer == "tasks"
+
+
+def test_a_topic_that_is_among_the_topics_is_the_only_one() -> None:
+    assert parse_options({**LEAST, "topic": "b", "topics": "a,b"}).topics == ("b",)

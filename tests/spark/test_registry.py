@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from ottla.spark.avro import avro_schema
 from ottla.spark.connecting import Secret
 from ottla.spark.errors import PipelineError
-from ottla.spark.registry import Decoder, Registry, RegistryClient, framed, subject_of
+from ottla.spark.registry import HEAD_BYTES, MAGIC, Decoder, Registry, RegistryClient, client_of, subject_of
 from tests.spark.registry_server import RegistryServer, registry_server
 
 pytestmark = pytest.mark.wire
@@ -41,6 +42,12 @@ def avro(schema: dict[str, Any], record: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     schemaless_writer(out, parse_schema(schema), record)
     return out.getvalue()
+
+
+def framed(number: int, value: bytes) -> bytes:
+    data = MAGIC + number.to_bytes(4, "big") + value
+    assert len(data) == HEAD_BYTES + len(value)
+    return data
 
 
 def test_values_of_several_schemas_become_records_of_ones_own(served: tuple[RegistryServer, Registry]) -> None:
@@ -69,6 +76,48 @@ def test_no_bytes_raise(served: tuple[RegistryServer, Registry], data: bytes) ->
     decoder = Decoder(RegistryClient(registry), SCHEMA)
     decoder.decode(data)
     decoder.decode(framed(server.add(json.dumps(NEWER)), data))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "no json",
+        json.dumps({"type": "record", "name": "A", "fields": [{"name": "x", "type": "shop.Elsewhere"}]}),
+        json.dumps({"type": "what"}),
+    ],
+)
+def test_a_schema_that_cannot_be_read_is_no_null(served: tuple[RegistryServer, Registry], schema: str) -> None:
+    """All values of it would be lost in silence."""
+    server, registry = served
+    number = server.add(schema)
+    decoder = Decoder(RegistryClient(registry), SCHEMA)
+    for _ in range(2):
+        with pytest.raises(PipelineError, match=f"schema {number} of the registry cannot be read"):
+            decoder.decode(framed(number, b"x"))
+
+
+def test_an_id_that_is_not_known_yet_is_asked_for_again_after_a_while(served: tuple[RegistryServer, Registry]) -> None:
+    server, registry = served
+    now = [0.0]
+    decoder = Decoder(RegistryClient(registry, lambda: now[0]), SCHEMA)
+    value = framed(100_000, avro(OLDER, {"id": 7}))
+    for _ in range(3):
+        assert decoder.decode(value) is None
+    assert server.add(json.dumps(OLDER)) == 100_000
+    now[0] = 59.0
+    assert decoder.decode(value) is None
+    assert len(server.asked) == 1
+    now[0] = 60.0
+    assert decoder.decode(value) == {"id": 7, "name": None}
+
+
+def test_a_process_asks_once_whatever_its_tasks(served: tuple[RegistryServer, Registry]) -> None:
+    server, registry = served
+    value = framed(server.add(json.dumps(OLDER)), avro(OLDER, {"id": 7}))
+    with ThreadPoolExecutor(8) as pool:
+        records = list(pool.map(lambda _: Decoder(client_of(registry), SCHEMA).decode(value), range(16)))
+    assert records == [{"id": 7, "name": None}] * 16
+    assert len(server.asked) == 1
 
 
 def test_a_schema_is_registered_once(served: tuple[RegistryServer, Registry]) -> None:

@@ -17,7 +17,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 import ottla.spark
 from ottla import Broker
 from ottla.client import Cluster, NewRecord
+from ottla.spark.errors import PipelineError
 from ottla.spark.metrics import BatchReport
+from ottla.spark.transaction import Transaction
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
 
@@ -80,6 +82,40 @@ def test_rows_of_any_schema_go_to_several_topics_each_once(numbers: Numbers, wri
     again = numbers.run(by_parity, writer=writer)
     assert (again.metrics.replays, again.metrics.batches, again.metrics.records) == (1, 1, 100)
     assert numbers.values("even") + numbers.values("odd") == [*range(0, 1_100, 2), *range(1, 1_100, 2)]
+
+
+def test_a_sink_is_used_again_after_an_abort_that_failed(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its transaction is open still: written as the same producer once more, rows would be taken for those that are there."""
+    numbers.add(*range(100))
+    given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "numbers", "topic": "single"}
+    aborted: list[int] = []
+    end = Transaction.end
+
+    def lost(self: Transaction, *, commit: bool) -> None:
+        if not commit:
+            raise PipelineError("aborting: no broker answers")
+        end(self, commit=commit)
+
+    with ottla.spark.sink(given, on_batch=numbers.reports.append, on_abort=lambda batch, error: aborted.append(batch)) as sink:
+
+        def run(*expressions: str) -> None:
+            frame = numbers.spark.readStream.schema("value LONG").csv(str(numbers.directory / "in")).selectExpr(*expressions)
+            writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(numbers.directory / "cp"))
+            writer.trigger(availableNow=True).start().awaitTermination()
+
+        monkeypatch.setattr(Transaction, "end", lost)
+        monkeypatch.setattr(Transaction, "mark", lambda *_: 1 // 0)
+        with pytest.raises(Exception, match="no broker answers"):
+            run("CAST(value + 1000 AS STRING) AS value")
+        monkeypatch.undo()
+        run(TEXT)
+        assert numbers.values("single") == list(range(100))
+        # What is final is told at once, in the words of the task that met it.
+        numbers.add(1)
+        with pytest.raises(Exception, match="topic 'single' has no partition 7: it has 1"):
+            run(TEXT, "7 AS partition")
+    assert aborted == []
+    assert numbers.values("single") == list(range(100))
 
 
 def test_a_stream_of_files_can_be_told_its_topic_and_where_its_mark_stands(numbers: Numbers) -> None:

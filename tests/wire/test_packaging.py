@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from ottla.client import Cluster, NewRecord
-from ottla.spark.versions import PACKAGES, packages_for
+from ottla.spark.versions import VERSIONS, packages_for
 from tests.raw import RawClient, create
 from tools import kafka
 
@@ -129,6 +129,7 @@ def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(proje
         OTTLA_CACHE=str(kafka.cache_dir()),
     )
     assert "Findings" in output
+    assert output.splitlines()[-1] == "pipeline demo: sound, 400 purchases were each handled once"
 
 
 def spark_of(minor: str) -> dict[str, str]:
@@ -141,7 +142,7 @@ def spark_of(minor: str) -> dict[str, str]:
         return quick_java.environment()
     target = kafka.cache_dir() / f"pyspark-{minor}"
     if not (target / "complete").exists():
-        wanted = [f"pyspark=={PACKAGES[minor]}", "py4j"]
+        wanted = [VERSIONS[minor].pyspark, "py4j"]
         fetch = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target", str(target), *wanted]
         subprocess.run(fetch, check=True, timeout=DEMO_TIMEOUT_S, capture_output=True)
         (target / "complete").touch()
@@ -150,7 +151,7 @@ def spark_of(minor: str) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.java
-@pytest.mark.parametrize("minor", ["4.0", "4.2"])
+@pytest.mark.parametrize("minor", list(VERSIONS))
 def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl(
     project: Project, tmp_path: Path, minor: str
 ) -> None:

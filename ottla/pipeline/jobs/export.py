@@ -16,6 +16,7 @@ import msgspec
 from ottla.pipeline.stream import source_options
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
+from ottla.spark.marks import commit_ends, read_ends
 from ottla.spark.rows import RECORD
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
@@ -48,13 +49,17 @@ class ExportPlan(msgspec.Struct, frozen=True):
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
-    """``data_dir`` reads the segment files there, without it the broker is asked for every record."""
+    """``data_dir`` reads the segment files there, without it the broker is asked for every record.
+
+    ``group`` is committed how far the export is, after each part: tools show its lag. The plans in the export's directory decide.
+    """
 
     bootstrap: str
     topic: str
     to: str
     data_dir: str | None = None
     part_offsets: int = PART_OFFSETS
+    group: str | None = None
 
 
 class Files:
@@ -151,12 +156,14 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
     """How many records were written now. ``on_part`` hears of parts done, parts in all, and records. Raises `PipelineError`."""
     files = Files(spark, options.to)
     before = plans(files, options.topic)
+    noted = _Noted(options, ends_of(before))
     new = planned(options.topic, _ranges(options), before, options.part_offsets)
     if new.parts:
         files.write(f"{_PLAN}{len(before):05d}.json", msgspec.json.encode(new))
     names = set(files.names())
     waiting = [part for plan in (*before, new) for part in plan.parts if _name(part) not in names]
     total = 0
+    noted.add([part for plan in (*before, new) for part in plan.parts if part not in waiting])
     for number, part in enumerate(waiting, 1):
         aside = f"{_ASIDE}-{part.number:05d}"
         files.remove(aside)
@@ -167,9 +174,38 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
         except Exception as error:
             raise PipelineError(cause_of(str(error))) from error
         files.rename(aside, _name(part))
+        noted.add([part])
         total += written
         on_part(number, len(waiting), written)
     return total
+
+
+class _Noted:
+    """What a group is told of an export. A group that is further than the export's own plans is another's, or they were lost."""
+
+    def __init__(self, options: ExportOptions, planned_ends: dict[int, int]) -> None:
+        """Raises `PipelineError`."""
+        self._options = options
+        self._ends: dict[str, int] = {}
+        if options.group is None:
+            return
+        with closing(ClusterClient(Connecting(options.bootstrap))) as cluster:
+            committed = read_ends(cluster, options.group).get(options.topic, {})
+        for index, offset in committed.items():
+            if offset > planned_ends.get(int(index), 0):
+                raise PipelineError(
+                    f"group {options.group!r} has exported {options.topic}-{index} up to {offset}, and {options.to} up to"
+                    f" {planned_ends.get(int(index), 0)}: give the directory of that export, or a group of its own to this one"
+                )
+
+    def add(self, parts: list[Part]) -> None:
+        """Parts that are in their place, in their order."""
+        if self._options.group is None or not parts:
+            return
+        for part in parts:
+            self._ends |= {str(index): last for index, (_, last) in part.ranges.items()}
+        with closing(ClusterClient(Connecting(self._options.bootstrap))) as cluster:
+            commit_ends(cluster, self._options.group, {self._options.topic: self._ends})
 
 
 def _write(spark: SparkSession, options: ExportOptions, part: Part, files: Files, aside: str) -> int:
@@ -211,10 +247,11 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
             return cluster.ranges(options.topic, committed=True)
         finally:
             cluster.close()
-    from ottla.spark.segments.directory import Directory
+    from ottla.spark.segments.directory import Directories
 
-    with closing(Directory(options.data_dir)) as directory:
-        views = {index: directory.view(options.topic, index) for index in directory.partitions(options.topic)}
+    with closing(Directories(options.data_dir)) as directories:
+        lies_in = directories.of_topic(options.topic)
+        views = {index: directory.view(options.topic, index) for index, directory in lies_in.items()}
     return {index: (view.start, view.last_stable_offset) for index, view in views.items()}
 
 

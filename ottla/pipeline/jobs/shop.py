@@ -59,7 +59,7 @@ def is_sound() -> Column:
 
 
 def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Rows for the sink (`rows.OUTPUT`), two for a purchase and one for what is none."""
+    """Rows for the sink (`rows.COLUMNS`), two for a purchase and one for what is none."""
     from pyspark.sql import functions as f
 
     topics = terms.topics

@@ -39,7 +39,7 @@ def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
 
 
 def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Rows for the sink (`rows.OUTPUT`), one for each total that has changed; the key is what it is the total of."""
+    """Rows for the sink (`rows.COLUMNS`), one for each total that has changed; the key is what it is the total of."""
     from pyspark.sql import functions as f
 
     key = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string"))

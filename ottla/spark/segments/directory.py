@@ -59,13 +59,10 @@ class Directory:
         self.fs.close_files()
 
     def partitions(self, topic: str) -> list[int]:
-        """Raises `PipelineError` for a topic of which nothing lies here."""
+        """Those of a topic that lie here."""
         names = [name for name in self.fs.list_dir(self.path) if self.fs.is_dir(f"{self.path}/{name}")]
         parsed = [parse_directory_name(name) for name in names]
-        indexes = sorted(where[1] for where in parsed if where is not None and where[0] == topic)
-        if not indexes:
-            raise PipelineError(f"no partition of topic {topic!r} lies in {self.path}")
-        return indexes
+        return sorted(where[1] for where in parsed if where is not None and where[0] == topic)
 
     def _segments(self, topic: str, partition: int) -> list[Segment]:
         """Raises `Vanished` in the middle of an exchange."""
@@ -132,6 +129,31 @@ class Directory:
                 if entries is not None:
                     return offset, {e.producer_id: e.txn_first_offset for e in entries if e.txn_first_offset >= 0}
         return log_start, {}
+
+
+class Directories:
+    """All that a broker's ``log.dirs`` names, comma-separated: each partition lies in one of them."""
+
+    def __init__(self, paths: str) -> None:
+        """Raises `PipelineError`."""
+        self._paths = paths
+        self._all = [Directory(path.strip()) for path in paths.split(",") if path.strip()]
+
+    def close(self) -> None:
+        for directory in self._all:
+            directory.close()
+
+    def of_topic(self, topic: str) -> dict[int, Directory]:
+        """Where each partition lies. Raises `PipelineError` for a topic of which nothing does, and for what lies twice."""
+        lies_in: dict[int, Directory] = {}
+        for directory in self._all:
+            for index in directory.partitions(topic):
+                if index in lies_in:
+                    raise PipelineError(f"{topic}-{index} lies in {lies_in[index].path} and in {directory.path}: name one of them")
+                lies_in[index] = directory
+        if not lies_in:
+            raise PipelineError(f"no partition of topic {topic!r} lies in {self._paths}")
+        return dict(sorted(lies_in.items()))
 
 
 def _settled(fs: RealFilesystem, segments: list[Segment], recovery_point: int | None) -> int:

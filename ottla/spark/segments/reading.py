@@ -14,7 +14,7 @@ import pyarrow as pa
 from ottla.protocol.records import BatchHeader
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.columns import HEADERS, Malformed, Records
-from ottla.spark.segments.directory import Directory, View
+from ottla.spark.segments.directory import Directories, Directory, View
 from ottla.storage.segment import Segment
 from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import SoundBatches
@@ -43,10 +43,11 @@ Bounds = dict[int, int]
 class Wanted(msgspec.Struct, frozen=True):
     """What of a topic is to be read. Offsets by partition; those not named are ``EARLIEST`` or ``LATEST``.
 
-    Timestamps stand for the first record that is as late, as in ListOffsets; None for no such bound.
+    ``directories`` are the broker's log.dirs. Timestamps stand for the first record that is as late, as in ListOffsets; None for no
+    such bound.
     """
 
-    directory: str
+    directories: str
     topic: str
     is_committed: bool = True
     partitions: tuple[int, ...] | None = None
@@ -69,28 +70,31 @@ class Split(msgspec.Struct, frozen=True):
     aborted: list[AbortedTxn]
 
 
-def parse_bounds(text: str, option: str) -> Bounds:
-    """``{"0": 5, "1": -2}``. Raises `PipelineError`."""
+def parse_bounds(text: str, option: str, topic: str = "") -> Bounds:
+    """``{"0": 5, "1": -2}``, or with the topic around it, as the connector has it. Raises `PipelineError`."""
     try:
-        return {int(partition): int(offset) for partition, offset in json.loads(text).items()}
+        given = json.loads(text)
+        if isinstance(given.get(topic), dict):
+            given = given[topic]
+        return {int(partition): int(offset) for partition, offset in given.items()}
     except (ValueError, AttributeError, TypeError):
         raise PipelineError(f'{option} {text!r}: give earliest, latest or an offset a partition, {{"0": 5, "1": -2}}') from None
 
 
 def plan(wanted: Wanted) -> list[Split]:
-    """Look at the directory once; every split belongs to that look. Raises `PipelineError`."""
-    with closing(Directory(wanted.directory)) as directory:
-        known = directory.partitions(wanted.topic)
-        chosen = known if wanted.partitions is None else sorted(wanted.partitions)
-        for index in {*chosen, *wanted.starting, *wanted.ending} - set(known):
-            raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directory}")
-        return [split for index in chosen for split in _planned(wanted, directory, index)]
+    """Look at the directories once; every split belongs to that look. Raises `PipelineError`."""
+    with closing(Directories(wanted.directories)) as directories:
+        known = directories.of_topic(wanted.topic)
+        chosen = list(known) if wanted.partitions is None else sorted(wanted.partitions)
+        for index in sorted({*chosen, *wanted.starting, *wanted.ending} - known.keys()):
+            raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directories}")
+        return [split for index in chosen for split in _planned(wanted, known[index], index)]
 
 
 def _planned(wanted: Wanted, directory: Directory, index: int) -> Iterator[Split]:
     """The splits of one partition."""
     # Who reads a split need not have the working directory of who plans it.
-    root = str(Path(wanted.directory).absolute())
+    root = str(Path(directory.path).absolute())
     view = directory.view(wanted.topic, index)
     start, end = _range(wanted, directory, index, view)
     aborted = [a for a in view.aborted if a.first_offset < end and a.last_offset >= start] if wanted.is_committed else []

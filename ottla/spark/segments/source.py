@@ -2,7 +2,8 @@
 
 Options, named and meant as the connector's: ``subscribe`` (one topic), ``kafka.isolation.level`` (``read_committed`` unless it
 is said otherwise), ``startingOffsets`` and ``endingOffsets`` (``earliest``, ``latest`` or ``{"0": 5}``), ``startingTimestamp``
-and ``endingTimestamp`` (ms), ``failOnDataLoss``. Its own: ``path`` (the data directory, where every executor sees it),
+and ``endingTimestamp`` (ms), ``failOnDataLoss``, ``includeHeaders``, and of a stream ``maxOffsetsPerTrigger``. Its own: ``path``
+(the data directory, or several of one broker, comma-separated as in log.dirs, where every executor sees them),
 ``partitions`` (``0,2``), ``splitBytes``. A schema of fewer columns is read faster: ``.schema("value BINARY")``.
 """
 
@@ -29,6 +30,7 @@ _KNOWN = {
     "startingtimestamp",
     "endingtimestamp",
     "failondataloss",
+    "includeheaders",
     "partitions",
     "splitbytes",
 }
@@ -51,28 +53,28 @@ def wanted_by(options: dict[str, str]) -> Wanted:
         given["path"],
         given["subscribe"],
         level == "read_committed",
-        None if partitions is None else tuple(_number(p, "partitions") for p in partitions.split(",")),
-        _bounds(given.get("startingoffsets", "earliest"), "startingOffsets"),
-        _bounds(given.get("endingoffsets", "latest"), "endingOffsets"),
+        None if partitions is None else tuple(number(p, "partitions") for p in partitions.split(",")),
+        _bounds(given.get("startingoffsets", "earliest"), "startingOffsets", given["subscribe"]),
+        _bounds(given.get("endingoffsets", "latest"), "endingOffsets", given["subscribe"]),
         _maybe(given.get("startingtimestamp"), "startingTimestamp"),
         _maybe(given.get("endingtimestamp"), "endingTimestamp"),
         given.get("failondataloss", "true").lower() == "true",
-        _number(given.get("splitbytes", str(SPLIT_BYTES)), "splitBytes"),
+        number(given.get("splitbytes", str(SPLIT_BYTES)), "splitBytes"),
     )
 
 
-def _bounds(text: str, option: str) -> Bounds:
-    return {} if text == {"startingOffsets": "earliest", "endingOffsets": "latest"}[option] else parse_bounds(text, option)
+def _bounds(text: str, option: str, topic: str) -> Bounds:
+    return {} if text == {"startingOffsets": "earliest", "endingOffsets": "latest"}[option] else parse_bounds(text, option, topic)
 
 
-def _number(text: str, option: str) -> int:
+def number(text: str, option: str) -> int:
     if not text.strip().isdigit():
         raise PipelineError(f"{option} {text!r} is no number")
     return int(text)
 
 
 def _maybe(text: str | None, option: str) -> int | None:
-    return None if text is None else _number(text, option)
+    return None if text is None else number(text, option)
 
 
 class SegmentReader(DataSourceReader):

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from ottla.spark.segments.directory import Directory, View
+from ottla.spark.checkpoint_files import last_offsets_in
+from ottla.spark.errors import PipelineError
+from ottla.spark.segments.directory import Directories, View
 from ottla.spark.segments.reading import EARLIEST, LATEST, plan
-from ottla.spark.segments.source import SegmentReader, wanted_by
+from ottla.spark.segments.source import SegmentReader, number, wanted_by
 from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
 Offsets = dict[str, dict[str, int]]
 """Topic and partition to an offset, as the connector for Kafka has them in a checkpoint."""
+_IS_TOLD = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
+"""Whether Spark says where a stream is: since 4.2."""
+_NEEDS_CHECKPOINT = (
+    "maxOffsetsPerTrigger needs the option checkpointLocation, that of the query, for the source as well: before 4.2 Spark does not"
+    " tell it where a stream goes on that is started again"
+)
+_BOUND, _CHECKPOINT = "maxoffsetspertrigger", "checkpointlocation"
 
 
 class SegmentStream(DataSourceStreamReader):
-    """Each batch ends at the last stable offsets of the moment it is planned at. Raises `PipelineError`."""
+    """Each batch ends at the last stable offsets of the moment it is planned at, or before, where ``maxOffsetsPerTrigger`` says so.
+
+    Before Spark 4.2 a source in Python is not told where its stream is. It remembers what it has said last, and reads that from the
+    checkpoint, whose place it is given by ``checkpointLocation``, after a restart. Raises `PipelineError`.
+    """
 
     def __init__(self, options: dict[str, str], columns: list[str]) -> None:
         given = {name.lower(): value for name, value in options.items()}
@@ -32,31 +47,55 @@ class SegmentStream(DataSourceStreamReader):
             given["startingoffsets"] = "earliest"
         for name in ("endingoffsets", "endingtimestamp"):
             given.pop(name, None)
+        bound, self._checkpoint = given.pop(_BOUND, None), given.pop(_CHECKPOINT, None)
+        self._most = None if bound is None else number(bound, "maxOffsetsPerTrigger")
+        if self._most == 0:
+            raise PipelineError("maxOffsetsPerTrigger is 0: a batch has one offset at least")
+        if self._most is not None and self._checkpoint is None and not _IS_TOLD:
+            raise PipelineError(_NEEDS_CHECKPOINT)
+        self._last: Offsets | None = None
         self._wanted = wanted_by(given)
         self._reader = SegmentReader(self._wanted, columns)
 
     def initialOffset(self) -> Offsets:
         if self._starts_at == "latest":
-            return self.latestOffset()
-        wanted = self._wanted
-        with closing(Directory(wanted.directory)) as directory:
-            views = {index: directory.view(wanted.topic, index) for index in self._partitions(directory)}
+            self._last = self._ends()
+            return self._last
         starts = {}
-        for index, view in views.items():
-            offset = wanted.starting.get(index, EARLIEST)
+        for index, view in self._views().items():
+            offset = self._wanted.starting.get(index, EARLIEST)
             starts[index] = {EARLIEST: view.start, LATEST: self._end(view)}.get(offset, offset)
-        return _offsets(wanted.topic, starts)
+        self._last = _offsets(self._wanted.topic, starts)
+        return self._last
 
-    def latestOffset(self) -> Offsets:
-        wanted = self._wanted
-        with closing(Directory(wanted.directory)) as directory:
-            views = {index: directory.view(wanted.topic, index) for index in self._partitions(directory)}
-        return _offsets(wanted.topic, {index: self._end(view) for index, view in views.items()})
+    def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Offsets:
+        """``start`` is given by Spark 4.2."""
+        if self._most is None:
+            return self._ends()
+        start = start or self._last or self._committed()
+        views = self._views()
+        begins = {index: start.get(self._wanted.topic, {}).get(str(index), view.start) for index, view in views.items()}
+        ends = bounded(begins, {index: self._end(view) for index, view in views.items()}, self._most)
+        self._last = _offsets(self._wanted.topic, ends)
+        return self._last
+
+    def _committed(self) -> Offsets:
+        if self._checkpoint is None:
+            raise PipelineError(_NEEDS_CHECKPOINT)
+        return last_offsets_in(self._checkpoint, self._wanted.topic) or self.initialOffset()
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """Partitions that were added since ``start`` are read from their beginning."""
+        # A batch that is planned once more, after a restart, is where the stream is then.
+        self._last = end
         topic = self._wanted.topic
         starts, ends = ({int(index): offset for index, offset in where.get(topic, {}).items()} for where in (start, end))
+        for index in sorted(ends):
+            if ends[index] < starts.get(index, 0):
+                raise PipelineError(
+                    f"{topic}-{index}: the stream is at offset {starts[index]}, and its source at {ends[index]}: the log was made"
+                    " anew, or the source's checkpointLocation is not the query's"
+                )
         chosen = tuple(index for index in sorted(ends) if ends[index] > starts.get(index, -1))
         if not chosen:
             return []
@@ -72,11 +111,35 @@ class SegmentStream(DataSourceStreamReader):
         prepare()
         return self._reader.read(partition)
 
+    def _ends(self) -> Offsets:
+        return _offsets(self._wanted.topic, {index: self._end(view) for index, view in self._views().items()})
+
     def _end(self, view: View) -> int:
         return view.last_stable_offset if self._wanted.is_committed else view.end
 
-    def _partitions(self, directory: Directory) -> list[int]:
-        return directory.partitions(self._wanted.topic) if self._wanted.partitions is None else sorted(self._wanted.partitions)
+    def _views(self) -> dict[int, View]:
+        wanted = self._wanted
+        with closing(Directories(wanted.directories)) as directories:
+            lies_in = directories.of_topic(wanted.topic)
+            chosen = list(lies_in) if wanted.partitions is None else sorted(wanted.partitions)
+            for index in chosen:
+                if index not in lies_in:
+                    raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directories}")
+            return {index: lies_in[index].view(wanted.topic, index) for index in chosen}
+
+
+def bounded(starts: Mapping[int, int], ends: Mapping[int, int], most: int) -> dict[int, int]:
+    """Ends of at most about ``most`` offsets in all, each partition's share by what waits in it, as the connector has it.
+
+    So partitions whose records are of the same hours are read in step. A partition in which anything waits gets one at least.
+    """
+    waiting = {index: max(0, ends[index] - starts[index]) for index in ends}
+    total = sum(waiting.values())
+    if total <= most:
+        return {index: starts[index] + waiting[index] for index in ends}
+    return {
+        index: starts[index] + min(waiting[index], max(1, most * waiting[index] // total)) for index in ends if waiting[index]
+    } | {index: starts[index] for index in ends if not waiting[index]}
 
 
 def _offsets(topic: str, by_partition: dict[int, int]) -> Offsets:

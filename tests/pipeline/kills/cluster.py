@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -73,30 +73,14 @@ class Cluster:
         self._kill()
 
     def _kill(self) -> None:
-        # Looked for while their workers still are their parents.
-        orphans = self.executors()
+        # Those first whose parents are the others: nobody else's executors are to die with ours.
+        for pid in executors():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for process in self._processes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(10)
-        for pid in orphans:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    def executors(self) -> list[int]:
-        """Processes that run this cluster's tasks. Other tests have Spark's processes beside them."""
-        return self._descendants("CoarseGrainedExecutorBackend")
-
-    def python_workers(self) -> list[int]:
-        """Those that a daemon of this cluster's Spark has forked."""
-        daemons = set(self._descendants("pyspark.daemon"))
-        return [pid for pid in daemons if _parent(pid) in daemons]
-
-    def _descendants(self, word: str) -> list[int]:
-        """Processes with this word in their command that a master or worker of the cluster has started, or one started by it."""
-        own = {process.pid for process in self._processes}
-        parents = _parents()
-        return [pid for pid in parents if own & set(_ancestors(pid, parents)) and word in _command_line(pid)]
 
 
 def until(holds: Callable[[], bool], otherwise: str, seconds: float) -> None:
@@ -106,24 +90,35 @@ def until(holds: Callable[[], bool], otherwise: str, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def _parents() -> dict[int, int]:
-    """Of each process on the machine, by its id."""
-    return {pid: _parent(pid) for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())}
+def executors() -> list[int]:
+    """Processes that run tasks, of this test's cluster."""
+    return _processes("CoarseGrainedExecutorBackend")
 
 
-def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
-    while pid := parents.get(pid, 0):
-        yield pid
+def python_workers() -> list[int]:
+    """Those that a daemon of Spark has forked."""
+    daemons = set(_processes("pyspark.daemon"))
+    return [pid for pid in daemons if _parent(pid) in daemons]
 
 
-def _command_line(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    return ""
+def _processes(word: str) -> list[int]:
+    pids = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if word.encode() in (entry / "cmdline").read_bytes():
+                    pids.append(int(entry.name))
+    return [pid for pid in pids if _is_ours(pid)]
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether this process has started it, or one that it has started."""
+    while pid > 1 and pid != os.getpid():
+        pid = _parent(pid)
+    return pid == os.getpid()
 
 
 def _parent(pid: int) -> int:
-    """0 for one that has ended."""
     with suppress(OSError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,27 +18,70 @@ from ottla.pipeline.schemas import INVOICES
 from ottla.spark.connecting import Connecting
 from ottla.spark.wire import ClusterClient
 from tests.pipeline import quick_java
-from tests.pipeline.kills.cluster import Cluster, until
+from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
+from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java, pytest.mark.entry("PIP-01")]
 
 WORKLOAD = Workload(20_000, malformed_share=0.02)
 """Twenty batches: both kills come in the first of them. A job that is done before the second kill fails the test."""
+ATTACKS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1",
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    "spark.dynamicAllocation.cachedExecutorIdleTimeout": "1s",
+    "spark.task.maxFailures": "8",
+    "spark.stage.maxConsecutiveAttempts": "8",
+}
+"""Executors come and go by themselves, shuffled rows are lost with them, and Spark runs tasks and stages again as it likes."""
 
 
-def test_executors_and_python_workers_are_killed(tmp_path: Path) -> None:
-    with Broker(data_dir=tmp_path / "data") as broker, Cluster(tmp_path) as cluster:
-        environment = {**quick_java.of_a_cluster(), "SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
-        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD, environment=environment)
+@contextmanager
+def ottla(directory: Path) -> Iterator[str]:
+    with Broker(data_dir=directory / "data") as broker:
+        yield broker.bootstrap
+
+
+@contextmanager
+def apache_kafka(directory: Path) -> Iterator[str]:
+    try:
+        kafka = ApacheKafka(directory / "kafka").start()
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+    try:
+        yield kafka.bootstrap
+    finally:
+        kafka.stop()
+
+
+@pytest.mark.parametrize("settings", [{}, ATTACKS], ids=["plain", "attacks"])
+def test_executors_and_python_workers_are_killed(tmp_path: Path, settings: dict[str, str]) -> None:
+    kill_executors_and_workers(tmp_path, ottla, settings)
+
+
+@pytest.mark.skipif(not os.environ.get("ORACLE"), reason="asked of Apache Kafka by ORACLE=1, or make kills")
+def test_executors_and_python_workers_are_killed_on_apache_kafka(tmp_path: Path) -> None:
+    kill_executors_and_workers(tmp_path, apache_kafka, ATTACKS)
+
+
+def kill_executors_and_workers(
+    tmp_path: Path, started: Callable[[Path], AbstractContextManager[str]], settings: dict[str, str]
+) -> None:
+    with started(tmp_path) as bootstrap, Cluster(tmp_path) as cluster:
+        environment = {**quick_java.of_a_cluster(settings), "SPARK_MASTER": cluster.url, "SPARK_LOCAL_IP": "127.0.0.1"}
+        shopping = Shopping(bootstrap, tmp_path / "checkpoint", WORKLOAD, environment=environment)
         shopping.open()
-        wire = ClusterClient(Connecting(broker.bootstrap))
+        wire = ClusterClient(Connecting(bootstrap))
 
         def written() -> int:
             return sum(end for _, end in wire.ranges(INVOICES).values())
 
         with shopping.start() as life:
-            for victims in (cluster.executors, cluster.python_workers):
+            for victims in (executors, python_workers):
                 # Not before a batch is whole, and then in the middle of one.
                 until(lambda: shopping.agreed_outputs().total() > 0 or life.poll() is not None, "no batch is committed", LIFE_S)
                 before = written()

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.directory import Directory
-from ottla.spark.segments.reading import COLUMNS, Wanted, plan, read
+from ottla.spark.segments.reading import COLUMNS, Wanted, parse_bounds, plan, read
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.config import LogConfig
 from ottla.storage.last_stop import CLEAN_FILE, LOG_STARTS
@@ -279,6 +279,30 @@ def test_what_a_person_is_told(root: Path, logs: Logs) -> None:
     Path(f"{log.segments[0].path(LOG_SUFFIX)}.swap").write_bytes(b"")
     with pytest.raises(PipelineError, match="cleaned segments that are not in their place"):
         plan(Wanted(str(root), "t"))
+
+
+def test_partitions_lie_in_several_directories_of_one_broker(root: Path, logs: Logs) -> None:
+    put(logs.new(), 5)
+    shutil.copytree(root / "t-0", root.parent / "second" / "t-2")
+    both = f"{root}, {root.parent / 'second'}"
+    splits = plan(Wanted(both, "t"))
+    assert [(split.partition, split.directory) for split in splits] == [(0, str(root)), (2, str(root.parent / "second"))]
+    assert [len(batch) for split in splits for batch in read(split, ["offset"])] == [5, 5]
+    assert [split.partition for split in plan(Wanted(both, "t", partitions=(2,)))] == [2]
+    with pytest.raises(PipelineError, match="t-1 does not lie in"):
+        plan(Wanted(both, "t", partitions=(1,)))
+    # As while a partition is moved by hand.
+    shutil.copytree(root / "t-0", root.parent / "second" / "t-0")
+    with pytest.raises(PipelineError, match=r"t-0 lies in .*data and in .*second: name one of them"):
+        plan(Wanted(both, "t"))
+
+
+def test_bounds_are_named_as_the_connector_does() -> None:
+    assert parse_bounds('{"0": 5, "1": -2}', "startingOffsets") == {0: 5, 1: -2}
+    assert parse_bounds('{"t": {"0": 5}}', "startingOffsets", "t") == {0: 5}
+    for text in ('{"u": {"0": 5}}', "[]", "5", "x"):
+        with pytest.raises(PipelineError, match="give earliest, latest or an offset a partition"):
+            parse_bounds(text, "startingOffsets", "t")
 
 
 def test_nothing_is_written(root: Path, logs: Logs) -> None:

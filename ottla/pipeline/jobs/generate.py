@@ -1,0 +1,66 @@
+"""Purchases made by Spark's tasks and written in transactions: cut off it goes on, and run again it adds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+import ottla.spark
+from ottla.pipeline.generate import BLOCK_ROWS, Workload, purchases_of
+from ottla.spark.formats import FORMATS
+from ottla.spark.metrics import BatchReport
+from ottla.spark.worker import prepare
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+BLOCKS_A_PART = 10
+"""So many blocks of rows are one transaction."""
+
+
+class GenerateOptions(msgspec.Struct, frozen=True):
+    """``values`` is the name of their format. The workload and the topic are what the transactional id stands for."""
+
+    bootstrap: str
+    topic: str
+    workload: Workload
+    values: str = "json"
+    transactional_id: str = "generate"
+
+
+def generate(spark: SparkSession, options: GenerateOptions, on_part: Callable[[BatchReport], None]) -> int:
+    """How many records were written now. Raises `PipelineError`, also where the id was used for another workload."""
+    settings = {
+        "kafka.bootstrap.servers": options.bootstrap,
+        "transactional.id": options.transactional_id,
+        "topic": options.topic,
+    }
+    sink = ottla.spark.sink(settings)
+    blocks = -(-options.workload.rows // BLOCK_ROWS)
+    name = f"{options.topic}: {msgspec.json.encode(options.workload).decode()} as {options.values}"
+    total = 0
+    for number, first in enumerate(range(0, blocks, BLOCKS_A_PART)):
+        last = min(blocks, first + BLOCKS_A_PART)
+        rows = spark.range(first, last, numPartitions=min(last - first, spark.sparkContext.defaultParallelism))
+        frame = rows.mapInArrow(_made(options.workload, options.values), "key BINARY, value BINARY")
+        report = sink.write_once(frame, name, number)
+        total += report.records
+        on_part(report)
+    return total
+
+
+def _made(workload: Workload, values: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def make(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        prepare()
+        for batch in batches:
+            for block in batch.column("id").to_pylist():
+                rows = list(purchases_of(workload, block, FORMATS[values]))
+                columns = [pa.array([row.key for row in rows], pa.binary()), pa.array([row.value for row in rows], pa.binary())]
+                yield pa.RecordBatch.from_arrays(columns, ["key", "value"])
+
+    return make

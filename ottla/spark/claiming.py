@@ -1,0 +1,39 @@
+"""Whose a transactional id is, asked before anybody is fenced.
+
+A committed mark says so from a stream's first batch on. Until that is committed, a claim does: a mark of no batch, which stands in
+the group outside of any transaction. It counts while a transaction of its stream is open, and no longer: a stream that has
+committed nothing may be forgotten.
+"""
+
+from __future__ import annotations
+
+from ottla.spark.checkpoint import InputEnds
+from ottla.spark.errors import PipelineError
+from ottla.spark.exactly_once import check_query
+from ottla.spark.mark_log import MarkLog, last_mark
+from ottla.spark.marks import NO_BATCH, Mark, commit_of, commit_plainly, group_of
+from ottla.spark.transaction import ONGOING, state_of
+from ottla.spark.wire import ClusterClient
+
+
+def claim(
+    cluster: ClusterClient, transactional_id: str, query: str, batch: int, run: str, ends: InputEnds, log: MarkLog | None = None
+) -> None:
+    """See that no other stream has the id, and claim it for one that has committed nothing yet. Raises `PipelineError`.
+
+    ``ends`` are those of the batch that comes next, with a place for the mark.
+    """
+    last = last_mark(cluster, transactional_id, log, is_stable=False)
+    check_query(last, query, ends.begin if batch == 0 else "")
+    if batch > 0 or (last is not None and (last.batch > NO_BATCH or last.query == query)):
+        return
+    if state_of(cluster, transactional_id) in ONGOING:
+        whose = "nobody has said whose" if last is None else f"of another checkpoint (query {last.query})"
+        raise PipelineError(
+            f"a transaction is open under {transactional_id!r}, {whose}, and nothing was committed yet: that stream is in its first"
+            " batch, or was killed in it. Go on with its checkpoint, give a transactional.id of its own, or wait until the"
+            " transaction has timed out (transaction.timeout.ms)"
+        )
+    # The first batch's own offset takes its place: nothing has been read before it.
+    note = commit_of(Mark(query, NO_BATCH, run), {min(ends.offsets): 0})
+    commit_plainly(cluster, group_of(transactional_id), note, "claiming the transactional id")

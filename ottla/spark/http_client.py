@@ -1,0 +1,109 @@
+"""The one way that HTTP is asked here: of a registry of schemas and of an endpoint for tokens, with a secret in a header.
+
+So no redirect is followed: the header would go along to any other host. Size and time of an answer are bounded, and what goes wrong
+is one line that shows no secret.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import IO, Any, Final
+
+import msgspec
+
+from ottla.spark.errors import PipelineError
+
+TIMEOUT_S: Final = 10.0
+"""Of a whole answer; and of each wait for a piece of it."""
+MAX_ANSWER_BYTES: Final = 4 << 20
+MAX_ERROR_BYTES: Final = 1_000
+_PIECE_BYTES: Final = 64 << 10
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """``reason`` is what the protocol says of the status, ``body`` of an error no more than `MAX_ERROR_BYTES`."""
+
+    status: int
+    reason: str
+    body: bytes
+
+
+def check_url(what: str, url: str, instead: str) -> None:
+    """Raises `PipelineError` for what is no URL of HTTP, or has a password in it, which errors would show. ``what`` is its name."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        has_user = "@" in parts.netloc
+    except ValueError:
+        is_url, has_user = False, "@" in url
+    if has_user:
+        raise PipelineError(f"{what} has a user or a password in it, which logs would show: give it without, and {instead}")
+    if not is_url or any(ord(c) <= 32 or ord(c) >= 127 for c in url):
+        raise PipelineError(f"{what} begins with https:// or http:// and a host, and not as {url[:100]!r}")
+
+
+class _Staying(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer like any other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_opener = urllib.request.build_opener(_Staying)
+
+
+def ask(
+    who: str,
+    url: str,
+    body: bytes | None,
+    headers: Mapping[str, str],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    now_s: Callable[[], float] = time.monotonic,
+) -> Answer:
+    """POST where there is a body, else GET. Raises `PipelineError`, which begins with ``who``: also for a redirect."""
+    request = urllib.request.Request(url, body, dict(headers))
+    until_s = now_s() + timeout_s
+    try:
+        with _opener.open(request, timeout=timeout_s) as answer:
+            read = _read(answer, MAX_ANSWER_BYTES, until_s, now_s)
+            if len(read) > MAX_ANSWER_BYTES:
+                raise PipelineError(f"{who} answers with more than {MAX_ANSWER_BYTES:,} bytes")
+            return Answer(answer.status, str(answer.reason), read)
+    except urllib.error.HTTPError as error:
+        with error:
+            if 300 <= error.code < 400:
+                where = urllib.parse.urlsplit(error.headers.get("Location") or "").hostname or "another path"
+                raise PipelineError(f"{who} redirects to {where}, which is not followed: give the URL that it leads to") from None
+            return Answer(error.code, str(error.reason), _said_by(error, until_s, now_s))
+    except (OSError, http.client.HTTPException) as error:
+        said = " ".join(str(getattr(error, "reason", "") or error or type(error).__name__).split())
+        raise PipelineError(f"{who} does not answer ({said})") from None
+
+
+def _said_by(error: IO[bytes], until_s: float, now_s: Callable[[], float]) -> bytes:
+    try:
+        return _read(error, MAX_ERROR_BYTES, until_s, now_s)[:MAX_ERROR_BYTES]
+    except (OSError, http.client.HTTPException):
+        return b""
+
+
+def _read(answer: IO[bytes], limit: int, until_s: float, now_s: Callable[[], float]) -> bytes:
+    """Up to one byte more than ``limit``. Raises OSError."""
+    pieces: list[bytes] = []
+    left = limit + 1
+    # What comes is given as it comes: who sends a byte now and then does not hold a thread for ever.
+    read = getattr(answer, "read1", answer.read)
+    while left and (piece := read(min(left, _PIECE_BYTES))):
+        pieces.append(piece)
+        left -= len(piece)
+        if now_s() > until_s:
+            raise TimeoutError("the answer takes too long")
+    if left and getattr(answer, "length", None):
+        raise ConnectionError("the answer is cut short")
+    return b"".join(pieces)

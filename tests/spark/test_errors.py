@@ -1,0 +1,53 @@
+"""Errors on their way from a task to whoever reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.protocol.errors import Code
+from ottla.spark.errors import BrokerRefused, Fenced, MustAbort, PipelineError, cause_of, label_of, raised_in_task, refusal
+
+TRACE = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "foreach_batch.py", line 238, in write
+{}
+
+	at org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (PipelineError("a row has no topic"), PipelineError),
+        (BrokerRefused("writing", Code.INVALID_RECORD, "two\nlines"), PipelineError),
+        (Fenced("shop"), Fenced),
+        (MustAbort("writing: TRANSACTION_ABORTABLE"), MustAbort),
+    ],
+)
+def test_a_task_s_error_keeps_its_kind_and_its_text(error: Exception, kind: type[Exception]) -> None:
+    label = label_of(error)
+    for text in (label, TRACE.format(label)):
+        own = raised_in_task(text, "shop")
+        assert type(own) is kind
+        assert str(own) == str(error)
+        assert cause_of(text) == str(error)
+
+
+def test_what_is_not_ours_has_no_kind() -> None:
+    assert raised_in_task(TRACE.format("ValueError: ottla"), "shop") is None
+
+
+def test_a_code_that_nobody_knows_has_a_name() -> None:
+    assert str(BrokerRefused("asking", 32_000)) == "asking: the broker answered error 32000"
+
+
+def test_refusals_by_what_can_be_done() -> None:
+    assert type(refusal("shop", "committing", Code.PRODUCER_FENCED)) is Fenced
+    assert type(refusal("shop", "committing", Code.TRANSACTION_ABORTABLE)) is MustAbort
+    assert type(refusal("shop", "committing", Code.INVALID_TXN_STATE)) is BrokerRefused
+
+
+def test_only_lost_data_is_called_so() -> None:
+    assert "retention has removed records" in cause_of("org.apache.spark.SparkException: [KAFKA_DATA_LOSS.X] gone")
+    assert cause_of("the class com.acme.X could not be found\n\tat x") == "the class com.acme.X could not be found"
