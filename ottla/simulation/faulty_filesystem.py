@@ -9,6 +9,17 @@ from ottla.protocol.primitives import Buffer
 from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
 
 
+class PowerCut(BaseException):
+    """A crash in the middle of an operation. ``kept`` is the share of an append that still comes about.
+
+    No ``except Exception`` of the broker may go on after it, and every further operation on the disk raises it again.
+    """
+
+    def __init__(self, kept: float = 0.0) -> None:
+        super().__init__()
+        self.kept = kept
+
+
 class FaultyFile(MemoryFile):
     def append(self, data: Buffer) -> None:
         self._faulty.write("append", self.path)
@@ -23,6 +34,7 @@ class FaultyFile(MemoryFile):
 
     def sync(self) -> None:
         self._faulty.write("sync", self.path)
+        super().sync()
 
     @property
     def _faulty(self) -> FaultyFilesystem:
@@ -71,6 +83,10 @@ class FaultyFilesystem(MemoryFilesystem):
     def write_file(self, path: str, data: Buffer) -> None:
         self.write("write", path)
         super().write_file(path, data)
+
+    def sync_file(self, path: str) -> None:
+        self.write("sync", path)
+        super().sync_file(path)
 
     def rename(self, old: str, new: str) -> None:
         if old in self.files:
