@@ -31,6 +31,7 @@ class Disk:
 
     def _begin_life(self, files: FaultyFilesystem) -> None:
         self._cut, self._cut_in, self._fails_sync = None, None, False
+        self._ended_at: int | None = None
         self._faulty = files
         self.fs = TracingFilesystem(files)
         files.refuses = self._verdict
@@ -53,6 +54,8 @@ class Disk:
             if self._cut_in <= 0:
                 self._cut = PowerCut(self._rng.random())
                 self.cut_operation = f"{kind} {path}"
+                # What the broker's own cleaning up does to its files after this does not come about. A part of an append does.
+                self._ended_at = len(self.fs.trace) + (kind == "append")
                 raise self._cut
             self._cut_in -= 1
         self._faulty.error = errno.ENOSPC
@@ -64,19 +67,20 @@ class Disk:
 
     def crash(self, *, power_cut: bool) -> str:
         """The broker is gone. Files are as a kill leaves them, or as a power cut may; the name of that state."""
-        disk = TornDisk(self._image)
-        for operation in self.fs.trace:
-            disk.apply(operation)
+        disk = self._torn()
         states = list(disk.states(self._rng))
         name, self._image = self._rng.choice(states[1:]) if power_cut else states[0]
         self._begin_life(_with_files(self._image))
         return name
 
     def unsynced_bytes(self) -> int:
+        return self._torn().unsynced_bytes
+
+    def _torn(self) -> TornDisk:
         disk = TornDisk(self._image)
-        for operation in self.fs.trace:
+        for operation in self.fs.trace[: self._ended_at]:
             disk.apply(operation)
-        return disk.unsynced_bytes
+        return disk
 
     @property
     def files(self) -> Mapping[str, bytearray]:

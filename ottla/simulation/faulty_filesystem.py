@@ -8,6 +8,8 @@ from collections.abc import Callable
 from ottla.protocol.primitives import Buffer
 from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
 
+_TEXTS = {errno.ENOSPC: "No space left on device", errno.EIO: "Input/output error"}
+
 
 class PowerCut(BaseException):
     """A crash in the middle of an operation. ``kept`` is the share of an append that still comes about.
@@ -56,7 +58,7 @@ class FaultyFilesystem(MemoryFilesystem):
         self.writes += 1
         if self.refuses(self.writes, kind, path):
             self.refused += 1
-            raise OSError(self.error, "No space left on device", path)
+            raise OSError(self.error, _TEXTS.get(self.error, "Refused"), path)
 
     def refuse_nothing(self) -> None:
         self.refuses = lambda number, kind, path: False

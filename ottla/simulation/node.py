@@ -34,6 +34,7 @@ class NodeEnv:
         self.fs = node.disk.fs
         self._skew_ms = node.skew_ms
         self._aside: list[Callable[[], None]] = []
+        self._under_way = 0
         self.is_over = False
 
     def now_ms(self) -> int:
@@ -75,15 +76,20 @@ class NodeEnv:
                 except Exception as error:
                     failure = error
 
+        def tell() -> None:
+            self._under_way -= 1
+            done(failure)
+
         slowness = self._node.aside_slowness
         begins_ms = self._rng.random() * ASIDE_MS * slowness
         self._aside.append(run)
+        self._under_way += 1
         self.call_later(begins_ms, run)
-        self.call_later(begins_ms + self._rng.random() * ASIDE_MS * slowness, lambda: done(failure))
+        self.call_later(begins_ms + self._rng.random() * ASIDE_MS * slowness, tell)
 
     @property
     def is_aside(self) -> bool:
-        return bool(self._aside)
+        return self._under_way > 0
 
     def finish_aside(self) -> None:
         for run in list(self._aside):
@@ -137,7 +143,8 @@ class _AtWork:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        self._node.has_worked = True
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         if not isinstance(error, PowerCut):
@@ -178,6 +185,8 @@ class Node:
         self.is_starting = False
         self.loses_power = False
         """Whether a crash inside an operation of the disk is a power cut, rather than a kill."""
+        self.has_worked = False
+        """Whether any of its code has run since somebody looked."""
         self.bugs = 0
         self.lives = 0
         self.reached: Counter[str] = Counter()

@@ -37,7 +37,6 @@ RARE = (
     "a fencing while a commit is in flight",
     "a fencing while an abort is in flight",
     "a kill",
-    "a log is rebuilt after a crash",
     "a power cut: dropped by file",
     "a power cut: torn",
     "a power cut: unsynced dropped",
@@ -60,7 +59,6 @@ RARE = (
     "an end of life with a transaction open",
     "an outcome that the log refused",
     "another epoch after batches that were given up",
-    "offsets of an open transaction are not told",
     "records are deleted",
 )
 """States that a run over many seeds must reach, each of them."""

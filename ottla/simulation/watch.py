@@ -28,13 +28,13 @@ class Watch:
         self._finding = finding
         self._reached = reached
         self._last: dict[str, TxnMetadata] = {}
-        self._may_be_lost = False
 
     def look(self, nodes: list[Node]) -> None:
         """After each step."""
         last = self._last
         for node in nodes:
-            if node.server is not None:
+            if node.has_worked and node.server is not None:
+                node.has_worked = False
                 for shard in node.server.transactions.shards():
                     for name, metadata in shard.ids.items():
                         before = last.get(name)
@@ -57,9 +57,11 @@ class Watch:
         server = node.server
         if server is None:
             return
+        logs = {(partition.log.topic, partition.log.partition): partition.log for partition in server.partitions}
         for shard in server.transactions.shards():
             for metadata in shard.ids.values():
-                self._note(metadata, len(server.transactions.owed_partitions(metadata)))
+                touched = [logs[where] for where in metadata.partitions if where in logs]
+                self._note(metadata, sum(metadata.producer_id in log.producers.open_txns for log in touched))
         for partition in server.partitions:
             if partition.bytes_in > partition.appended_bytes and not partition.log.topic.startswith("__"):
                 self._reached["a retry answered as a duplicate"] += 1

@@ -28,6 +28,8 @@ SETTINGS = {
 RESTART_MS = 100
 """After a crash that a fault of the disk has brought about; other faults say when the broker starts again."""
 START_AGAIN_MS = 500
+STEPS_BETWEEN = 8
+"""After so many steps it is asked whether all is over."""
 MOMENTS_MS = 400
 """Actors begin within this time."""
 
@@ -79,14 +81,14 @@ class World:
         scheduler = self.scheduler
         end_ms = scheduler.now_ms + at_most_ms
         soon, timers = scheduler.soon, scheduler.timers
-        while not is_over():
+        while self.steps % STEPS_BETWEEN or not is_over():
             self.steps += 1
             if soon:
                 soon.popleft()()
             else:
                 at_ms = timers.next_ms
                 if at_ms is None or at_ms > end_ms:
-                    return False
+                    return is_over()
                 scheduler.now_ms = max(scheduler.now_ms, int(at_ms))
                 timers.take().make()
             self.watch.look(self.nodes)
@@ -108,6 +110,7 @@ class World:
 
     def _crashed(self, node: Node) -> None:
         self._say(f"{node.host} is gone: {node.disk.cut_operation or 'from outside'}")
+        node.disk.cut_operation = ""
         self.watch.crashed(node, may_lose=node.loses_power)
         down_ms = self._down_ms.pop(node.node_id, START_AGAIN_MS if node.is_starting else RESTART_MS)
         self.scheduler.call_later(down_ms, lambda: self.start(node))
@@ -126,7 +129,8 @@ class World:
             self.start(node)
         client = self.client("maker")
         made = Task(self.scheduler, create_topics(client, self.setting.topics, TOPIC_CONFIGS))
-        assert self.run_task(made, 60_000), "topics cannot be made"
+        are_made = self.run_task(made, 60_000)
+        assert are_made, "topics cannot be made"
         client.close()
         rng = self._rng("beginnings")
         for place in range(len(self.plan.actors)):

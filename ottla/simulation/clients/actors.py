@@ -79,7 +79,7 @@ class Actor:
                 self._say(f"fenced: {error}")
                 self.client.note("a producer that was taken over is fenced" if self._is_done() else "a producer is fenced")
                 self._producer = None
-            except (Fatal, GaveUp, Disconnected) as error:
+            except (Abortable, Fatal, GaveUp, Disconnected) as error:
                 self._say(f"{type(error).__name__}: {error}")
                 self._producer = None
             yield self.rng.random() * 2 * PACE_MS

@@ -127,7 +127,8 @@ def values_of(data: PartitionData, position: int, *, committed: bool) -> tuple[l
     raw = bytes(data.records or b"")
     for at, header in batches(raw):
         batch = raw[at : at + header.size_bytes]
-        assert crc_is_valid(batch, header), f"a batch with a wrong CRC at offset {header.base_offset}"
+        is_sound = crc_is_valid(batch, header)
+        assert is_sound, f"a batch with a wrong CRC at offset {header.base_offset}"
         while starts and starts[0][0] <= header.last_offset:
             aborting.add(starts.pop(0)[1])
         if header.is_control:

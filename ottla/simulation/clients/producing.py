@@ -22,7 +22,7 @@ from ottla.simulation.clients.wire import GROUP, LEADER_ELSEWHERE, TRANSACTION, 
 from ottla.simulation.history import Record, TopicPartition
 from ottla.simulation.tasks import Promise, Steps
 
-DELIVERY_TIMEOUT_MS = 12_000
+DELIVERY_TIMEOUT_MS = 5_000
 INIT_PATIENCE_MS = 60_000
 MAX_IN_FLIGHT = 5
 """Requests (max.in.flight.requests.per.connection): the broker remembers as many batches of a producer."""
