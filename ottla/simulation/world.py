@@ -54,6 +54,7 @@ class World:
         self._start_cut: dict[int, int] = {}
         self._down_ms: dict[int, int] = {}
         self.disk_was_full = False
+        self.clock_was_set_back = False
         self.steps = 0
 
     def _rng(self, name: str) -> random.Random:
@@ -206,6 +207,7 @@ class World:
             self._later(fault, lambda: self._end_life(node, Fault(kind=plans.POWER_CUT, at_ms=0, for_ms=RESTART_MS)))
         else:
             node.skew_ms += fault.number
+            self.clock_was_set_back |= fault.number < 0
 
     def _strike_network(self, node: Node, fault: Fault) -> None:
         if fault.kind == plans.SLOW_NETWORK:
