@@ -32,6 +32,8 @@ class Disk:
     def _begin_life(self, files: FaultyFilesystem) -> None:
         self._cut, self._cut_in, self._fails_sync = None, None, False
         self._ended_at: int | None = None
+        self.has_failed_sync = False
+        """In this life, so that some partitions or the whole directory wait for another start."""
         self._faulty = files
         self.fs = TracingFilesystem(files)
         files.refuses = self._verdict
@@ -60,7 +62,7 @@ class Disk:
             self._cut_in -= 1
         self._faulty.error = errno.ENOSPC
         if kind == "sync" and self._fails_sync:
-            self._fails_sync = False
+            self._fails_sync, self.has_failed_sync = False, True
             self._faulty.error = errno.EIO
             return True
         return self.is_full and kind in ("append", "write", "make_dir")

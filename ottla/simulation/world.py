@@ -258,6 +258,10 @@ class World:
             node.aside_slowness = 1.0
             node.disk.disarm()
         self._start_cut.clear()
+        for node in self.nodes:
+            if node.disk.has_failed_sync:
+                # What is offline since is so up to the next start.
+                node.crash(power_cut=node.loses_power)
 
 
 READERS = ("watch", "watch_all", "admin")
