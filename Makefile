@@ -16,7 +16,7 @@ SHARED := --dist loadgroup --no-loadscope-reorder
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run pipeline serve test tests test-fast test-all conformance mutants kills chaos crash-nightly search fuzz oracle lint generate benchmark soak start-soak clean
+.PHONY: run pipeline serve test tests test-fast test-all conformance mutants kills chaos crash-nightly search fuzz simulate oracle lint generate benchmark soak start-soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -62,6 +62,10 @@ search: $(VENV)/.test
 # Made-up requests against a broker in one process, or with OPTIONS=--sockets against one of its own; a seed does the same each time.
 fuzz: $(VENV)/.test
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.fuzz --seeds $(SEEDS) --inputs $(INPUTS) $(OPTIONS)
+
+# Whole worlds by seeds: a broker, clients, network and disks under faults, judged (docs/simulation.md).
+simulate: $(VENV)/.test
+	$(BIN)/python -m ottla.simulation --seeds $(SEEDS) --must-reach
 
 # The pipeline's driver killed at thirty random moments, and at every point of a batch on Apache Kafka as well.
 kills: $(VENV)/.test

@@ -160,7 +160,7 @@ class GroupCommit:
             self._try_again(this, error)
             return
         if error is not None:
-            self._failed(error)
+            self._failed(error, this)
         for path, damage in this.damaged.items():
             self._on_refused(path, damage)
         for waiter in this.waiters:
@@ -178,10 +178,14 @@ class GroupCommit:
         self._is_scheduled = True
         self._env.call_later(SHORTAGE_RETRY_MS, self._begin)
 
-    def _failed(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException, this: _Round) -> None:
+        """What was written and is not known to be on the disk is not shown any more: it may be gone after the next start."""
         self.has_failed = True
+        unknown = this.paths | self._dirty
         self._dirty.clear()
         self._on_failure(error)
+        for path in unknown:
+            self._on_refused(path, Damaged(path, "a sync has failed, and nobody knows what of this file the disk has"))
         waiting, self._waiting = self._waiting, []
         for waiter in waiting:
             self._stepping.guarded(waiter, False)

@@ -8,6 +8,19 @@ from collections.abc import Callable
 from ottla.protocol.primitives import Buffer
 from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
 
+_TEXTS = {errno.ENOSPC: "No space left on device", errno.EIO: "Input/output error"}
+
+
+class PowerCut(BaseException):
+    """A crash in the middle of an operation. ``kept`` is the share of an append that still comes about.
+
+    No ``except Exception`` of the broker may go on after it, and every further operation on the disk raises it again.
+    """
+
+    def __init__(self, kept: float = 0.0) -> None:
+        super().__init__()
+        self.kept = kept
+
 
 class FaultyFile(MemoryFile):
     def append(self, data: Buffer) -> None:
@@ -23,6 +36,7 @@ class FaultyFile(MemoryFile):
 
     def sync(self) -> None:
         self._faulty.write("sync", self.path)
+        super().sync()
 
     @property
     def _faulty(self) -> FaultyFilesystem:
@@ -44,7 +58,7 @@ class FaultyFilesystem(MemoryFilesystem):
         self.writes += 1
         if self.refuses(self.writes, kind, path):
             self.refused += 1
-            raise OSError(self.error, "No space left on device", path)
+            raise OSError(self.error, _TEXTS.get(self.error, "Refused"), path)
 
     def refuse_nothing(self) -> None:
         self.refuses = lambda number, kind, path: False
@@ -71,6 +85,10 @@ class FaultyFilesystem(MemoryFilesystem):
     def write_file(self, path: str, data: Buffer) -> None:
         self.write("write", path)
         super().write_file(path, data)
+
+    def sync_file(self, path: str) -> None:
+        self.write("sync", path)
+        super().sync_file(path)
 
     def rename(self, old: str, new: str) -> None:
         if old in self.files:

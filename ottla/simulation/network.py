@@ -12,16 +12,23 @@ CLIENT_HOST = "simulated"
 P = TypeVar("P", bound=asyncio.BufferedProtocol)
 
 
+Send = Callable[[Callable[[], None]], None]
+"""Has something happen at the other side, in the order of the asking."""
+
+
 class End:
     """The transport of one side, as far as protocols here use one. What is written arrives at the other side in a later turn."""
 
-    def __init__(self, protocol: asyncio.BufferedProtocol, call_soon: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, protocol: asyncio.BaseProtocol, call_soon: Send, send: Send, peer: str = CLIENT_HOST) -> None:
         self._protocol = protocol
         self._call_soon = call_soon
+        self._send = send
+        self._peer = peer
         self._other: End | None = None
         self._arrived = bytearray()
         self._is_paused = False
-        self._is_closed = False
+        self.is_closed = False
+        self.is_gone = False
 
     def joined_to(self, other: End) -> End:
         self._other = other
@@ -33,25 +40,24 @@ class End:
     # what a protocol calls
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._other is not None and not self._is_closed:
-            self._call_soon(partial(self._other._arrive, bytes(data)))
+        if self._other is not None and not self.is_closed:
+            self._send(partial(self._other.arrive, bytes(data)))
 
     def writelines(self, parts: list[bytes]) -> None:
-        for part in parts:
-            self.write(part)
+        self.write(b"".join(parts))
 
     def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             self._call_soon(self._lost)
             if self._other is not None:
                 # After what was written before.
-                self._call_soon(self._other.close)
+                self._send(self._other.close)
 
     abort = close
 
     def is_closing(self) -> bool:
-        return self._is_closed
+        return self.is_closed
 
     def pause_reading(self) -> None:
         self._is_paused = True
@@ -66,24 +72,37 @@ class End:
         return 0
 
     def get_extra_info(self, name: str) -> tuple[str, int]:
-        return (CLIENT_HOST, 1)
+        return (self._peer, 1)
+
+    def vanish(self) -> None:
+        """The machine of this side has lost its power: nobody is told, and whatever still arrives is answered by a reset."""
+        self.is_closed = self.is_gone = True
 
     # what arrives
 
-    def _arrive(self, data: bytes) -> None:
+    def arrive(self, data: bytes) -> None:
+        if self.is_gone and self._other is not None:
+            self._send(self._other.close)
+            return
         self._arrived += data
         self._hand_over()
 
     def _hand_over(self) -> None:
-        while self._arrived and not self._is_paused and not self._is_closed:
-            room = cast(memoryview, self._protocol.get_buffer(-1))
+        protocol = self._protocol
+        while self._arrived and not self._is_paused and not self.is_closed:
+            if not isinstance(protocol, asyncio.BufferedProtocol):
+                data, self._arrived = bytes(self._arrived), bytearray()
+                cast(asyncio.Protocol, protocol).data_received(data)
+                return
+            room = cast(memoryview, protocol.get_buffer(-1))
             piece = self._arrived[: len(room)]
             room[: len(piece)] = piece
             del self._arrived[: len(piece)]
-            self._protocol.buffer_updated(len(piece))
+            protocol.buffer_updated(len(piece))
 
     def _lost(self) -> None:
-        self._protocol.connection_lost(None)
+        if not self.is_gone:
+            self._protocol.connection_lost(None)
 
 
 class Network:
@@ -102,7 +121,7 @@ class Network:
         if accept is None:
             raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
         protocol = factory()
-        near, far = End(protocol, call_soon), End(accept(), call_soon)
+        near, far = End(protocol, call_soon, call_soon), End(accept(), call_soon, call_soon)
         far.joined_to(near).open()
         near.joined_to(far).open()
         return protocol

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ottla.simulation.tracing_filesystem import Op
@@ -23,8 +23,9 @@ class _Content:
 class TornDisk:
     """What the operating system has, operation by operation, and what a power cut makes of it."""
 
-    def __init__(self) -> None:
-        self._files: dict[str, _Content] = {}
+    def __init__(self, image: Mapping[str, bytes] | None = None) -> None:
+        """``image`` is what the disk has for sure when it all begins."""
+        self._files = {path: _Content(bytearray(data), len(data)) for path, data in (image or {}).items()}
         self._undo: dict[str, _Content | None] = {}
 
     def apply(self, op: Op) -> None:
@@ -54,6 +55,11 @@ class TornDisk:
             case "remove_dir":
                 for path in [p for p in self._files if p.startswith(f"{op.path}/")]:
                     self._undo[path] = self._files.pop(path)
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """What a power cut may take away."""
+        return sum(len(content.data) - content.synced for content in self._files.values())
 
     def states(self, rng: random.Random) -> Iterator[tuple[str, dict[str, bytes]]]:
         """What a crash right here may leave, by name. «kept» is a kill, all others are power cuts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ottla.protocol.primitives import Buffer
+from ottla.simulation.faulty_filesystem import PowerCut
 from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
 
 
@@ -20,7 +21,7 @@ class Op:
 
 
 class TracedFile:
-    """Tells the trace what is done to it, then does it."""
+    """Does what it is asked to, and tells the trace of what was done."""
 
     __slots__ = ("_file", "_trace", "path")
 
@@ -34,18 +35,23 @@ class TracedFile:
         return self._file.size
 
     def append(self, data: Buffer) -> None:
+        try:
+            self._file.append(data)
+        except PowerCut as cut:
+            self._trace.append(Op("append", self.path, bytes(data)[: int(len(data) * cut.kept)]))
+            raise
         self._trace.append(Op("append", self.path, bytes(data)))
-        self._file.append(data)
 
     def read(self, size: int, offset: int) -> bytes:
         return self._file.read(size, offset)
 
     def truncate(self, size: int) -> None:
-        self._trace.append(Op("truncate", self.path, size=size))
         self._file.truncate(size)
+        self._trace.append(Op("truncate", self.path, size=size))
 
     def take_back(self, size: int) -> None:
-        self.truncate(size)
+        self._file.take_back(size)
+        self._trace.append(Op("truncate", self.path, size=size))
 
     def cut_surplus(self) -> None: ...
 
@@ -53,6 +59,7 @@ class TracedFile:
         self._file.check()
 
     def sync(self) -> None:
+        self._file.sync()
         self._trace.append(Op("sync", self.path))
 
     def close(self) -> None: ...
@@ -74,12 +81,12 @@ class TracingFilesystem:
         return self.real.read_file(path)
 
     def write_file(self, path: str, data: Buffer) -> None:
-        self.trace.append(Op("write", path, bytes(data)))
         self.real.write_file(path, data)
+        self.trace.append(Op("write", path, bytes(data)))
 
     def sync_file(self, path: str) -> None:
-        self.trace.append(Op("sync", path))
         self.real.sync_file(path)
+        self.trace.append(Op("sync", path))
 
     def spare_descriptors(self, count: int) -> None: ...
 
@@ -92,8 +99,8 @@ class TracingFilesystem:
 
     def unlink(self, path: str) -> None:
         if path in self.real.files:
-            self.trace.append(Op("unlink", path))
             self.real.unlink(path)
+            self.trace.append(Op("unlink", path))
 
     def is_dir(self, path: str) -> bool | None:
         return self.real.is_dir(path)
@@ -102,12 +109,12 @@ class TracingFilesystem:
         return self.real.list_dir(path)
 
     def make_dir(self, path: str) -> None:
-        self.trace.append(Op("make_dir", path))
         self.real.make_dir(path)
+        self.trace.append(Op("make_dir", path))
 
     def remove_dir(self, path: str) -> None:
-        self.trace.append(Op("remove_dir", path))
         self.real.remove_dir(path)
+        self.trace.append(Op("remove_dir", path))
 
     def remove_empty_dir(self, path: str) -> None:
         self.real.remove_empty_dir(path)

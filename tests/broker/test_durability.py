@@ -180,6 +180,18 @@ def test_after_a_failed_sync_nothing_is_promised_any_more(world: World, fs: Slow
     assert perform(world, "topic u") != ""
 
 
+@pytest.mark.entry("STO-20")
+def test_what_a_failed_sync_may_have_lost_is_not_shown(world: World, fs: Slow) -> None:
+    """After a power cut the record may be gone, and whoever had read it has read what never was. Other logs are read on."""
+    for command in ("topic t", "topic u", "A = init", "produce A t", "produce A u"):
+        perform(world, command)
+    fs.fails = True
+    assert perform(world, "produce A t") == "closed"
+    fs.fails = False
+    assert "a3" not in perform(world, "read t uncommitted")
+    assert perform(world, "read u uncommitted").startswith("a2")
+
+
 def test_a_file_that_cannot_be_opened_for_want_of_a_descriptor_is_synced_later(world: World, fs: Slow) -> None:
     """Nothing was tried, so nothing is lost: the answer waits, and the directory goes on."""
     for command in ("topic t", "A = init", "produce A t"):

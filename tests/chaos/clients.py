@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.chaos.history import History, read
+from ottla.simulation.history import History
+from tests.chaos.history import read
 
 ROOT = Path(__file__).parent.parent.parent
 TOPICS = {"in": 3, "out": 4, "a": 2, "b": 1}

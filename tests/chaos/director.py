@@ -20,10 +20,10 @@ from pathlib import Path
 
 from ottla import Broker
 from ottla.handle import BrokerFailed
+from ottla.simulation.checker import Observation, check, outcomes
+from ottla.simulation.history import History
 from tests.chaos import observe, plan
-from tests.chaos.checker import Observation, check, outcomes
 from tests.chaos.clients import TOPICS, WORKERS, Clients
-from tests.chaos.history import History
 from tests.chaos.points import FULL, KILL, PAUSE, TERM, Fault, Strike, encode, strikes
 from tests.chaos.worker import TIMEOUT_MS
 from tools import kafka

@@ -21,9 +21,9 @@ from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.markers import read_marker
 from ottla.protocol.records import batches, crc_is_valid, read_records
+from ottla.simulation.checker import Shown, Stored
+from ottla.simulation.history import TopicPartition
 from ottla.storage.names import parse_directory_name
-from tests.chaos.checker import Shown, Stored
-from tests.chaos.history import TopicPartition
 from tests.chaos.worker import client_named
 
 TIMEOUT_S = 60

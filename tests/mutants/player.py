@@ -16,7 +16,7 @@ NOTICED = 3
 """Exit code: a scenario was answered otherwise than its file says. 0 is none was; any other code is a player that broke."""
 
 
-class _Changed:
+class Changed:
     """Finds one module by its name, and gives it another text. One for ``sys.meta_path``."""
 
     def __init__(self, name: str, text: str) -> None:
@@ -69,7 +69,7 @@ def main() -> int:
     text = sys.stdin.buffer.read().decode()
     if text:
         assert module not in sys.modules
-        sys.meta_path.insert(0, _Changed(module, text))
+        sys.meta_path.insert(0, Changed(module, text))
     difference = first_difference(entries.split(","))
     if difference is None:
         return 0

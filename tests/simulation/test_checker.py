@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.checker import RULES, Observation, Stored, check, outcomes
-from tests.chaos.history import Attempt, History, OffsetsRead, Record, Scribe, Session, Watched, read
+from ottla.simulation.checker import RULES, Observation, Stored, check, outcomes
+from ottla.simulation.history import Attempt, Deletion, History, OffsetsRead, Record, Session, Watched
+from tests.chaos.history import Scribe, read
 
 INPUT, LEFT, RIGHT = ("in", 0), ("out", 0), ("out", 1)
 FEEDER, PIPER, GROUP = 1, 2, "g"
@@ -128,6 +129,34 @@ def test_records_without_a_transaction_may_be_there_in_part(history: History, se
     assert check(history, seen) == ["lost: s2 for ('out', 1) of solo#1/1/1, which was told committed"]
 
 
+def test_deleted_records_are_not_lost(history: History, seen: Observation) -> None:
+    """Those whose offset their producer was told, and below the log's start."""
+    alone = attempt(
+        "solo", 1, [Record(("gone", 0), "s1", offset=0), Record(("gone", 0), "s2", offset=1)], ended="committed", at_s=7
+    )
+    alone.is_transaction = False
+    history.attempts.append(alone)
+    history.sessions.append(Session("solo", "solo#1", 1, 0.7))
+    history.deletions.append(Deletion(("gone", 0), 1, was_told=True))
+    seen.starts["gone", 0] = 1
+    for view in (seen.committed, seen.uncommitted):
+        view["gone", 0] = [(1, "s2")]
+    seen.stored["gone", 0] = [Stored(0, 2, 3, False, None, ["s1", "s2"])]
+    assert check(history, seen) == []
+    seen.starts["gone", 0] = 0
+    assert "lost: s1 for ('gone', 0) of solo#1/1/1, which was told committed" in check(history, seen)
+
+
+def test_identities_say_who_took_over(history: History, seen: Observation) -> None:
+    """The answers of two initialisations may come in the other order than that in which the coordinator gave them."""
+    for session in history.sessions:
+        session.identity = (session.initialised_s > 5, int(session.initialised_s * 10))
+    history.sessions.append(Session("feed", "feed#2", 1, 2.5, (-1, 0)))
+    assert check(history, seen) == []
+    history.sessions[-1].identity = (9, 0)
+    assert [finding for finding in check(history, seen) if finding.startswith("a zombie has committed: feed#1/1/3")]
+
+
 Plant = Callable[[History, Observation], None]
 
 
@@ -224,6 +253,16 @@ def pass_one_over_for_a_while(history: History, seen: Observation) -> None:
     del history.watched[0].records[-2]
 
 
+def undo_a_deletion(history: History, seen: Observation) -> None:
+    history.deletions = [Deletion(LEFT, 2, was_told=True), Deletion(LEFT, 1)]
+    seen.starts[LEFT] = 1
+
+
+def delete_what_nobody_asked_for(history: History, seen: Observation) -> None:
+    history.deletions = [Deletion(LEFT, 2)]
+    seen.starts[LEFT] = 3
+
+
 def leave_one_open(history: History, seen: Observation) -> None:
     seen.ends[LEFT] = (4, 6)
 
@@ -263,6 +302,8 @@ FAULTS: list[tuple[Plant, str, str]] = [
     (show_another_client_less, "views_agree", "another reads other than the rest in ('out', 0)"),
     (show_the_open_for_a_while, "committed_from_the_first", "read and gone: w has read (3, 'f3')"),
     (pass_one_over_for_a_while, "committed_from_the_first", "passed over: w has read (5, 'f4') in ('in', 0), and not (1, 'f2')"),
+    (undo_a_deletion, "deletions_hold", "deletion undone: ('out', 0) starts at 1, and was told to start at 2"),
+    (delete_what_nobody_asked_for, "deletions_hold", "deletion unheard of: ('out', 0) starts at 3"),
     (leave_one_open, "all_settled", "stuck: the last stable offset of ('out', 0) is 4"),
     (leave_one_prepared, "all_settled", "unfinished: pipe"),
     (find_one_torn, "nobody_complains", "audit: pipe was committed"),

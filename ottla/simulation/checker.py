@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.chaos.history import ABORTED, COMMITTED, Attempt, History, TopicPartition
+from ottla.simulation.history import ABORTED, COMMITTED, Attempt, History, TopicPartition
 
 MAX_FINDINGS = 50
 """Of each kind; one fault shows in many records."""
@@ -36,6 +36,7 @@ class Observation:
 
     ``committed`` and ``uncommitted`` are what one client library reads, ``others`` what others read at read_committed.
     ``ends`` are the last stable offset and the high watermark as a client is told; ``offsets`` the committed offsets by group;
+    ``starts`` are log starts that are not 0.
     ``unfinished`` transactional ids that the coordinator's log leaves open or prepared; ``audit`` and ``errors`` are lines of
     ``ottla audit`` and of the broker's log that should not be.
     """
@@ -46,6 +47,7 @@ class Observation:
     ends: dict[TopicPartition, tuple[int, int]]
     offsets: dict[str, dict[TopicPartition, int]]
     others: dict[str, Shown] = field(default_factory=dict)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
     audit: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -89,7 +91,7 @@ def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
             shown = places.get(record.value, [])
             if len(shown) > 1:
                 yield f"twice: {record.value} is visible in {shown}"
-            elif attempt.outcome == COMMITTED and not shown:
+            elif attempt.outcome == COMMITTED and not shown and record.offset >= seen.starts.get(record.where, -1):
                 yield f"lost: {record.value} for {record.where} of {attempt.name}, which was told committed"
             elif shown and shown[0] != record.where:
                 yield f"elsewhere: {record.value} for {record.where} is in {shown[0]}"
@@ -127,7 +129,8 @@ def no_aborted_visible(history: History, seen: Observation) -> Iterator[str]:
 def in_order(history: History, seen: Observation) -> Iterator[str]:
     """Within a partition, a transactional id's records stand in the order of their sending, over all its sessions."""
     order: dict[str, tuple[str, tuple[int, int, int]]] = {}
-    rank = {(s.actor, s.session): at for at, s in enumerate(sorted(history.sessions, key=lambda s: s.initialised_s))}
+    sessions = sorted(history.sessions, key=lambda s: (s.identity or (0, 0), s.initialised_s))
+    rank = {(s.actor, s.session): at for at, s in enumerate(sessions)}
     for attempt in history.attempts:
         # A producer without a transactional id does not fence the one before it.
         name = attempt.transactional_id if attempt.is_transaction else f"{attempt.actor}/{attempt.session}"
@@ -167,11 +170,13 @@ def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
         if not attempt.is_transaction:
             continue
         asked_s = attempt.commit_asked_s
-        own_s = next(
-            s.initialised_s for s in sessions[attempt.transactional_id] if (s.actor, s.session) == (attempt.actor, attempt.session)
-        )
+        own = next(s for s in sessions[attempt.transactional_id] if (s.actor, s.session) == (attempt.actor, attempt.session))
         for session in sessions[attempt.transactional_id]:
-            if asked_s is not None and own_s < session.initialised_s < asked_s:
+            if own.identity is not None and session.identity is not None:
+                takes_over = own.identity < session.identity
+            else:
+                takes_over = own.initialised_s < session.initialised_s
+            if asked_s is not None and takes_over and session.initialised_s < asked_s:
                 shown = [record.value for record in attempt.records if record.value in places]
                 if shown or attempt.outcome == COMMITTED:
                     yield f"a zombie has committed: {attempt.name}, after {session.actor}/{session.session} took over: {shown[:1]}"
@@ -240,7 +245,9 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
                 yield f"gap: {where} has no offsets {at} to {batch.base_offset}"
             at = batch.next_offset
             if batch.commit is None:
-                records = [(batch.base_offset + i, value) for i, value in enumerate(batch.values)]
+                start = seen.starts.get(where, 0)
+                numbered = enumerate(batch.values, batch.base_offset)
+                records = [(offset, value) for offset, value in numbered if offset >= start]
                 uncommitted += records
                 if not batch.is_transactional or outcome_of.get(number):
                     committed += records
@@ -273,12 +280,13 @@ def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
 
 
 def committed_from_the_first(history: History, seen: Observation) -> Iterator[str]:
-    """A committed consumer never reads what does not stay: each record that it reads is the next that is there in the end.
+    """A consumer never reads what does not stay: each record that it reads is the next that is there in the end.
 
     It may begin again at the first, where its group has lost it.
     """
     for watched in history.watched:
-        final = seen.committed.get(watched.where, [])
+        view = seen.committed if watched.is_committed else seen.uncommitted
+        final = view.get(watched.where, [])
         place = {record: at for at, record in enumerate(final)}
         before = -1
         for record in watched.records:
@@ -290,6 +298,22 @@ def committed_from_the_first(history: History, seen: Observation) -> Iterator[st
                 yield f"passed over: {watched.actor} has read {record} in {watched.where}, and not {final[before + 1]} before it"
                 break
             before = at
+
+
+def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
+    """The log starts where the highest deletion that was told has put it, or one that was asked for later; never without one."""
+    asked: dict[TopicPartition, set[int]] = defaultdict(set)
+    told: dict[TopicPartition, int] = {}
+    for deletion in history.deletions:
+        asked[deletion.where].add(deletion.before)
+        if deletion.was_told:
+            told[deletion.where] = max(told.get(deletion.where, 0), deletion.before)
+    for where in dict.fromkeys([*asked, *seen.starts]):
+        start = seen.starts.get(where, 0)
+        if start < told.get(where, 0):
+            yield f"deletion undone: {where} starts at {start}, and was told to start at {told[where]}"
+        if start and start not in asked[where]:
+            yield f"deletion unheard of: {where} starts at {start}, which nobody asked for"
 
 
 def all_settled(history: History, seen: Observation) -> Iterator[str]:
@@ -321,6 +345,7 @@ RULES = (
     offsets_never_return,
     views_agree,
     committed_from_the_first,
+    deletions_hold,
     all_settled,
     nobody_complains,
 )

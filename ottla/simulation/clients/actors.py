@@ -1,0 +1,304 @@
+"""What the clients of a simulated world do all day: write with and without transactions, pipe, read, administer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.simulation.clients.consuming import Reader, committed_offsets
+from ottla.simulation.clients.noting import Notes, placed
+from ottla.simulation.clients.producing import Abortable, Batch, Fatal, Fenced, Producer
+from ottla.simulation.clients.wire import LEADER_ELSEWHERE, Client, Disconnected, GaveUp
+from ottla.simulation.history import Attempt, Record, TopicPartition, Watched
+from ottla.simulation.tasks import Steps
+
+TRANSACTION_TIMEOUT_MS = 5_000
+PACE_MS = 40.0
+"""Between two transactions of an actor, on average."""
+ABORTS = 0.15
+DAWDLES = 0.01
+"""So many transactions are held open beyond their time-out."""
+TRIMMED = "trimmed"
+"""The topic whose records are deleted."""
+INPUT = "in"
+GROUP_ID = "pipes"
+
+
+@dataclass(slots=True)
+class Setting:
+    """What all actors of a world share. ``topics`` have their numbers of partitions; ``budget`` transactions are left to begin."""
+
+    topics: dict[str, int]
+    notes: Notes
+    budget: int
+    is_over: bool = False
+    taken_over: set[str] = field(default_factory=set)
+    """Actors whose transactional id another has now. Only asked for membership."""
+
+
+class Actor:
+    """One process of a client. ``role`` is one of `ROLES`; ``transactional_id`` also names the data that it writes."""
+
+    def __init__(self, setting: Setting, client: Client, role: str, transactional_id: str, rng: random.Random) -> None:
+        self.setting = setting
+        self.client = client
+        self.name = client.name
+        self.role = role
+        self.transactional_id = transactional_id
+        self.rng = rng
+        self._notes = setting.notes
+        self._session = 0
+        self._number = 0
+        self._producer: Producer | None = None
+        self._reader: Reader | None = None
+        self._unread: list[tuple[TopicPartition, int, str]] = []
+
+    def steps(self) -> Steps[None]:
+        return ROLES[self.role](self)
+
+    def _is_done(self) -> bool:
+        return self.setting.is_over or self.name in self.setting.taken_over
+
+    def _say(self, line: str) -> None:
+        self._notes.say(self.client.now_ms, f"{self.name}: {line}")
+
+    # writers
+
+    def write(self) -> Steps[None]:
+        """One transaction after the other; after each failure that a producer does not survive, another one."""
+        while not self._is_done() and self.setting.budget > 0:
+            try:
+                if self._producer is None:
+                    yield from self._begin_session()
+                yield from self._transaction()
+            except Fenced as error:
+                self._say(f"fenced: {error}")
+                self.client.note("a producer that was taken over is fenced" if self._is_done() else "a producer is fenced")
+                self._producer = None
+            except (Abortable, Fatal, GaveUp, Disconnected) as error:
+                self._say(f"{type(error).__name__}: {error}")
+                self._producer = None
+            yield self.rng.random() * 2 * PACE_MS
+
+    def _begin_session(self) -> Steps[None]:
+        producer = Producer(self.client, None if self.role == "solo" else self.transactional_id, TRANSACTION_TIMEOUT_MS)
+        yield from producer.initialise()
+        self._producer = producer
+        self._note_session(producer)
+        if self.role == "pipe":
+            yield from self._rewind()
+
+    def _note_session(self, producer: Producer) -> None:
+        self._session += 1
+        identity = (producer.identity.producer_id, producer.identity.epoch)
+        self._notes.initialised(self.transactional_id, self.name, self._session, identity)
+        self._say(f"session {self._session} is producer {identity[0]} epoch {identity[1]}")
+
+    def _records(self) -> list[Record]:
+        topics = {"feed": [INPUT], "solo": [TRIMMED, INPUT, "a"]}.get(self.role, ["a", "b"])
+        rng, records = self.rng, []
+        for at in range(rng.choice((1, 2, 3, 5, 8))):
+            topic = rng.choice(topics)
+            where = (topic, rng.randrange(self.setting.topics[topic]))
+            records.append(Record(where, f"{self.name}/{self._session}/{self._number}/{at}"))
+        return records
+
+    def _outputs(self) -> tuple[list[Record], dict[TopicPartition, int]]:
+        """A record for each input record, and the offsets behind them."""
+        records, offsets = [], {}
+        for at, (where, offset, _) in enumerate(self._unread):
+            target = ("out", self.rng.randrange(self.setting.topics["out"]))
+            records.append(Record(target, f"{self.name}/{self._session}/{self._number}/{at}", (*where, offset)))
+            offsets[where] = offset + 1
+        return records, offsets
+
+    def _transaction(self) -> Steps[None]:
+        producer = self._producer
+        assert producer is not None
+        offsets: dict[TopicPartition, int] = {}
+        if self.role == "pipe":
+            yield from self._read_input()
+            if not self._unread:
+                return
+        self._number += 1
+        if self.role != "solo":
+            self.setting.budget -= 1
+        if self.role == "pipe":
+            records, offsets = self._outputs()
+        else:
+            records = self._records()
+        attempt = Attempt(
+            transactional_id=self.transactional_id,
+            actor=self.name,
+            session=self._session,
+            number=self._number,
+            records=records,
+            group=GROUP_ID if offsets else None,
+            offsets=offsets,
+            is_transaction=self.role != "solo",
+        )
+        self._notes.begun(attempt)
+        if self.role == "solo":
+            yield from producer.send(self._batches(producer, records))
+            self._notes.ended(attempt, committed=True)
+            return
+        yield from self._transact(producer, attempt)
+
+    def _transact(self, producer: Producer, attempt: Attempt) -> Steps[None]:
+        aborts = self.rng.random() < ABORTS
+        try:
+            yield from producer.add_partitions(list(placed(attempt.records)))
+            yield from producer.send(self._batches(producer, attempt.records))
+            if attempt.offsets:
+                yield from producer.send_offsets(GROUP_ID, attempt.offsets)
+            if self.rng.random() < DAWDLES:
+                self.client.note("a transaction is held open beyond its time-out")
+                yield TRANSACTION_TIMEOUT_MS * 1.2
+            if not aborts:
+                self._notes.commit_asked(attempt)
+                yield from producer.end(commit=True)
+        except (Abortable, GaveUp) as error:
+            self._say(f"{attempt.name}: {type(error).__name__}: {error}")
+            if attempt.commit_asked_s is not None or self.rng.random() < 0.3:
+                # Whether it is committed is unknown, or an application that gives up at once.
+                raise Fatal(str(error)) from error
+            aborts = True
+        if aborts:
+            yield from self._abort(producer, attempt)
+        else:
+            self._notes.ended(attempt, committed=True)
+            self._say(f"{attempt.name} is committed: {len(attempt.records)} records")
+            self._unread.clear()
+
+    def _abort(self, producer: Producer, attempt: Attempt) -> Steps[None]:
+        try:
+            yield from producer.end(commit=False)
+        except Abortable as error:
+            raise Fatal(str(error)) from error
+        self._notes.ended(attempt, committed=False)
+        self._say(f"{attempt.name} is aborted")
+        if producer.has_unresolved:
+            # What was given up may still arrive: it must find another epoch.
+            self.client.note("another epoch after batches that were given up")
+            yield from producer.initialise(again=True)
+            self._note_session(producer)
+        if self.role == "pipe":
+            yield from self._rewind()
+
+    def _batches(self, producer: Producer, records: list[Record]) -> list[Batch]:
+        """Each partition's records in one batch, or in several that go out one behind the other."""
+        batches = []
+        for where, mine in placed(records).items():
+            at = 0
+            while at < len(mine):
+                count = self.rng.randrange(1, len(mine) - at + 1)
+                batches.append(producer.batch(where, mine[at : at + count]))
+                at += count
+        return batches
+
+    # pipes
+
+    def _rewind(self) -> Steps[None]:
+        """Go on where the group stands: whatever the session before has left open is settled by now."""
+        asked = self._notes.moment()
+        inputs = [(INPUT, index) for index in range(self.setting.topics[INPUT])]
+        share = [where for where in inputs if f"pipe-{where[1]}" == self.transactional_id]
+        offsets = yield from committed_offsets(self.client, GROUP_ID, share)
+        self._notes.offsets_read(GROUP_ID, asked, offsets)
+        self._unread.clear()
+        self._reader = Reader(self.client, self._notes, {where: offsets.get(where, 0) for where in share}, committed=True)
+
+    def _read_input(self) -> Steps[None]:
+        assert self._reader is not None
+        if not self._unread:
+            came = yield from self._reader.poll()
+            self._unread = [(where, offset, value) for where, records in came.items() for offset, value in records]
+
+    # readers
+
+    def watch(self) -> Steps[None]:
+        return self._read_all(committed=True)
+
+    def watch_all(self) -> Steps[None]:
+        return self._read_all(committed=False)
+
+    def _read_all(self, *, committed: bool) -> Steps[None]:
+        partitions = [(topic, index) for topic, count in self.setting.topics.items() for index in range(count)]
+        reader = Reader(self.client, self._notes, dict.fromkeys(partitions, 0), committed=committed)
+        reader.trimmed = frozenset({TRIMMED})
+        watched: dict[TopicPartition, Watched] = {}
+        while not self.setting.is_over:
+            came = yield from reader.poll()
+            for where, records in came.items():
+                if where[0] != TRIMMED:
+                    if where not in watched:
+                        watched[where] = self._notes.watches(self.name, where, committed=committed)
+                    watched[where].records += records
+            yield self.rng.random() * 2 * PACE_MS
+
+    # admins
+
+    def administer(self) -> Steps[None]:
+        """Deletes records that are there, and makes topics."""
+        made = 0
+        while not self._is_done():
+            yield 500 + self.rng.random() * 2_000
+            try:
+                if self.rng.random() < 0.7:
+                    yield from self._delete_records()
+                else:
+                    made += 1
+                    topic = CreatableTopic(name=f"made-{self.name}-{made}", num_partitions=2, replication_factor=1)
+                    yield from self.client.ask(self.client.any_broker(), CreateTopicsRequest(topics=[topic], timeout_ms=1_000))
+            except Disconnected:
+                yield self.client.backoff(1)
+
+    def _delete_records(self) -> Steps[None]:
+        where = (TRIMMED, self.rng.randrange(self.setting.topics[TRIMMED]))
+        known = [r.offset for a in self._notes.history.attempts if not a.is_transaction for r in a.records if r.where == where]
+        before = max(known, default=-1) - self.rng.randrange(3)
+        if before <= 0:
+            return
+        deletion = self._notes.deletion(where, before)
+        partition = DeleteRecordsPartition(partition_index=where[1], offset=before)
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=where[0], partitions=[partition])], timeout_ms=1_000)
+        address = yield from self.client.leader(where)
+        answer = yield from self.client.ask(address, request)
+        code = Code(answer.topics[0].partitions[0].error_code)
+        if code is Code.NONE:
+            deletion.was_told = True
+            self.client.note("records are deleted")
+        elif code in LEADER_ELSEWHERE:
+            self.client.forget_leader(where)
+
+
+ROLES: dict[str, Callable[[Actor], Steps[None]]] = {
+    "feed": Actor.write,
+    "plain": Actor.write,
+    "pipe": Actor.write,
+    "solo": Actor.write,
+    "watch": Actor.watch,
+    "watch_all": Actor.watch_all,
+    "admin": Actor.administer,
+}
+
+
+def create_topics(client: Client, topics: dict[str, int], configs: dict[str, str]) -> Steps[None]:
+    """Until they are there."""
+    settings = [CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
+    wanted = [
+        CreatableTopic(name=name, num_partitions=count, replication_factor=1, configs=settings) for name, count in topics.items()
+    ]
+    while True:
+        try:
+            answer = yield from client.ask(client.any_broker(), CreateTopicsRequest(topics=wanted, timeout_ms=1_000))
+        except Disconnected:
+            yield client.backoff(1)
+            continue
+        if all(topic.error_code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS) for topic in answer.topics):
+            return
+        yield client.backoff(1)

@@ -1,0 +1,63 @@
+"""Where clients note what they try and what they are told, in the order in which it happens in the whole world."""
+
+from __future__ import annotations
+
+from ottla.simulation.history import Attempt, Deletion, History, OffsetsRead, Record, Session, TopicPartition, Watched
+
+
+class Notes:
+    """A history that grows. What the file of a killed client would not have is not noted either: each note is made at once."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.lines: list[str] = []
+        self.findings: list[str] = []
+        """What was wrong at the moment at which a client saw it."""
+        self._moment = 0
+
+    def moment(self) -> float:
+        """Times are places in the order of all notes, so that no two are the same."""
+        self._moment += 1
+        return float(self._moment)
+
+    def say(self, now_ms: int, line: str) -> None:
+        self.lines.append(f"{now_ms} {line}")
+
+    def finding(self, line: str) -> None:
+        self.findings.append(line)
+
+    def initialised(self, transactional_id: str, actor: str, session: int, identity: tuple[int, int]) -> None:
+        self.history.sessions.append(Session(transactional_id, actor, session, self.moment(), identity))
+
+    def begun(self, attempt: Attempt) -> None:
+        if not attempt.is_transaction:
+            attempt.commit_asked_s = self.moment()
+        self.history.attempts.append(attempt)
+
+    def commit_asked(self, attempt: Attempt) -> None:
+        attempt.commit_asked_s = self.moment()
+
+    def ended(self, attempt: Attempt, *, committed: bool) -> None:
+        attempt.ended_s = self.moment()
+        attempt.told_committed = committed
+
+    def offsets_read(self, group: str, asked: float, offsets: dict[TopicPartition, int]) -> None:
+        self.history.offsets_read.append(OffsetsRead(group, asked, offsets))
+
+    def watches(self, actor: str, where: TopicPartition, *, committed: bool) -> Watched:
+        watched = Watched(actor, where, is_committed=committed)
+        self.history.watched.append(watched)
+        return watched
+
+    def deletion(self, where: TopicPartition, before: int) -> Deletion:
+        deletion = Deletion(where, before)
+        self.history.deletions.append(deletion)
+        return deletion
+
+
+def placed(records: list[Record]) -> dict[TopicPartition, list[Record]]:
+    """By partition, each in its order."""
+    by_partition: dict[TopicPartition, list[Record]] = {}
+    for record in records:
+        by_partition.setdefault(record.where, []).append(record)
+    return by_partition

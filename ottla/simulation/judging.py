@@ -1,0 +1,235 @@
+"""A plan played and judged: the history held against what is there in the end, through clients and in the files."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from ottla.coordinator.transaction.states import AT_REST
+from ottla.invariants import CHECKED
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.markers import read_marker
+from ottla.protocol.records import batches, crc_is_valid, read_records
+from ottla.simulation.checker import Observation, Shown, Stored, check, outcomes
+from ottla.simulation.clients.actors import GROUP_ID, INPUT, TRANSACTION_TIMEOUT_MS, TRIMMED
+from ottla.simulation.clients.consuming import Reader, committed_offsets
+from ottla.simulation.history import TopicPartition
+from ottla.simulation.node import DATA_DIR
+from ottla.simulation.plan import Plan
+from ottla.simulation.tasks import Steps, Task
+from ottla.simulation.world import READERS, World
+from ottla.storage.names import parse_directory_name
+
+WRITING_MS = 240_000
+"""So much simulated time the actors have, faults and all."""
+SETTLING_MS = 40_000
+READING_MS = 60_000
+EVENTS = {
+    "transaction_timed_out": "an abort by time-out",
+    "transaction_resumed": "a decided transaction is resumed by a start",
+    "log_cut": "a torn tail is cut",
+    "disk_refuses_writes": "a disk refuses writes",
+    "disk_takes_writes_again": "a disk takes writes again",
+    "completion_delayed": "an outcome that the log refused",
+    "time_out_delayed": "an abort by time-out that the log refused",
+    "producer_ids_skipped": "producer ids are skipped after a crash",
+    "sync_failed": "a sync has failed",
+    "topic_over_the_metadata_removed": "a topic whose creation was lost",
+    "connection_closed": "a broker closes a connection",
+}
+"""Lines of a broker's log that tell of a rare state."""
+TORN = ("transaction_torn", "transactions_torn")
+
+
+@dataclass(slots=True)
+class Verdict:
+    """``findings`` is empty for a sound run; ``lines`` are the history, to be read by a person."""
+
+    plan: Plan
+    findings: list[str]
+    reached: Counter[str]
+    outcomes: Counter[str]
+    lines: list[str]
+    steps: int
+    simulated_ms: int
+
+
+@contextmanager
+def listening(world: World, complaints: list[str], *, whole_states: bool) -> Iterator[None]:
+    """Log lines are counted, errors kept, and states checked after each change."""
+
+    def note(logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
+        name = event["event"]
+        if name in EVENTS:
+            world.reached[EVENTS[name]] += 1
+        is_error = method in ("error", "exception", "critical")
+        is_expected = is_error and world.disk_was_full and not event.get("exception")
+        # The audit after a crash compares times that the wall clock gave, and may report what is whole once it was set back.
+        is_torn = name in TORN and not world.clock_was_set_back
+        if (is_error and not is_expected) or is_torn:
+            complaints.append(" ".join(f"{key}={value}" for key, value in event.items()))
+        raise structlog.DropEvent
+
+    before, were_checked = structlog.get_config(), CHECKED.whole_states
+    structlog.configure(
+        processors=[structlog.processors.format_exc_info, note], wrapper_class=None, cache_logger_on_first_use=False
+    )
+    CHECKED.whole_states = whole_states
+    try:
+        yield
+    finally:
+        CHECKED.whole_states = were_checked
+        structlog.configure(**before)
+
+
+def judge(plan: Plan, *, whole_states: bool = True) -> Verdict:
+    """Plays a plan to its end. Never raises: an error is a finding."""
+    world = World(plan)
+    complaints: list[str] = []
+    findings: list[str] = []
+    counted: Counter[str] = Counter()
+    with listening(world, complaints, whole_states=whole_states):
+        try:
+            counted = _play(world, findings, complaints)
+        except Exception:
+            findings.append(f"error: {traceback.format_exc()}")
+    world.reached.update(state for node in world.nodes for state in node.reached.elements())
+    return Verdict(
+        plan=plan,
+        findings=[*world.notes.findings, *findings],
+        reached=world.reached,
+        outcomes=counted,
+        lines=world.notes.lines,
+        steps=world.steps,
+        simulated_ms=world.scheduler.now_ms,
+    )
+
+
+def _play(world: World, findings: list[str], complaints: list[str]) -> Counter[str]:
+    world.begin()
+    if not world.run_until(world.are_written, WRITING_MS):
+        busy = [actor.name for actor, task in world.actors.values() if not task.is_done and actor.role not in READERS]
+        findings.append(f"stuck: {busy} have not come to their end after {WRITING_MS} ms")
+    world.heal()
+    world.run_until(lambda: all(node.is_up for node in world.nodes), SETTLING_MS)
+    if not all(node.is_up for node in world.nodes):
+        findings.append("stuck: a broker does not start")
+        return Counter()
+    world.run_until(lambda: _are_settled(world), SETTLING_MS + 2 * TRANSACTION_TIMEOUT_MS)
+    seen = _observe(world, findings)
+    for node in world.nodes:
+        node.stop()
+        complaints += [f"{node.bugs} unexpected errors"] if node.bugs else []
+    seen.stored = stored(world.nodes[0].disk.files)
+    seen.errors = complaints
+    history = world.notes.history
+    findings += check(history, seen)
+    told = outcomes(history, seen)
+    for outcome, count in told.items():
+        if outcome.startswith("unknown"):
+            world.reached[f"a commit whose outcome was {outcome.replace('unknown, ', 'unknown and is ')}"] += count
+    return told
+
+
+def _are_settled(world: World) -> bool:
+    for node in world.nodes:
+        server = node.server
+        if server is None or any(m.state not in AT_REST for shard in server.transactions.shards() for m in shard.ids.values()):
+            return False
+    return all(task.is_done for _, task in world.actors.values()) and all(task.is_done for task in world.retired)
+
+
+def _observe(world: World, findings: list[str]) -> Observation:
+    """As clients are told, over the network."""
+    partitions = [(topic, index) for topic, count in world.setting.topics.items() for index in range(count)]
+    shown: list[Shown] = []
+    ends: dict[bool, dict[TopicPartition, int]] = {}
+    for committed in (True, False):
+        client = world.client(f"observer-{committed}")
+        reader = Reader(client, world.notes, dict.fromkeys(partitions, 0), committed=committed)
+        reader.trimmed = frozenset({TRIMMED})
+        records: Shown = {where: [] for where in partitions}
+        task = Task(world.scheduler, _read_to_the_end(reader, records))
+        if not world.run_task(task, READING_MS):
+            findings.append(f"stuck: reading to the end stands at {reader.positions}")
+        shown.append(records)
+        ends[committed] = dict(reader.positions)
+        client.close()
+    client = world.client("observer-offsets")
+    offsets: dict[TopicPartition, int] = {}
+    inputs = [where for where in partitions if where[0] == INPUT]
+    has_group = any(attempt.group for attempt in world.notes.history.attempts)
+    if has_group and not world.run_task(Task(world.scheduler, _offsets(client, inputs, offsets)), READING_MS):
+        findings.append("stuck: committed offsets are not told")
+    client.close()
+    logs = {(p.log.topic, p.log.partition): p.log for node in world.nodes if node.server for p in node.server.partitions}
+    unfinished = [
+        f"{name} is {m.state.label}"
+        for node in world.nodes
+        if node.server is not None
+        for shard in node.server.transactions.shards()
+        for name, m in shard.ids.items()
+        if m.state not in AT_REST
+    ]
+    return Observation(
+        committed=shown[0],
+        uncommitted=shown[1],
+        stored={},
+        ends={where: (ends[True][where], ends[False][where]) for where in partitions},
+        offsets={GROUP_ID: offsets},
+        starts={where: log.log_start_offset for where, log in logs.items() if where in partitions and log.log_start_offset},
+        unfinished=unfinished,
+    )
+
+
+def _read_to_the_end(reader: Reader, records: Shown) -> Steps[None]:
+    """Until two polls in a row bring nothing: the last one has waited for more."""
+    quiet = 0
+    while quiet < 2:
+        before = dict(reader.positions)
+        came = yield from reader.poll()
+        for where, batch in came.items():
+            records[where] += batch
+        quiet = 0 if reader.positions != before else quiet + 1
+
+
+def _offsets(client: Any, inputs: list[TopicPartition], offsets: dict[TopicPartition, int]) -> Steps[None]:
+    told = yield from committed_offsets(client, GROUP_ID, inputs)
+    offsets.update(told)
+
+
+def stored(files: Mapping[str, bytearray]) -> dict[TopicPartition, list[Stored]]:
+    """Every batch of every partition with clients' records. Raises AssertionError for a bad one."""
+    stored_batches: dict[TopicPartition, list[Stored]] = defaultdict(list)
+    for path in sorted(files):
+        directory, _, name = path.rpartition("/")
+        where = parse_directory_name(directory.removeprefix(f"{DATA_DIR}/"))
+        if where is None or not name.endswith(".log") or (where[0].startswith("__") and where[0] != OFFSETS_TOPIC):
+            continue
+        raw = bytes(files[path])
+        end = 0
+        for at, header in batches(raw):
+            batch = raw[at : at + header.size_bytes]
+            is_sound = crc_is_valid(batch, header)
+            assert is_sound, f"{path}: a batch with a wrong CRC at {at}"
+            marker = read_marker(batch, header) if header.is_control else None
+            is_data = marker is None and where[0] != OFFSETS_TOPIC
+            stored_batches[where].append(
+                Stored(
+                    base_offset=header.base_offset,
+                    next_offset=header.next_offset,
+                    producer_id=header.producer_id,
+                    is_transactional=header.is_transactional,
+                    commit=None if marker is None else marker.commit,
+                    values=[(record.value or b"").decode() for record in read_records(batch)] if is_data else [],
+                )
+            )
+            end = at + header.size_bytes
+        assert end == len(raw), f"{path}: {len(raw) - end} bytes behind the last whole batch"
+    return dict(stored_batches)

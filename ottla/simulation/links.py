@@ -1,0 +1,175 @@
+"""A network by a seed: delays, bytes in pieces, cuts one way and both, machines that are gone. Each connection stays in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from ottla.simulation.network import End, Send
+from ottla.simulation.scheduler import Scheduler
+
+DELAY_MS = (0.05, 1.0)
+SLOW_SHARE = 0.02
+"""So many deliveries take longer, by up to `SLOW_MS`."""
+SLOW_MS = 60.0
+PIECES_SHARE = 0.03
+"""So many writes arrive in pieces."""
+RETRANSMISSION_MS = (20.0, 250.0)
+"""When what was under way arrives, once a cut is over."""
+
+Accept = Callable[[], asyncio.BaseProtocol]
+
+
+class _Channel:
+    """One direction of a connection. What comes while it is cut waits, as TCP sends it again."""
+
+    __slots__ = ("_at_ms", "_held", "_links", "_waiting", "_way")
+
+    def __init__(self, links: Links, way: tuple[str, str]) -> None:
+        self._links = links
+        self._way = way
+        self._at_ms = 0.0
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._held: deque[Callable[[], None]] = deque()
+
+    def __call__(self, deliver: Callable[[], None]) -> None:
+        self._waiting.append(deliver)
+        self._schedule(self._links.delay_ms())
+
+    def _schedule(self, delay_ms: float) -> None:
+        scheduler = self._links.scheduler
+        self._at_ms = max(self._at_ms, scheduler.now_ms + delay_ms)
+        scheduler.call_later(self._at_ms - scheduler.now_ms, self._deliver)
+
+    def _deliver(self) -> None:
+        deliver = self._waiting.popleft()
+        if self._held or self._links.is_cut(*self._way):
+            self._links.hold(self)
+            self._held.append(deliver)
+        else:
+            deliver()
+
+    def release(self) -> None:
+        """The cut is over. What waits goes out again, before what has not come to the cut yet."""
+        for _ in self._held:
+            self._schedule(self._links.rng.uniform(*RETRANSMISSION_MS))
+        self._waiting.extendleft(reversed(self._held))
+        self._held.clear()
+
+
+class Links:
+    """Who listens where, and what lies between them. Hosts are names; a cut is from one host to another."""
+
+    def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
+        self.scheduler = scheduler
+        self.rng = rng
+        self.slowness = 1.0
+        """By how much all delays are longer now."""
+        self._listening: dict[tuple[str, int], Accept] = {}
+        self._cuts: dict[tuple[str, str], int] = {}
+        self._holding: dict[_Channel, None] = {}
+        self._ends: dict[str, list[End]] = {}
+        self.is_down: set[str] = set()
+        """Machines without power: what is sent to them is lost. Only asked for membership."""
+        self.refused = 0
+
+    def delay_ms(self) -> float:
+        rng = self.rng
+        delay_ms = DELAY_MS[0] + rng.random() * DELAY_MS[1]
+        if rng.random() < SLOW_SHARE:
+            delay_ms += rng.random() * SLOW_MS
+        return delay_ms * self.slowness
+
+    # cuts
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return (source, target) in self._cuts or target in self.is_down
+
+    def cut(self, source: str, target: str) -> None:
+        """One way. Cuts of the same way are counted."""
+        self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
+
+    def heal(self, source: str, target: str) -> None:
+        left = self._cuts.get((source, target), 0) - 1
+        if left > 0:
+            self._cuts[source, target] = left
+        elif left == 0:
+            del self._cuts[source, target]
+            self.release()
+
+    def cuts(self) -> list[tuple[str, str]]:
+        """Each as often as it is counted."""
+        return [way for way, count in self._cuts.items() for _ in range(count)]
+
+    def hold(self, channel: _Channel) -> None:
+        self._holding[channel] = None
+
+    def release(self) -> None:
+        """Whatever waits is sent again, and waits again where a cut is left."""
+        holding, self._holding = self._holding, {}
+        for channel in holding:
+            channel.release()
+
+    # machines
+
+    def listen(self, host: str, port: int, accept: Accept) -> Callable[[], object]:
+        """The call that ends it."""
+        self._listening[host, port] = accept
+        return lambda: self._listening.pop((host, port), None)
+
+    def close_host(self, host: str, *, without_a_word: bool) -> None:
+        """A process is gone: its system closes its connections. Or its machine, and nobody hears of it."""
+        for key in [key for key in self._listening if key[0] == host]:
+            del self._listening[key]
+        for end in self._ends.pop(host, []):
+            if without_a_word:
+                end.vanish()
+            else:
+                end.close()
+
+    def dial(
+        self,
+        source: str,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.BaseProtocol],
+        refused: Callable[[], None],
+    ) -> None:
+        """Connect. Nothing comes of it while the way there or back is cut: who dials gives up by itself."""
+
+        def arrived() -> None:
+            if self.is_cut(source, host) or self.is_cut(host, source):
+                return
+            accept = self._listening.get((host, port))
+            if accept is None:
+                self.refused += 1
+                self.scheduler.call_later(self.delay_ms(), refused)
+                return
+            call_soon = self.scheduler.call_soon
+            near = End(factory(), call_soon, self._pieces(_Channel(self, (source, host))), host)
+            far = End(accept(), call_soon, self._pieces(_Channel(self, (host, source))), source)
+            for place, end in ((source, near), (host, far)):
+                ends = self._ends.setdefault(place, [])
+                ends.append(end)
+                ends[:] = [one for one in ends if not one.is_closed]
+            far.joined_to(near).open()
+            near.joined_to(far).open()
+
+        self.scheduler.call_later(self.delay_ms(), arrived)
+
+    def _pieces(self, channel: _Channel) -> Send:
+        rng = self.rng
+
+        def send(deliver: Callable[[], None]) -> None:
+            if isinstance(deliver, partial) and rng.random() < PIECES_SHARE:
+                (data,) = deliver.args
+                cut = rng.randrange(len(data) + 1)
+                channel(partial(deliver.func, data[:cut]))
+                channel(partial(deliver.func, data[cut:]))
+            else:
+                channel(deliver)
+
+        return send

@@ -1,0 +1,275 @@
+"""One broker of a simulated world: its view of the world, its disk, and its lives."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from ottla.broker.broker import BrokerServer
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.timed_calls import TimedCall
+from ottla.simulation.disk import Disk
+from ottla.simulation.faulty_filesystem import PowerCut
+from ottla.simulation.links import Links
+from ottla.simulation.network import P, SimulatedListening
+from ottla.simulation.scheduler import Scheduler
+
+DATA_DIR = "/data"
+PORT = 9092
+OPEN_FILE_LIMIT = 1 << 20
+ASIDE_MS = 2.0
+"""What runs beside the loop takes so long at most, on a disk that is not slow."""
+
+
+class NodeEnv:
+    """`broker.env.Env` of one life of one broker. Once the life is over nothing of it happens any more."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._scheduler = node.scheduler
+        self._rng = node.rng
+        self.fs = node.disk.fs
+        self._skew_ms = node.skew_ms
+        self._aside: list[Callable[[], None]] = []
+        self._under_way = 0
+        self.is_over = False
+
+    def now_ms(self) -> int:
+        return self._scheduler.now_ms + self._node.skew_ms
+
+    def monotonic_ms(self) -> float:
+        return float(self._scheduler.now_ms)
+
+    def steady_ms(self) -> int:
+        # The wall clock of the start, and the time since.
+        return self._scheduler.now_ms + self._skew_ms
+
+    def random_uuid(self) -> bytes:
+        return self._rng.randbytes(16)
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimedCall:
+        return self._scheduler.call_later(delay_ms, lambda: self._call(callback))
+
+    call_by_clock = call_later
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._scheduler.call_soon(lambda: self._call(callback))
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        if not self.is_over:
+            with self._node.at_work():
+                callback()
+
+    def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """In a while, at a moment between now and the end of that while."""
+        failure: BaseException | None = None
+
+        def run() -> None:
+            nonlocal failure
+            if run in self._aside:
+                self._aside.remove(run)
+                try:
+                    work()
+                except Exception as error:
+                    failure = error
+
+        def tell() -> None:
+            self._under_way -= 1
+            done(failure)
+
+        slowness = self._node.aside_slowness
+        begins_ms = self._rng.random() * ASIDE_MS * slowness
+        self._aside.append(run)
+        self._under_way += 1
+        self.call_later(begins_ms, run)
+        self.call_later(begins_ms + self._rng.random() * ASIDE_MS * slowness, tell)
+
+    @property
+    def is_aside(self) -> bool:
+        return self._under_way > 0
+
+    def finish_aside(self) -> None:
+        for run in list(self._aside):
+            run()
+
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> SimulatedListening:
+        port = port or PORT
+        return SimulatedListening(
+            port, self._node.links.listen(self._node.host, port, lambda: _Guarded(self._node, self, factory()))
+        )
+
+    async def connect(self, host: str, port: int, factory: Callable[[], P]) -> P:
+        raise ConnectionRefusedError(f"{self._node.host} connects to nobody yet")
+
+    def host_name(self) -> str:
+        return self._node.host
+
+    def open_file_limit(self) -> int:
+        return OPEN_FILE_LIMIT
+
+
+class _Guarded(asyncio.BufferedProtocol):
+    """A connection of one life: what arrives after it is lost."""
+
+    def __init__(self, node: Node, env: NodeEnv, protocol: asyncio.BufferedProtocol) -> None:
+        self._node = node
+        self._env = env
+        self._protocol = protocol
+        self.get_buffer = protocol.get_buffer  # type: ignore[method-assign]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._guarded(lambda: self._protocol.connection_made(transport))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._guarded(lambda: self._protocol.connection_lost(exc))
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._guarded(lambda: self._protocol.buffer_updated(nbytes))
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        if not self._env.is_over:
+            with self._node.at_work():
+                call()
+
+
+class _AtWork:
+    """While a broker's code runs its disk may end its life."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def __enter__(self) -> None:
+        self._node.has_worked = True
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, PowerCut):
+            return False
+        self._node.cut_by_disk()
+        return True
+
+
+class Node:
+    """A broker that may be killed, lose its power, be stopped and started again."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        scheduler: Scheduler,
+        links: Links,
+        rng: random.Random,
+        settings: dict[str, str],
+        features: dict[str, int],
+        on_crash: Callable[[Node], None],
+    ) -> None:
+        self.node_id = node_id
+        self.host = f"broker-{node_id}"
+        self.scheduler = scheduler
+        self.links = links
+        self.rng = rng
+        self.disk = Disk(rng)
+        self.skew_ms = 0
+        self.aside_slowness = 1.0
+        self._settings = {"log.dirs": DATA_DIR, "node.id": str(node_id), "listeners": f"PLAINTEXT://{self.host}:{PORT}", **settings}
+        self._config = BrokerConfig(self._settings)
+        self._features = features
+        self._on_crash = on_crash
+        self._guard = _AtWork(self)
+        self.server: BrokerServer | None = None
+        self.env: NodeEnv | None = None
+        self.is_starting = False
+        self.loses_power = False
+        """Whether a crash inside an operation of the disk is a power cut, rather than a kill."""
+        self.has_worked = False
+        """Whether any of its code has run since somebody looked."""
+        self.bugs = 0
+        self.lives = 0
+        self.reached: Counter[str] = Counter()
+
+    def at_work(self) -> _AtWork:
+        return self._guard
+
+    @property
+    def is_up(self) -> bool:
+        return self.server is not None
+
+    def start(self) -> bool:
+        """Whether it serves: its disk may end its life in the middle, or refuse what a start needs."""
+        assert self.env is None
+        self.links.is_down.discard(self.host)
+        self.lives += 1
+        self.env = env = NodeEnv(self)
+        self.is_starting = True
+        try:
+            server = BrokerServer(cast(Any, env), self._config, self._features)
+            _run(server.start())
+        except PowerCut:
+            self.cut_by_disk()
+            return False
+        except OSError:
+            # A full disk: a person would look, and start it again later.
+            self.crash(power_cut=False)
+            self.reached["a start that a full disk refused"] += 1
+            return False
+        finally:
+            self.is_starting = False
+        self.server = server
+        self.links.release()
+        return True
+
+    def cut_by_disk(self) -> None:
+        self.crash(power_cut=self.loses_power, within=self.disk.cut_operation)
+
+    def crash(self, *, power_cut: bool, within: str = "") -> None:
+        """SIGKILL, or the power is cut. ``within`` is the operation of the disk that it happens in."""
+        env = self.env
+        if env is None:
+            return
+        if within:
+            self.reached["a crash inside a write" if within.startswith("append") else "a crash inside another operation"] += 1
+        if self.is_starting:
+            self.reached["a crash while it starts"] += 1
+        if env.is_aside:
+            self.reached["a crash while a sync is under way"] += 1
+        self._on_crash(self)
+        left = self.disk.crash(power_cut=power_cut)
+        self.reached[f"a power cut: {left}" if power_cut else "a kill"] += 1
+        self._end_life()
+        self.links.close_host(self.host, without_a_word=power_cut)
+        if power_cut:
+            self.links.is_down.add(self.host)
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        if self.server is None:
+            return
+        with self._guard:
+            _run(self.server.stop())
+            self.reached["a clean stop"] += 1
+        if self.env is not None:
+            self._on_crash(self)
+            # What it wrote is all there: a process that ends takes nothing along.
+            self.disk.crash(power_cut=False)
+            self._end_life()
+            self.links.close_host(self.host, without_a_word=False)
+
+    def _end_life(self) -> None:
+        if self.server is not None:
+            self.bugs += self.server.unexpected_errors
+        if self.env is not None:
+            self.env.is_over = True
+        self.server = self.env = None
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Nothing that a simulated broker awaits takes time."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("a simulated broker waits for the event loop")

@@ -1,0 +1,122 @@
+"""What happens to a world: who is in it, and which faults strike when. A value drawn from a seed, kept in a file, made smaller."""
+
+from __future__ import annotations
+
+import random
+from pathlib import PurePath
+
+import msgspec
+
+KILL, POWER_CUT, STOP = "kill", "power cut", "stop"
+CRASH_IN_WRITE, CRASH_IN_START = "crash in a write", "crash in a start"
+CUT, CUT_TO, CUT_FROM, SLOW_NETWORK = "cut", "cut to the broker", "cut from the broker", "slow network"
+FULL_DISK, SLOW_DISK, FAILED_SYNC = "full disk", "slow disk", "failed sync"
+PAUSE, TAKE_OVER, KILL_CLIENT = "pause a client", "take over from a paused client", "kill a client"
+CLOCK = "clock jump"
+
+SHARES = {
+    CRASH_IN_WRITE: 12,
+    KILL: 3,
+    POWER_CUT: 3,
+    CRASH_IN_START: 3,
+    STOP: 2,
+    CUT: 4,
+    CUT_TO: 4,
+    CUT_FROM: 6,
+    SLOW_NETWORK: 2,
+    FULL_DISK: 3,
+    SLOW_DISK: 2,
+    FAILED_SYNC: 1,
+    PAUSE: 3,
+    TAKE_OVER: 5,
+    KILL_CLIENT: 4,
+    CLOCK: 1,
+}
+WRITTEN = (
+    *("", "", "/__transaction_state-", "/__transaction_state-", "/__consumer_offsets-", "/a-", "/b-", "/in-", "/out-"),
+    *(".txnindex", ".snapshot", "checkpoint", "/__cluster_metadata-"),
+)
+"""What the path of the write has in it inside which a crash comes."""
+LONGEST_MS = 4_000
+MAX_FAULTS = 8
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``actor`` is a place among the plan's actors; ``number`` counts operations, or is a factor or ms, by ``kind``."""
+
+    kind: str
+    at_ms: int
+    for_ms: int = 0
+    node: int = 0
+    actor: int = 0
+    number: int = 0
+    within: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """``actors`` are roles and transactional ids, as ``feed:feed-0``. ``seed`` decides all that the plan does not say."""
+
+    seed: int
+    transactions: int
+    durability: str
+    transaction_version: int
+    skew_ms: int
+    actors: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    brokers: int = 1
+
+
+def draw(seed: int, transactions: int = 100) -> Plan:
+    """The plan of a seed."""
+    rng = random.Random(seed)
+    actors = ["feed:feed-0", "pipe:pipe-0", "plain:plain-0"]
+    actors += rng.sample(
+        ["feed:feed-1", "pipe:pipe-1", "plain:plain-1", "plain:plain-2", "solo:solo-0", "solo:solo-1"], rng.randrange(2, 6)
+    )
+    actors += rng.sample(["watch:w-0", "watch_all:w-1", "admin:ad-0"], rng.randrange(1, 4))
+    return Plan(
+        seed=seed,
+        transactions=transactions,
+        durability=rng.choice(("process", "power")),
+        transaction_version=rng.choice((1, 2)),
+        skew_ms=rng.randrange(-30_000, 30_000),
+        actors=tuple(sorted(actors)),
+        faults=tuple(sorted((_fault(rng, actors) for _ in range(rng.randrange(MAX_FAULTS + 1))), key=lambda fault: fault.at_ms)),
+    )
+
+
+def _fault(rng: random.Random, actors: list[str]) -> Fault:
+    (kind,) = rng.choices(list(SHARES), list(SHARES.values()))
+    writers = [at for at, actor in enumerate(sorted(actors)) if not actor.startswith(("watch", "admin"))]
+    number, within = 0, ""
+    if kind == CRASH_IN_WRITE:
+        within = rng.choice(WRITTEN)
+        number = rng.choice((0, 1, 2, 3, 5, 8, 13, 21))
+    elif kind == CRASH_IN_START:
+        number = rng.randrange(25)
+    elif kind in (SLOW_NETWORK, SLOW_DISK):
+        number = rng.choice((5, 20, 100))
+    elif kind == CLOCK:
+        number = rng.choice((-1, 1)) * rng.randrange(100, 20_000)
+    return Fault(
+        kind=kind,
+        at_ms=rng.randrange(50, LONGEST_MS),
+        for_ms=rng.choice((20, 100, 300, 1_000, 2_500, 6_000)),
+        actor=rng.choice(writers),
+        number=number,
+        within=within,
+    )
+
+
+def encode(plan: Plan) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n"
+
+
+def decode(text: bytes) -> Plan:
+    """Raises `msgspec.ValidationError` for what is no plan."""
+    return msgspec.json.decode(text, type=Plan)
+
+
+def named(plan: Plan, folder: PurePath) -> PurePath:
+    """The file of a plan that failed."""
+    return folder / f"seed-{plan.seed}.json"

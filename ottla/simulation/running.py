@@ -1,0 +1,180 @@
+"""Many seeds, over the cores: what they found, which rare states they reached, and the smallest plan that still fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ottla.simulation.judging import Verdict, judge
+from ottla.simulation.plan import Plan, draw
+
+CHUNK = 10
+"""Seeds that a process plays before it says so."""
+MAX_FAILED = 20
+"""After so many seeds that fail the rest is not played."""
+SHRINKING_RUNS = 400
+RARE = (
+    "a batch behind one that was lost is refused",
+    "a clean stop",
+    "a commit whose outcome was unknown and is aborted",
+    "a commit whose outcome was unknown and is committed",
+    "a committed reader is told of aborted transactions",
+    "a committed reader waits behind an open transaction",
+    "a connection refused",
+    "a connection that was given up before it opened",
+    "a coordinator tells CONCURRENT_TRANSACTIONS",
+    "a crash inside a write",
+    "a crash inside another operation",
+    "a crash while a sync is under way",
+    "a crash while it starts",
+    "a decided transaction is resumed by a start",
+    "a disk refuses writes",
+    "a disk takes writes again",
+    "a fencing while a commit is in flight",
+    "a fencing while an abort is in flight",
+    "a kill",
+    "a power cut: dropped by file",
+    "a power cut: torn",
+    "a power cut: unsynced dropped",
+    "a power cut: zero tail",
+    "a producer is told CONCURRENT_TRANSACTIONS",
+    "a producer is told INVALID_PRODUCER_EPOCH",
+    "a producer that was taken over is fenced",
+    "a reader finds its records deleted",
+    "a request timed out",
+    "a retry answered as a duplicate",
+    "a sync has failed",
+    "a torn tail is cut",
+    "an EndTxn that was repeated is answered",
+    "an InitProducerId that was repeated is answered",
+    "an abort by time-out",
+    "an answer lost with its connection",
+    "an end of life between Prepare and the first marker",
+    "an end of life between the last marker and Complete",
+    "an end of life between two markers",
+    "an end of life with a transaction open",
+    "an outcome that the log refused",
+    "another epoch after batches that were given up",
+    "records are deleted",
+)
+"""States that a run over many seeds must reach, each of them."""
+
+
+@dataclass(slots=True)
+class Report:
+    """Of all seeds that were played. ``failed`` are the first ones, in the order of their seeds."""
+
+    seeds: int = 0
+    transactions: int = 0
+    steps: int = 0
+    reached: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failed: list[Verdict] = field(default_factory=list)
+
+    @property
+    def missed(self) -> list[str]:
+        """Rare states that no seed has reached."""
+        return [name for name in RARE if not self.reached[name]]
+
+    def add(self, other: Report) -> None:
+        self.seeds += other.seeds
+        self.transactions += other.transactions
+        self.steps += other.steps
+        self.reached += other.reached
+        self.outcomes += other.outcomes
+        self.failed = sorted([*self.failed, *other.failed], key=lambda verdict: verdict.plan.seed)
+
+
+def play(seeds: Sequence[int], transactions: int, *, whole_states: bool = True) -> Report:
+    report = Report()
+    for seed in seeds:
+        verdict = judge(draw(seed, transactions), whole_states=whole_states)
+        report.seeds += 1
+        report.transactions += sum(verdict.outcomes.values())
+        report.steps += verdict.steps
+        report.reached += verdict.reached
+        report.outcomes += verdict.outcomes
+        if verdict.findings:
+            report.failed.append(verdict)
+    return report
+
+
+def run(
+    seeds: Sequence[int],
+    *,
+    transactions: int = 100,
+    processes: int = 1,
+    whole_states: bool = True,
+    progress: Callable[[int], None] = lambda seeds: None,
+) -> Report:
+    """``progress`` is told how many seeds are done. What a seed does never depends on how many processes there are."""
+    chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
+    report = Report()
+    for part in _parts(chunks, transactions, processes, whole_states=whole_states):
+        report.add(part)
+        progress(report.seeds)
+        if len(report.failed) >= MAX_FAILED:
+            break
+    return report
+
+
+def _parts(chunks: list[Sequence[int]], transactions: int, processes: int, *, whole_states: bool) -> Iterator[Report]:
+    if processes == 1:
+        for chunk in chunks:
+            yield play(chunk, transactions, whole_states=whole_states)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        futures = [pool.submit(play, chunk, transactions, whole_states=whole_states) for chunk in chunks]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs: int = SHRINKING_RUNS) -> Plan:
+    """A smaller plan that still fails: fewer faults, fewer actors, fewer transactions, as far as so many runs go."""
+    left = runs
+
+    def still_fails(smaller: Plan) -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0 and fails(smaller)
+
+    while True:
+        smaller = next((candidate for candidate in _smaller(plan) if still_fails(candidate)), None)
+        if smaller is None:
+            return plan
+        plan = smaller
+
+
+def _smaller(plan: Plan) -> Iterator[Plan]:
+    """Plans that are one step smaller, those that save most first."""
+    replace = msgspec.structs.replace
+    if len(plan.faults) > 2:
+        half = len(plan.faults) // 2
+        yield replace(plan, faults=plan.faults[:half])
+        yield replace(plan, faults=plan.faults[half:])
+    for transactions in (plan.transactions // 4, plan.transactions // 2, plan.transactions * 3 // 4):
+        if 0 < transactions < plan.transactions:
+            yield replace(plan, transactions=transactions)
+    for at in range(len(plan.faults)):
+        yield replace(plan, faults=plan.faults[:at] + plan.faults[at + 1 :])
+    for at in range(len(plan.actors)):
+        faults = tuple(
+            replace(fault, actor=fault.actor - (fault.actor > at))
+            for fault in plan.faults
+            if fault.actor != at or not _has_actor(fault.kind)
+        )
+        yield replace(plan, actors=plan.actors[:at] + plan.actors[at + 1 :], faults=faults)
+    if plan.skew_ms:
+        yield replace(plan, skew_ms=0)
+
+
+def _has_actor(kind: str) -> bool:
+    return "client" in kind or kind.startswith("cut")

@@ -1,0 +1,93 @@
+"""Faults planted into a broker, which a simulated world must catch: ``python -m tests.simulation.planted NAME``.
+
+Says which is the first seed that catches the fault, and what it found. Those of `tests.mutants` are used where a world of one
+broker can tell; the others are of syncs and crashes, which no scenario has.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.mutants.breaking import broken
+from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.player import NOTICED, Changed
+
+ROOT = Path(__file__).parents[2]
+SEEDS = 1_000
+TRANSACTIONS = 100
+OF_SCENARIOS = (
+    "the last stable offset is the high watermark",
+    "the marker of every partition but the first is forgotten",
+    "the aborted list is dropped",
+    "EndTxn is answered before the Prepare record is in the log",
+    "pending offsets are shown at once",
+    "init leaves an open transaction alone",
+    "an aborted entry is not written",
+    "aborted offsets are committed",
+    "decided transactions are not resumed by a start",
+    "producer ids are given out again after a kill",
+)
+OWN = (
+    Mutant(
+        "an answer leaves before the disk has what it tells",
+        file="ottla/broker/gate.py",
+        function="Gate.is_shut",
+        old="self.group_commit is not None and self.group_commit.is_pending",
+        new="False",
+        caught_by="",
+    ),
+    Mutant(
+        "markers are sent before the disk has the decision",
+        file="ottla/broker/gate.py",
+        function="Gate.effect_behind",
+        old="self.effect(then)",
+        new="then()",
+        caught_by="",
+    ),
+    Mutant(
+        "a round of syncs leaves the files out",
+        file="ottla/broker/durability.py",
+        function="GroupCommit._sync",
+        old="sync_file(fs, path)",
+        new="None",
+        caught_by="",
+    ),
+    Mutant(
+        "a retry is appended again",
+        file="ottla/storage/log.py",
+        function="Log.append_as_leader",
+        old="time_ms = duplicate.timestamp_ms",
+        new="return self._append(batch, header, now_ms)",
+        caught_by="",
+    ),
+)
+PLANTED = [*(mutant for mutant in MUTANTS if mutant.name in OF_SCENARIOS), *OWN]
+
+
+def first_catching(mutant: Mutant, seeds: int = SEEDS) -> tuple[int, str] | None:
+    """The first seed that finds something in a broker with the fault in it, and what. Once for a process."""
+    module = mutant.file.removesuffix(".py").replace("/", ".")
+    assert module not in sys.modules, f"{module} is there already, without the fault"
+    sys.meta_path.insert(0, Changed(module, broken((ROOT / mutant.file).read_text(), mutant)))
+    from ottla.simulation.judging import judge
+    from ottla.simulation.plan import draw
+
+    for seed in range(1, seeds + 1):
+        verdict = judge(draw(seed, TRANSACTIONS))
+        if verdict.findings:
+            return seed, verdict.findings[0]
+    return None
+
+
+def main() -> int:
+    (mutant,) = [mutant for mutant in PLANTED if mutant.name == sys.argv[1]]
+    caught = first_catching(mutant)
+    if caught is None:
+        return 0
+    print(f"seed {caught[0]}: {caught[1]}")
+    return NOTICED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""Each planted fault is caught by a seed, or the simulation would find nothing in a broker that has it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.mutants.mutants import Mutant
+from tests.mutants.player import NOTICED
+from tests.simulation.planted import OF_SCENARIOS, OWN, PLANTED, ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.heavy]
+
+
+def test_each_is_planted() -> None:
+    assert len(PLANTED) == len(OF_SCENARIOS) + len(OWN)
+
+
+@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
+def test_a_seed_catches(mutant: Mutant, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [sys.executable, "-m", "tests.simulation.planted", mutant.name]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=1_200, check=False)
+    assert done.returncode == NOTICED, done.stdout[-2_000:] + done.stderr[-2_000:]
+    with capsys.disabled():
+        print(f"\n{mutant.name}: {done.stdout.strip()[:200]}")

@@ -1,0 +1,64 @@
+"""Actors as generators: they sleep, wait for a promise, are paused, and are killed."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.simulation.scheduler import Scheduler
+from ottla.simulation.tasks import Promise, Steps, Task
+
+
+def test_an_actor_sleeps_and_waits() -> None:
+    scheduler, seen, promise = Scheduler(0), list[object](), Promise()
+
+    def steps() -> Steps[None]:
+        yield 5
+        seen.append(scheduler.now_ms)
+        seen.append((yield promise))
+
+    task = Task(scheduler, steps())
+    scheduler.settle()
+    scheduler.advance(10)
+    assert seen == [5]
+    promise.resolve("value")
+    promise.resolve("another")
+    scheduler.settle()
+    assert seen == [5, "value"]
+    assert task.is_done
+
+
+def test_an_error_of_a_promise_is_raised_where_it_is_waited_for() -> None:
+    scheduler, seen, promise = Scheduler(0), list[str](), Promise()
+    promise.fail(ValueError("lost"))
+
+    def steps() -> Steps[None]:
+        with pytest.raises(ValueError, match="lost"):
+            yield promise
+        seen.append("went on")
+
+    Task(scheduler, steps())
+    scheduler.settle()
+    assert seen == ["went on"]
+
+
+def test_nothing_happens_while_an_actor_is_paused() -> None:
+    scheduler, seen = Scheduler(0), list[int]()
+
+    def steps() -> Steps[None]:
+        while True:
+            yield 10
+            seen.append(scheduler.now_ms)
+
+    task = Task(scheduler, steps())
+    scheduler.settle()
+    scheduler.advance(25)
+    task.pause()
+    scheduler.advance(100)
+    assert seen == [10, 20]
+    task.wake()
+    scheduler.settle()
+    assert seen == [10, 20, 125]
+    task.kill()
+    scheduler.advance(100)
+    assert seen == [10, 20, 125]
+    assert task.is_done
