@@ -30,7 +30,6 @@ POLL_EVERY: Final = 1_000
 ANY_PARTITION: Final = -1
 MAX_RECORD_BYTES: Final = 1_000_000_000
 """As much as librdkafka has a number for (message.max.bytes): what a topic takes, its broker says."""
-CLOSE_TIMEOUT_S: Final = 5.0
 _FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
@@ -135,10 +134,11 @@ class DriverTransaction:
 
     def _close_producer(self) -> None:
         if self._stock is not None:
-            # What is queued is of a transaction that nobody commits.
+            # The queued records belong to a transaction that nobody commits.
             with contextlib.suppress(KafkaException):
                 self._stock.purge()
-                self._stock.close(CLOSE_TIMEOUT_S)
+            # The last reference ends the producer and its threads. Its `close`, which not every version has, would abort the open
+            # transaction as well, and warn where another producer has fenced this one.
             self._stock = None
 
     def _do(self, what: str, call: Callable[[Producer], T]) -> T:
