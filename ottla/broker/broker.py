@@ -231,6 +231,7 @@ class BrokerServer:
             counters=self.counters,
             transactions=self.transactions,
             cluster_state=self.cluster.state,
+            gate=self.gate,
         )
         self.cluster.on_topic_changed.append(self.groups.topic_changed)
         self.cluster.on_topic_deleted += [self.groups.topic_deleted, self.transactions.topic_deleted]

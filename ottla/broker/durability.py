@@ -75,6 +75,8 @@ class GroupCommit:
         self._is_stopped = False
         self.has_failed = False
         self.rounds = 0
+        self.lossy_rounds = 0
+        """How many rounds did not bring everything to the disk that was written before them."""
 
     @property
     def is_pending(self) -> bool:
@@ -159,6 +161,8 @@ class GroupCommit:
         if isinstance(error, OSError) and is_shortage(error):
             self._try_again(this, error)
             return
+        if error is not None or this.damaged:
+            self.lossy_rounds += 1
         if error is not None:
             self._failed(error, this)
         for path, damage in this.damaged.items():

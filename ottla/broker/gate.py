@@ -29,6 +29,15 @@ class Gate:
         """Whether data that was written so far is not on the disk yet, so that answers must wait."""
         return self.group_commit is not None and self.group_commit.is_pending
 
+    @property
+    def lossy_rounds(self) -> int:
+        """How many times something that was written may not have reached the disk.
+
+        A request that is handled over several turns of the loop compares this number: where it has grown, the request's own writes
+        may be lost, also if nothing has to wait any more.
+        """
+        return 0 if self.group_commit is None else self.group_commit.lossy_rounds
+
     def wrote_file(self, path: str, directory: str) -> None:
         """Note that a file was replaced as a whole. Later answers and effects depend on the file as well."""
         if self.group_commit is not None:

@@ -214,9 +214,12 @@ class Transactions:
 
     def add_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
-    ) -> None:
+    ) -> bool:
+        """Add partitions to a transaction; returns whether that needed a record, because one of them was not part of it yet."""
         shard, runtime = self._shard(transactional_id)
-        runtime.execute(shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version))
+        result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version)
+        runtime.execute(result)
+        return bool(result.records)
 
     def verify(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]

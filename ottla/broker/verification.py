@@ -10,12 +10,14 @@ from typing import Protocol
 
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
+from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.steps import Pause
 
 PRODUCE_CODES = {
     Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_ENOUGH_REPLICAS,
@@ -34,6 +36,9 @@ OFFSET_COMMIT_CODES = {
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
 """The errors of TxnOffsetCommit (GroupCoordinatorService.handleOperationException)."""
+
+
+_Added = tuple[ProducerIdAndEpoch, TopicPartition]
 
 
 class Verification(Protocol):
@@ -57,16 +62,31 @@ class Verification(Protocol):
 
 
 class LocalVerification:
-    """`Verification` by the coordinator of this broker, which answers before `join` returns."""
+    """`Verification` by the coordinator of this broker.
+
+    It answers before `join` returns, except with ``ottla.durability=power`` where a partition is added: that answer waits until the
+    coordinator's record is on the disk. Otherwise a power cut could leave a batch of a transaction that no coordinator knows, and
+    the last stable offset of the partition would never move again.
+    """
 
     def __init__(
-        self, *, clock: Clock, config: LiveConfig, counters: Counters, transactions: Transactions, cluster_state: ClusterState
+        self,
+        *,
+        clock: Clock,
+        config: LiveConfig,
+        counters: Counters,
+        transactions: Transactions,
+        cluster_state: ClusterState,
+        gate: Gate,
     ) -> None:
         self._clock = clock
         self._config = config
         self._counters = counters
         self._transactions = transactions
         self._cluster_state = cluster_state
+        self._gate = gate
+        self._unsynced: set[_Added] = set()
+        """What was added to transactions by records that are not on the disk yet."""
 
     def join(
         self,
@@ -78,25 +98,47 @@ class LocalVerification:
         implicit_add: bool,
     ) -> None:
         began_ms = self._clock.monotonic_ms()
-        refusal = None
+        refusal, was_added = None, False
         try:
-            self._ask(transactional_id, identity, partition, implicit_add)
+            was_added = self._ask(transactional_id, identity, partition, implicit_add)
         except KafkaError as error:
             self._counters.verification_failures += 1
             refusal = error
         finally:
             self._counters.verification_ms.add(self._clock.monotonic_ms() - began_ms)
-        then(refusal)
+        if self._gate.is_always_open or refusal is not None:
+            then(refusal)
+        else:
+            self._answer_when_synced((identity, partition), then, was_added=was_added)
 
-    def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> None:
+    def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> bool:
+        """Whether the partition was not part of the transaction and has been added. Raises the coordinator's `KafkaError`."""
         if implicit_add:
             if self._cluster_state.transaction_version == 0:
                 raise KafkaError(Code.UNSUPPORTED_VERSION)
-            self._transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
-        elif self._config.settings.transaction_partition_verification_enable:
+            return self._transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
+        if self._config.settings.transaction_partition_verification_enable:
             code = self._transactions.verify(transactional_id, identity, [partition])[partition]
             if code is not Code.NONE:
                 raise KafkaError(code, "the partition is not part of the transaction")
+        return False
+
+    def _answer_when_synced(self, added: _Added, then: Callable[[KafkaError | None], None], *, was_added: bool) -> None:
+        """Give the answer when the record that added a partition is on the disk, also to a client that asks a second time.
+
+        Where the disk has failed instead, the append that follows is refused by the log.
+        """
+
+        def answer(_: bool) -> None:
+            self._unsynced.discard(added)
+            then(None)
+
+        if was_added:
+            self._unsynced.add(added)
+        if added in self._unsynced:
+            self._gate.answer(answer)
+        else:
+            then(None)
 
 
 def join_transaction(
@@ -106,13 +148,22 @@ def join_transaction(
     partition: TopicPartition,
     *,
     implicit_add: bool,
-) -> None:
-    """`Verification.join` for a handler that must not wait between the check and its append. Raises the coordinator's error.
+) -> Pause | None:
+    """`Verification.join` for a handler that works in steps. None where the partition is part of the transaction now.
 
-    The coordinator must be in this broker, so that it answers at once.
+    A `Pause` ends when the coordinator has answered. The handler then has to ask again, because much may have changed meanwhile.
+    It must not wait between an answer of None and its append. Raises the coordinator's error.
     """
     answers: list[KafkaError | None] = []
-    verification.join(transactional_id, identity, partition, answers.append, implicit_add=implicit_add)
-    assert answers, "a coordinator elsewhere answers later, and its answer has to be waited for"
+    pause = Pause()
+
+    def answered(refusal: KafkaError | None) -> None:
+        answers.append(refusal)
+        pause.end()
+
+    verification.join(transactional_id, identity, partition, answered, implicit_add=implicit_add)
+    if not answers:
+        return pause
     if answers[0] is not None:
         raise answers[0]
+    return None

@@ -90,6 +90,26 @@ def test_data_before_decisions_before_markers_before_outcomes(world: World, fs: 
     assert perform(world, "produce A t") == "NONE @2", "the next transaction does not wait"
 
 
+@pytest.mark.parametrize(("command", "topic"), [("produce A t", "t"), ("offsets A g t=1", "__consumer_offsets")])
+def test_a_partition_is_added_on_the_disk_before_its_first_batch_is_written(
+    world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch, command: str, topic: str
+) -> None:
+    """Else a power cut may leave a batch of a transaction that no coordinator knows, and the last stable offset stands still."""
+    for first in ("topic t", "A = init x"):
+        perform(world, first)
+    partitions = world.broker.broker.partitions  # type: ignore[attr-defined]
+    written: list[int] = []
+
+    def sync_file(path: str) -> None:
+        if "__transaction_state" in path:
+            logs = [partition.log for partition in partitions if partition.log.topic == topic]
+            written.append(sum(log.log_end_offset for log in logs))
+
+    monkeypatch.setattr(fs, "sync_file", sync_file)
+    assert perform(world, command).startswith("NONE")
+    assert written == [0]
+
+
 def test_deleted_records_stay_deleted(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t n=3"):
         perform(world, command)

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
+
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
@@ -52,7 +54,7 @@ from ottla.protocol.records import (
     read_header,
 )
 from ottla.protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Pause, Steps, begun
 
 IMPLICIT_ADD_FROM = 12
 ABORTABLE_FROM = 11
@@ -103,21 +105,19 @@ def handle(
 
 
 def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
-    """Handle a request with one batch without a generator, which is faster; None where the batch must be checked in steps."""
+    """Handle a request with one batch without a generator, which is faster; None where that takes steps."""
     topic = request.topic_data[0]
     data = topic.partition_data[0]
     allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
     if request.transactional_id is None and _producer_of(ports, context, topic, data) is not None:
-        answer: PartitionProduceResponse | None = PartitionProduceResponse(
+        answer: PartitionProduceResponse | Pause | None = PartitionProduceResponse(
             index=data.index, error_code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, base_offset=-1
         )
     else:
         answer = _append_at_once(ports, context, request.transactional_id, topic, data, allowance)
-    return (
-        None
-        if answer is None
-        else ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])])
-    )
+    if answer is None or isinstance(answer, Pause):
+        return None
+    return ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])])
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
@@ -126,6 +126,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
     allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
     refused = yield from _refusal(ports, context, request, pace)
     responses = []
+    waiting: list[_Waiting] = []
     work = 0
     for topic in request.topic_data:
         # The last entry wins where a partition is named twice.
@@ -134,7 +135,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
             last[data.index] = data
             if pace.is_over(1):
                 yield None
-        answers = []
+        answers: list[PartitionProduceResponse] = []
         for index, data in last.items():
             # Pause only before the second and later partitions, so that a request with one small batch has no pause.
             if pace.is_over(work):
@@ -146,11 +147,33 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
                 answer = _append_at_once(ports, context, request.transactional_id, topic, data, allowance)
                 if answer is None:
                     answer = yield from _append_in_steps(ports, context, request.transactional_id, topic, data, allowance)
+                if isinstance(answer, Pause):
+                    waiting.append(_Waiting(topic=topic, data=data, answers=answers, position=len(answers), pause=answer))
+                    answer = PartitionProduceResponse(index=index, error_code=Code.UNKNOWN_SERVER_ERROR, base_offset=-1)
                 answers.append(answer)
             work = PARTITION_WORK + (len(data.records or b"") + left_bytes - allowance.left_bytes >> WORK_BYTES_SHIFT)
         if answers:
             responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+    for batch in waiting:
+        answer = batch.pause
+        while isinstance(answer, Pause):
+            yield answer
+            answer = yield from _append_in_steps(ports, context, request.transactional_id, batch.topic, batch.data, allowance)
+        batch.answers[batch.position] = answer
     return ProduceResponse(responses) if request.acks else None
+
+
+class _Waiting(msgspec.Struct, kw_only=True):
+    """A batch whose partition is being added to its transaction, and the place of its answer among those of its topic.
+
+    All batches of a request wait together, so that the coordinator's records of one request share a round of syncs.
+    """
+
+    topic: TopicProduceData
+    data: PartitionProduceData
+    answers: list[PartitionProduceResponse]
+    position: int
+    pause: Pause
 
 
 def _append_at_once(
@@ -160,8 +183,11 @@ def _append_at_once(
     topic: TopicProduceData,
     data: PartitionProduceData,
     allowance: Allowance,
-) -> PartitionProduceResponse | None:
-    """Check, verify and append a batch in one synchronous call; None for a batch that takes long to check."""
+) -> PartitionProduceResponse | Pause | None:
+    """Check, verify and append a batch in one synchronous call.
+
+    None for a batch that takes long to check, a `Pause` as `join_transaction` gives it.
+    """
     partition: Partition | None = None
     try:
         partition = _partition(ports, context, topic, data.index)
@@ -186,8 +212,11 @@ def _append_in_steps(
     topic: TopicProduceData,
     data: PartitionProduceData,
     allowance: Allowance,
-) -> Steps[PartitionProduceResponse]:
-    """Check the records of a batch in steps, then verify and append the batch in one synchronous call."""
+) -> Steps[PartitionProduceResponse | Pause]:
+    """Check the records of a batch in steps, then verify and append the batch in one synchronous call.
+
+    The result is a `Pause` as `join_transaction` gives it: nothing was appended, and the batch has to come again.
+    """
     partition: Partition | None = None
     try:
         while True:
@@ -201,7 +230,10 @@ def _append_in_steps(
             partition = _partition(ports, context, topic, data.index)
             if partition.log.config == config:
                 rules = _rules(ports, partition)
-                return _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+                appended = _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+                if isinstance(appended, Pause):
+                    allowance.left_bytes = left_bytes
+                return appended
             # The topic's configs have changed during the check, so check the batch again. The client's allowance is charged once.
             allowance.left_bytes = left_bytes
     except KafkaError as error:
@@ -238,13 +270,15 @@ def _append(
     header: BatchHeader,
     rules: Rules,
     max_timestamp_ms: int,
-) -> PartitionProduceResponse:
-    """Verify and append a batch whose records were checked. Raises `KafkaError`."""
+) -> PartitionProduceResponse | Pause:
+    """Verify and append a batch whose records were checked. A `Pause` as `verify` gives it. Raises `KafkaError`."""
     if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
         header = correct_timestamps(batch, max_timestamp_ms)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
-        verify(ports, context, transactional_id, partition, header)
+        pause = verify(ports, context, transactional_id, partition, header)
+        if pause is not None:
+            return pause
     appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
     log = partition.log
     return PartitionProduceResponse(
@@ -307,22 +341,22 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
     )
 
 
-def verify(ports: Ports, context: RequestContext, transactional_id: str, partition: Partition, header: BatchHeader) -> None:
+def verify(ports: Ports, context: RequestContext, transactional_id: str, partition: Partition, header: BatchHeader) -> Pause | None:
     """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
 
-    Raises `KafkaError`.
+    None where the batch may be appended now, else a `Pause` as `join_transaction` gives it. Raises `KafkaError`.
     """
     # The epoch is checked first: where the transactional id has expired, a fenced producer must still get INVALID_PRODUCER_EPOCH,
     # and not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
     partition.log.producers.check_epoch(header)
     state = partition.log.producers.entries.get(header.producer_id)
     if state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch:
-        return
+        return None
     key = (partition.log.topic, partition.log.partition)
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     try:
-        join_transaction(ports.verification, transactional_id, identity, key, implicit_add=implicit_add)
+        return join_transaction(ports.verification, transactional_id, identity, key, implicit_add=implicit_add)
     except KafkaError as error:
         if not implicit_add:
             partition.log.producers.note_unverified(header, ports.clock.now_ms())

@@ -34,7 +34,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Pause, Steps, begun
 
 IDS_FROM = 6
 IMPLICIT_ADD_FROM = 5
@@ -81,12 +81,12 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
                 answers.append((where, answer))
                 waiting[where] = CommittedOffset(p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms)
             if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
-                _commit(ports, context, request, waiting, answers)
+                yield from _commit(ports, context, request, waiting, answers)
                 waiting, answers = {}, []
                 yield None
         if pace.is_over(1):
             yield None
-    _commit(ports, context, request, waiting, answers)
+    yield from _commit(ports, context, request, waiting, answers)
     return (yield from made(lambda: TxnOffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
 
 
@@ -113,8 +113,11 @@ def _commit(
     request: TxnOffsetCommitRequest,
     offsets: dict[TopicPartition, CommittedOffset],
     answers: Answers,
-) -> None:
-    """Verify, check member and generation, and append, in one synchronous call. Sets the codes of ``answers``."""
+) -> Steps[None]:
+    """Verify, check member and generation, and append. Sets the codes of ``answers``.
+
+    All this is one synchronous call, which is made again after the coordinator of the transaction had to be waited for.
+    """
     if not offsets:
         return
     codes: dict[TopicPartition, Code] = {}
@@ -122,7 +125,9 @@ def _commit(
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
         shard, runtime = ports.groups.shard(request.group_id)
-        _verify(ports, context, request, shard.partition)
+        while (pause := _verify(ports, context, request, shard.partition)) is not None:
+            yield pause
+            shard, runtime = ports.groups.shard(request.group_id)
         result = shard.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
@@ -140,16 +145,19 @@ def _commit(
         answer.error_code = codes[where]
 
 
-def _verify(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int) -> None:
+def _verify(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int) -> Pause | None:
+    """None where the offsets may be appended now, else a `Pause` as `join_transaction` gives it. Raises `KafkaError`."""
     entry = ports.partitions.get(OFFSETS_TOPIC, index).log.producers.entries.get(request.producer_id)
     if entry is not None:
         if request.producer_epoch < entry.epoch:
             raise KafkaError(Code.INVALID_PRODUCER_EPOCH)
         if entry.txn_first_offset >= 0 and entry.epoch == request.producer_epoch:
-            return
+            return None
     identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
-    join_transaction(ports.verification, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add)
+    return join_transaction(
+        ports.verification, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add
+    )
 
 
 def _code(code: Code, version: int) -> Code:

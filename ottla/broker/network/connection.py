@@ -36,6 +36,9 @@ JOIN_BELOW_BYTES = 1 << 16
 SLICE_MS = 2.0
 """How long a connection handles requests that have arrived together before other connections have their turn, in ms."""
 
+NOT_DURABLE = "what it was to be told is not on the disk"
+"""Why a connection is closed whose client waits for an answer that tells of a write that may be lost."""
+
 log = structlog.get_logger("connection")
 
 
@@ -253,6 +256,7 @@ class Connection(asyncio.BufferedProtocol):
             if steps is not None:
                 self._work(route, correlation_id, steps, cost_bytes)
                 return
+        lossy_rounds = self._ports.gate.lossy_rounds
         response = dispatcher.handle(route, request)
         if response is None:
             return
@@ -261,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         elif type(response) is Later:
             slot = self._answers.reserve()
             self._answers.wait(slot, response, cost_bytes)
-            self._fill_later(route, correlation_id, response, slot)
+            self._fill_later(route, correlation_id, response, slot, lossy_rounds)
         else:
             parts = dispatcher.encode(route, correlation_id, response)
             if parts is None:
@@ -279,6 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         self._memory.charge(self)
         self._hold(Hold.STEPS)
         slot = self._answers.reserve()
+        lossy_rounds = self._ports.gate.lossy_rounds
 
         def done(answer: list[Buffer] | Later | None) -> None:
             if type(answer) is Later:
@@ -286,9 +291,9 @@ class Connection(asyncio.BufferedProtocol):
                     answer.abandon()
                 else:
                     self._answers.wait(slot, answer, cost_bytes + self._memory.decoded_bytes)
-                    self._fill_later(route, correlation_id, answer, slot)
+                    self._fill_later(route, correlation_id, answer, slot, lossy_rounds)
             else:
-                self._fill_when_durable(slot, cast("list[Buffer]", answer or []))
+                self._fill_when_durable(slot, cast("list[Buffer]", answer or []), lossy_rounds)
             self._steps_ended()
 
         def failed(error: Exception) -> None:
@@ -333,18 +338,22 @@ class Connection(asyncio.BufferedProtocol):
         if gate.is_always_open or not gate.is_shut:
             self._answers.put(parts)
         else:
-            self._fill_when_durable(self._answers.reserve(), parts)
+            self._fill_when_durable(self._answers.reserve(), parts, gate.lossy_rounds)
 
-    def _fill_when_durable(self, slot: Slot, parts: list[Buffer]) -> None:
+    def _fill_when_durable(self, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
+        """Fill an answer's place when everything that the answer tells of is on the disk, else close the connection.
+
+        ``lossy_rounds`` is `Gate.lossy_rounds` of when the request began to be handled.
+        """
         gate = self._ports.gate
-        if gate.is_always_open or not gate.is_shut:
+        if gate.lossy_rounds != lossy_rounds:
+            self.close(NOT_DURABLE)
+        elif gate.is_always_open or not gate.is_shut:
             self._fill(slot, parts)
         else:
-            gate.answer(
-                lambda durable: self._fill(slot, parts) if durable else self.close("what it was to be told is not on the disk")
-            )
+            gate.answer(lambda durable: self._fill(slot, parts) if durable else self.close(NOT_DURABLE))
 
-    def _fill_later(self, route: Route, correlation_id: int, later: Later, slot: Slot) -> None:
+    def _fill_later(self, route: Route, correlation_id: int, later: Later, slot: Slot, lossy_rounds: int) -> None:
         def ready(response: Any) -> None:
             if not self._is_open:
                 return
@@ -359,7 +368,7 @@ class Connection(asyncio.BufferedProtocol):
             elif later.is_durable:
                 self._fill(slot, parts)
             else:
-                self._fill_when_durable(slot, parts)
+                self._fill_when_durable(slot, parts, lossy_rounds)
 
         later.on_ready(ready)
 
