@@ -25,7 +25,7 @@ SHARD = "ottla/coordinator/transaction/shard.py"
 TRANSITIONS = "ottla/coordinator/transaction/transitions.py"
 OFFSETS = "ottla/coordinator/group/offsets.py"
 PRODUCERS = "ottla/storage/producer_state.py"
-PRODUCE = "ottla/broker/handlers/produce.py"
+BATCH_VERIFICATION = "ottla/broker/handlers/batch_verification.py"
 COMPACTION = "ottla/storage/compaction.py"
 
 MUTANTS = [
@@ -88,7 +88,7 @@ MUTANTS = [
     ),
     Mutant(
         "something comes between a batch's check and its append: one that passed vouches for later ones",
-        file=PRODUCE,
+        file=BATCH_VERIFICATION,
         function="verify",
         old="key = (partition.log.topic, partition.log.partition)",
         new="key = (partition.log.topic, partition.log.partition)\n"

@@ -25,12 +25,12 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
+from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, verify
 from ottla.broker.handlers.common import topic_name
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
-from ottla.broker.verification import PRODUCE_CODES, Verification, join_transaction
-from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
+from ottla.broker.verification import Verification
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
@@ -56,8 +56,6 @@ from ottla.protocol.records import (
 from ottla.protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
 from ottla.storage.steps import Pace, Pause, Steps, begun
 
-IMPLICIT_ADD_FROM = 12
-ABORTABLE_FROM = 11
 ZSTD_FROM = 7
 IDS_FROM = 13
 PARTITION_WORK = 15
@@ -78,10 +76,6 @@ _UNCOUNTED = -2
 """Stands for the producer id of a transactional batch to an unknown partition, which `_refusal` does not count."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The only client id that may write to internal topics, as in Kafka."""
-
-
-class BeforeTheLog(KafkaError):
-    """An error from before the log was asked, so that the answer has no log start offset."""
 
 
 class Ports(Protocol):
@@ -339,36 +333,6 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
         record_errors=[BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message) for at, message in errors],
         error_message=error.message,
     )
-
-
-def verify(ports: Ports, context: RequestContext, transactional_id: str, partition: Partition, header: BatchHeader) -> Pause | None:
-    """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
-
-    None where the batch may be appended now, else a `Pause` as `join_transaction` gives it. Raises `KafkaError`.
-    """
-    # The epoch is checked first: where the transactional id has expired, a fenced producer must still get INVALID_PRODUCER_EPOCH,
-    # and not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
-    partition.log.producers.check_epoch(header)
-    state = partition.log.producers.entries.get(header.producer_id)
-    if state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch:
-        return None
-    key = (partition.log.topic, partition.log.partition)
-    identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-    implicit_add = context.version >= IMPLICIT_ADD_FROM
-    try:
-        return join_transaction(ports.verification, transactional_id, identity, key, implicit_add=implicit_add)
-    except KafkaError as error:
-        if not implicit_add:
-            partition.log.producers.note_unverified(header, ports.clock.now_ms())
-        raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
-
-
-def verification_code(code: Code, version: int) -> Code:
-    if code is Code.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
-        return Code.INVALID_TXN_STATE
-    if code is Code.CONCURRENT_TRANSACTIONS and version < IMPLICIT_ADD_FROM:
-        return Code.NOT_ENOUGH_REPLICAS
-    return PRODUCE_CODES.get(code, code)
 
 
 def _refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[Code]:
