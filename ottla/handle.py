@@ -21,6 +21,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import quote
 
 from ottla.addresses import split_address
 from ottla.control.durations import duration_ms
@@ -348,6 +349,15 @@ class Broker:
     def transaction(self, transactional_id: str) -> Transaction:
         """The transaction of an id as it stands."""
         return self._questions.transaction(transactional_id)
+
+    def history(self, transactional_id: str) -> dict[str, Any]:
+        """What has happened to a transactional id since the broker was started, as `docs/control.md` has it: ``holder``, the client
+        that has it, and ``events``: requests with their clients and errors, who was fenced, decisions and markers.
+
+        Raises `ControlError`.
+        """
+        shown: dict[str, Any] = self._control().get(f"/v1/transactions/{quote(transactional_id, safe='')}/history")
+        return shown
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
         """How many records a group has not committed yet, by topic and partition."""
