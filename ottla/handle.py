@@ -21,7 +21,6 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import quote
 
 from ottla.addresses import split_address
 from ottla.control.durations import duration_ms
@@ -356,8 +355,7 @@ class Broker:
 
         Raises `ControlError`.
         """
-        shown: dict[str, Any] = self._control().get(f"/v1/transactions/{quote(transactional_id, safe='')}/history")
-        return shown
+        return self._control().history(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
         """How many records a group has not committed yet, by topic and partition."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from ottla.cli.commands import Refused
 from ottla.client.timeline import Event
@@ -29,12 +28,11 @@ def history(door: Remote | None, transactional_id: str) -> dict[str, Any] | None
     if door is None:
         return None
     try:
-        known: dict[str, Any] = door.get(f"/v1/transactions/{quote(transactional_id, safe='')}/history")
+        return door.history(transactional_id)
     except ControlError as error:
         if str(error).startswith(UNKNOWN):
             return None
         raise Refused(str(error)) from None
-    return known
 
 
 def client_text(client_id: str, client_host: str) -> str:

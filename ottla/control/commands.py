@@ -10,6 +10,7 @@ import msgspec
 
 from ottla.control.asking import Command, NoParameters, Refused, Steered
 from ottla.control.fault_commands import FAULT_COMMANDS
+from ottla.storage.filesystem import described
 
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,7 +46,10 @@ async def _reset(steered: Steered, _: NoParameters) -> None:
 
 async def _snapshot(steered: Steered, parameters: SnapshotParameters) -> None:
     _check_outside(steered, parameters.path)
-    await steered.serving.snapshot(parameters.path)
+    try:
+        await steered.serving.snapshot(parameters.path)
+    except OSError as error:
+        raise Refused(409, f"no snapshot at {parameters.path}: {described(error)}; nothing is left of it") from None
 
 
 async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:

@@ -287,6 +287,7 @@ def test_the_history_of_a_transactional_id(broker: Broker, tmp_path: Path) -> No
     assert {event["kind"] for event in logged}.isdisjoint({"request", "refused", "fenced"})
     with pytest.raises(ControlError, match="nothing is known of a transactional id 'nobody'"):
         broker.history("nobody")
+    assert "there is no transactional id" in ottla("txn", "timeline", b"\xff".decode(errors="surrogateescape"), *where, code=2)
     assert "there is no" in ottla("txn", "why", "orders", "--ready-file", str(tmp_path / "none"), code=2)
     second.abort_transaction(10)
     broker.reset()
