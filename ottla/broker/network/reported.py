@@ -28,6 +28,10 @@ ERRORS_READ = 1_000
 _INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END, _COMMIT_OFFSETS = 22, 24, 25, 26, 28
 
 
+Fields = dict[str, Any]
+"""Fields of a `Happened` that depend on the API."""
+
+
 class Ports(Protocol):
     clock: Clock
     cluster: Cluster
@@ -37,21 +41,22 @@ def reported(declared: Declaration, listener: TransactionListener) -> Declaratio
     """The declaration of an API whose requests are reported; that of another API as it is."""
     if declared.key not in _TOLD:
         return declared
-    told = _TOLD[declared.key]
+    told, name = _TOLD[declared.key], declared.name
 
     def handle(ports: Ports, request: Any, context: RequestContext) -> Any:
         come_ms = ports.clock.now_ms()
 
         def tell(response: Any) -> None:
-            for event in told(ports, request, response, context.version):
+            for fields in told(ports, request, response, context.version):
                 listener.happened(
-                    msgspec.structs.replace(
-                        event,
+                    Happened(
                         time_ms=come_ms,
-                        api=declared.name,
+                        kind=Kind.REQUEST,
+                        api=name,
                         version=context.version,
                         client_id=context.client_id,
                         client_host=context.client_host,
+                        **fields,
                     )
                 )
 
@@ -90,62 +95,58 @@ def reported(declared: Declaration, listener: TransactionListener) -> Declaratio
     return msgspec.structs.replace(declared, handle=handle)
 
 
-def _request(transactional_id: str, **fields: Any) -> Happened:
-    return Happened(time_ms=0, kind=Kind.REQUEST, transactional_id=transactional_id, **fields)
-
-
-def _init_producer_id(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Happened]:
+def _init_producer_id(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Fields]:
     if request.transactional_id:
-        yield _request(
-            request.transactional_id,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
-            error=Code(response.error_code),
-            new_producer_id=response.producer_id,
-            new_producer_epoch=response.producer_epoch,
-        )
+        yield {
+            "transactional_id": request.transactional_id,
+            "producer_id": request.producer_id,
+            "producer_epoch": request.producer_epoch,
+            "error": Code(response.error_code),
+            "new_producer_id": response.producer_id,
+            "new_producer_epoch": response.producer_epoch,
+        }
 
 
-def _end(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Happened]:
-    yield _request(
-        request.transactional_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
-        error=Code(response.error_code),
-        outcome="commit" if request.committed else "abort",
-        new_producer_id=response.producer_id,
-        new_producer_epoch=response.producer_epoch,
-    )
+def _end(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Fields]:
+    yield {
+        "transactional_id": request.transactional_id,
+        "producer_id": request.producer_id,
+        "producer_epoch": request.producer_epoch,
+        "error": Code(response.error_code),
+        "outcome": "commit" if request.committed else "abort",
+        "new_producer_id": response.producer_id,
+        "new_producer_epoch": response.producer_epoch,
+    }
 
 
-def _add_offsets(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Happened]:
-    yield _request(
-        request.transactional_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
-        error=Code(response.error_code),
-        group_id=request.group_id,
-    )
+def _add_offsets(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Fields]:
+    yield {
+        "transactional_id": request.transactional_id,
+        "producer_id": request.producer_id,
+        "producer_epoch": request.producer_epoch,
+        "error": Code(response.error_code),
+        "group_id": request.group_id,
+    }
 
 
-def _commit_offsets(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Happened]:
+def _commit_offsets(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Fields]:
     named = ports.cluster.state.topics_by_id
 
     def name(topic: Any) -> str:
         return topic.name or (named[topic.topic_id].name if topic.topic_id in named else "")
 
-    yield _request(
-        request.transactional_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
-        error=_first_error(p.error_code for topic in response.topics for p in topic.partitions),
-        group_id=request.group_id,
-        partitions=first_partitions((name(topic), p.partition_index) for topic in request.topics for p in topic.partitions),
-        partition_count=sum(len(topic.partitions) for topic in request.topics),
-    )
+    yield {
+        "transactional_id": request.transactional_id,
+        "producer_id": request.producer_id,
+        "producer_epoch": request.producer_epoch,
+        "error": _first_error(p.error_code for topic in response.topics for p in topic.partitions),
+        "group_id": request.group_id,
+        "partitions": first_partitions((name(topic), p.partition_index) for topic in request.topics for p in topic.partitions),
+        "partition_count": sum(len(topic.partitions) for topic in request.topics),
+    }
 
 
-def _add_partitions(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Happened]:
+def _add_partitions(ports: Ports, request: Any, response: Any, version: int) -> Iterator[Fields]:
     if version < 4:
         yield _added(
             request.v3_and_below_transactional_id,
@@ -161,15 +162,15 @@ def _add_partitions(ports: Ports, request: Any, response: Any, version: int) -> 
         yield _added(asked.transactional_id, asked.producer_id, asked.producer_epoch, asked.topics, answered)
 
 
-def _added(transactional_id: str, producer_id: int, epoch: int, topics: list[Any], results: Iterable[Any]) -> Happened:
-    return _request(
-        transactional_id,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        error=_first_error(p.partition_error_code for topic in results for p in topic.results_by_partition),
-        partitions=first_partitions((topic.name, index) for topic in topics for index in topic.partitions),
-        partition_count=sum(len(topic.partitions) for topic in topics),
-    )
+def _added(transactional_id: str, producer_id: int, epoch: int, topics: list[Any], results: Iterable[Any]) -> Fields:
+    return {
+        "transactional_id": transactional_id,
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "error": _first_error(p.partition_error_code for topic in results for p in topic.results_by_partition),
+        "partitions": first_partitions((topic.name, index) for topic in topics for index in topic.partitions),
+        "partition_count": sum(len(topic.partitions) for topic in topics),
+    }
 
 
 def _first_error(codes: Iterable[int]) -> Code:
@@ -179,7 +180,7 @@ def _first_error(codes: Iterable[int]) -> Code:
     return Code(told)
 
 
-_TOLD: dict[int, Callable[[Ports, Any, Any, int], Iterator[Happened]]] = {
+_TOLD: dict[int, Callable[[Ports, Any, Any, int], Iterator[Fields]]] = {
     _INIT_PRODUCER_ID: _init_producer_id,
     _ADD_PARTITIONS: _add_partitions,
     _ADD_OFFSETS: _add_offsets,
