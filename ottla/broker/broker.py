@@ -87,8 +87,7 @@ class BrokerServer:
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle()
         self.interception, self.transaction_listener = interception, transaction_listener
-        self._features = dict(features or {})
-        self._first_topics, self._inherited = first_topics, inherited
+        self._features, self._first_topics, self._inherited = dict(features or {}), first_topics, inherited
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
         self._metrics = None if inherited is None else inherited.metrics
         self._metrics_server = serve_metrics
