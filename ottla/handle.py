@@ -349,6 +349,14 @@ class Broker:
         """The transaction of an id as it stands."""
         return self._questions.transaction(transactional_id)
 
+    def history(self, transactional_id: str) -> dict[str, Any]:
+        """What has happened to a transactional id since the broker was started, as `docs/control.md` has it: ``holder``, the client
+        that has it, and ``events``: requests with their clients and errors, who was fenced, decisions and markers.
+
+        Raises `ControlError`.
+        """
+        return self._control().history(transactional_id)
+
     def lag(self, group: str) -> dict[tuple[str, int], int]:
         """How many records a group has not committed yet, by topic and partition."""
         return self._questions.lag(group)

@@ -41,6 +41,7 @@ from ottla.broker.share_partitions import SharePartitions
 from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
+from ottla.broker.transaction_history import TransactionListener
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import LocalVerification, Verification
 from ottla.operations.audit import TornTransaction
@@ -64,7 +65,7 @@ class BrokerServer:
     """Owns all state of a broker. Only the event loop that runs the broker reads and changes the state.
 
     ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served. ``first_topics`` are created
-    before the broker listens. ``interception`` may change the handling of requests and transactions, for tests with faults.
+    before the broker listens. ``interception`` may change what is handled, and ``transaction_listener`` learns of transactions.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class BrokerServer:
         serve_metrics: ServeMetrics | None = None,
         inherited: Inherited | None = None,
         interception: Interception | None = None,
+        transaction_listener: TransactionListener | None = None,
         first_topics: Sequence[FirstTopic] = (),
     ) -> None:
         self.env = env
@@ -84,10 +86,8 @@ class BrokerServer:
         self.randomness: Randomness = env
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle()
-        self.interception = interception
-        self._features = dict(features or {})
-        self._first_topics = first_topics
-        self._inherited = inherited
+        self.interception, self.transaction_listener = interception, transaction_listener
+        self._features, self._first_topics, self._inherited = dict(features or {}), first_topics, inherited
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
         self._metrics = None if inherited is None else inherited.metrics
         self._metrics_server = serve_metrics
@@ -96,7 +96,7 @@ class BrokerServer:
         self.counters = Counters()
         self.inflating = InflatingMemory(self.settings.ottla_inflating_memory_bytes)
         self.startup_ms = 0.0
-        self.takeovers = Takeovers()
+        self.takeovers = Takeovers(env, transaction_listener)
         # The transactions of which the last crash has lost a part.
         self.torn: list[TornTransaction] = []
         self.cluster_id, self.directory_id = "", NO_UUID
@@ -224,6 +224,7 @@ class BrokerServer:
                 failed=write_txn_markers.failed,
             ),
             interception=self.interception,
+            listener=self.transaction_listener,
         )
         self.verification: Verification = LocalVerification(
             clock=self.env,

@@ -94,6 +94,7 @@ async def _serve(
             serve_metrics=_serve_metrics,
             inherited=inherited,
             interception=steering.interception,
+            transaction_listener=steering.transaction_listener,
             first_topics=first_topics,
         )
 

@@ -16,6 +16,7 @@ from ottla.broker.env import Env
 from ottla.broker.interception import Interception, Latch, Point, Reached
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.stepping import Stepping
+from ottla.broker.transaction_history import Kind, TransactionListener, of_transaction
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
@@ -100,9 +101,11 @@ class MarkerSender:
         is_served: Callable[[TransactionShard], bool],
         on_written: Callable[[TransactionShard, str], None],
         interception: Interception | None = None,
+        listener: TransactionListener | None = None,
     ) -> None:
         """``is_served`` says whether a shard is still in service. ``on_written`` is called with the shard and the transactional id
         when every marker of a transaction is written. ``interception`` may stop a transaction between two markers.
+        ``listener`` learns which markers were written.
         """
         self._env = env
         self._stepping = stepping
@@ -112,6 +115,7 @@ class MarkerSender:
         self._is_served = is_served
         self._on_written = on_written
         self._interception = interception
+        self._listener = listener
         self._owed: dict[str, frozenset[TopicPartition]] = {}
         # The ids whose markers are being written in steps, with the callbacks of `when_sent`.
         self._sending: dict[str, list[Callable[[], None]]] = {}
@@ -206,6 +210,8 @@ class MarkerSender:
         self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], response: WriteTxnMarkersResponse
     ) -> None:
         written, again = deleted, set()
+        if self._listener is not None:
+            _tell(self._listener, self._env.now_ms(), metadata, response)
         for topic in response.markers[0].topics:
             for partition in topic.partitions:
                 where, code = (topic.name, partition.partition_index), Code(partition.error_code)
@@ -255,6 +261,17 @@ class MarkerSender:
             and (current.producer_id, current.producer_epoch, current.start_ms)
             == (metadata.producer_id, metadata.producer_epoch, metadata.start_ms)
         )
+
+
+def _tell(listener: TransactionListener, now_ms: int, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
+    """One event for all markers with the same outcome."""
+    by_code: dict[Code, list[TopicPartition]] = {}
+    for topic in response.markers[0].topics:
+        for partition in topic.partitions:
+            by_code.setdefault(Code(partition.error_code), []).append((topic.name, partition.partition_index))
+    outcome = "commit" if metadata.state is TxnState.PREPARE_COMMIT else "abort"
+    for code, partitions in by_code.items():
+        listener.happened(of_transaction(Kind.MARKERS, metadata, outcome, now_ms, partitions, code))
 
 
 _BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))

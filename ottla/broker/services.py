@@ -28,6 +28,7 @@ from ottla.broker.share_partitions import SharePartitions
 from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
 from ottla.broker.takeovers import Takeovers
+from ottla.broker.transaction_history import TransactionListener
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import Verification
 from ottla.storage.log_dir import LogDirectory
@@ -54,6 +55,7 @@ class Services(Protocol):
     lifecycle: Lifecycle
     housekeeping: Housekeeping
     takeovers: Takeovers
+    transaction_listener: TransactionListener | None
     inflating: InflatingMemory
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget

@@ -10,6 +10,7 @@ import msgspec
 from ottla.broker.env import TimeSource
 from ottla.broker.interception import Interception
 from ottla.broker.serving import Serving
+from ottla.broker.transaction_history import TransactionListener
 
 
 class Door(Protocol):
@@ -45,3 +46,5 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
     """Replaces the machine's clock."""
     interception: Interception | None = None
     """May change the handling of requests and transactions."""
+    transaction_listener: TransactionListener | None = None
+    """Learns what happens to transactional ids."""

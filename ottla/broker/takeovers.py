@@ -9,6 +9,8 @@ from collections import OrderedDict
 
 import structlog
 
+from ottla.broker.env import Clock
+from ottla.broker.transaction_history import Happened, Kind, TransactionListener
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 
 MAX_BEGUN = 10_000
@@ -20,7 +22,9 @@ log = structlog.get_logger("transactions")
 class Takeovers:
     """Remembers the fenced producer from the abort of its transaction until its successor's InitProducerId succeeds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, listener: TransactionListener | None = None) -> None:
+        self._clock = clock
+        self._listener = listener
         self._begun: OrderedDict[str, ProducerIdAndEpoch] = OrderedDict()
 
     def begun(self, transactional_id: str, fenced: ProducerIdAndEpoch) -> None:
@@ -46,3 +50,17 @@ class Takeovers:
             client_host=client_host,
             aborted_transaction=aborted is not None,
         )
+        if self._listener is not None:
+            self._listener.happened(
+                Happened(
+                    time_ms=self._clock.now_ms(),
+                    kind=Kind.FENCED,
+                    transactional_id=transactional_id,
+                    producer_id=fenced.producer_id,
+                    producer_epoch=fenced.epoch,
+                    new_producer_id=now.producer_id,
+                    new_producer_epoch=now.epoch,
+                    client_id=client_id,
+                    client_host=client_host,
+                )
+            )

@@ -18,6 +18,7 @@ from ottla.broker.markers import MarkerSender, Transport, reached
 from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
+from ottla.broker.transaction_history import Kind, TransactionListener, of_transaction
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.invariants import check_transactions
 from ottla.coordinator.result import Effect, LogRecord, Result
@@ -29,6 +30,7 @@ from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 
@@ -55,8 +57,11 @@ class Transactions:
         new_producer_id: NewProducerId,
         transport: Transport,
         interception: Interception | None = None,
+        listener: TransactionListener | None = None,
     ) -> None:
-        """``transport`` carries markers to the brokers that lead the partitions. ``interception`` may stop a transaction."""
+        """``transport`` carries markers to the brokers that lead the partitions. ``interception`` may stop a transaction, and
+        ``listener`` learns of decisions and of how they are carried out.
+        """
         self._env = env
         self._stepping = stepping
         self._lifecycle = lifecycle
@@ -66,6 +71,7 @@ class Transactions:
         self._cluster_state = cluster_state
         self._new_producer_id = new_producer_id
         self._interception = interception
+        self._listener = listener
         self._markers = MarkerSender(
             env=env,
             stepping=stepping,
@@ -75,6 +81,7 @@ class Transactions:
             is_served=lambda shard: self.runtime_of(shard) is not None,
             on_written=self._markers_written,
             interception=interception,
+            listener=listener,
         )
         self._shards: dict[int, tuple[TransactionShard, Runtime]] = {}
         self.load_ms: list[float] = []
@@ -124,8 +131,12 @@ class Transactions:
             match effect:
                 case SendMarkers(transactional_id=transactional_id):
                     self._drive(shard, partition.log, transactional_id)
-                case CountDecision(outcome=outcome, open_ms=open_ms):
+                case CountDecision(transactional_id=transactional_id, outcome=outcome, open_ms=open_ms):
                     self._counters.transaction_ended(outcome, open_ms)
+                    if self._listener is not None:
+                        self._listener.happened(
+                            of_transaction(Kind.DECIDED, shard.ids[transactional_id], outcome, self._env.now_ms())
+                        )
                 case _:
                     shard.apply(effect)
 
@@ -326,6 +337,9 @@ class Transactions:
             if self._is_held(Point.BEFORE_COMPLETE, metadata, lambda: self._complete(shard, metadata)):
                 return
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
+            if self._listener is not None:
+                outcome = "commit" if metadata.state is TxnState.PREPARE_COMMIT else "abort"
+                self._listener.happened(of_transaction(Kind.COMPLETED, metadata, outcome, self._env.now_ms()))
         except KafkaError as error:
             log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
             self.delayed += 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ottla.cli.commands import Refused
 from ottla.cli.options import PATH, READY_FILE_VARIABLE, json_option
@@ -21,7 +22,11 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 def steers(command: C) -> C:
     """The flags of a command that steers a broker."""
-    command = json_option(command)
+    return finds_door(json_option(command))
+
+
+def finds_door(command: C) -> C:
+    """The flags that say where a broker's door is."""
     command = click.option(
         "--ready-file",
         type=PATH,
@@ -48,7 +53,54 @@ def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remot
         said = read_ready_file(ready_file)
     except NotReady as error:
         raise Refused(str(error)) from None
+    if (found := _door_in(said)) is not None:
+        return found
+    raise Refused(f"the broker of {ready_file} has no control port; start it with ottla serve --control-port 0")
+
+
+def _door_in(said: dict[str, Any]) -> Remote | None:
+    """The door of a ready file; None for a broker without one."""
+    from ottla.control.remote import Remote
+
     match said.get("control"):
         case {"url": str(url), "token": str(token)}:
             return Remote(url, token)
-    raise Refused(f"the broker of {ready_file} has no control port; start it with ottla serve --control-port 0")
+    return None
+
+
+def door_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
+    """For a command that shows more where the broker has a door, and needs none. Raises `Refused`."""
+    from ottla.control.remote import Remote
+    from ottla.ready_line import NotReady, read_ready_file
+
+    if url and token:
+        return Remote(url, token)
+    if url or token:
+        raise Refused("a door needs both --url and --token; ottla serve --control-port 0 prints both")
+    if ready_file is None:
+        return None
+    try:
+        return _door_in(read_ready_file(ready_file))
+    except NotReady as error:
+        if _is_given("ready_file"):
+            raise Refused(str(error)) from None
+        # The environment names the file of a broker that does not run, and the command asks another cluster.
+        return None
+
+
+def bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
+    """The address in a --ready-file that is given without a --bootstrap. Raises `Refused`."""
+    from ottla.health import listening_address
+    from ottla.ready_line import NotReady
+
+    if ready_file is None or not _is_given("ready_file") or _is_given("bootstrap"):
+        return bootstrap
+    try:
+        return listening_address(ready_file)
+    except NotReady as error:
+        raise Refused(str(error)) from None
+
+
+def _is_given(name: str) -> bool:
+    """Whether a flag stands on the command line, and does not come from the environment or its default."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

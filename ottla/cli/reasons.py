@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from shlex import quote
+from typing import Final
 
 from ottla.cli.output import duration_text
 from ottla.client.diagnosis import Held, WaitingGroup
@@ -10,11 +12,12 @@ from ottla.client.groups import CLASSIC
 
 MAX_PARTITIONS_TOLD = 10
 """Of those that a group is behind in; how many more there are is said."""
+NOBODY: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
-def why_held(held: Held, now_ms: int) -> list[str]:
-    """What holds the readers of a partition, and what to do."""
+def why_held(held: Held, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
+    """What holds the readers of a partition, and what to do. ``clients`` says who has a transactional id, where it is known."""
     where = f"{held.topic}:{held.partition}"
     if not held.waiting:
         return [f"{where} holds nobody: readers of committed records get to its end, {held.high_watermark:,}"]
@@ -30,16 +33,17 @@ def why_held(held: Held, now_ms: int) -> list[str]:
             f"it hangs: ottla txn abort --partition {where} --start-offset {held.holder.start_offset}",
         ]
     name = transaction.transactional_id
+    whose = name if name not in clients else f"{name} from {clients[name]}"
     if transaction.state != "Ongoing":
         decided = "commit" if transaction.state == "PrepareCommit" else "abort"
         return [
-            f"{stands}: transaction of {producer}, transactional id {name}, whose {decided} is being carried out; {behind}",
+            f"{stands}: transaction of {producer}, transactional id {whose}, whose {decided} is being carried out; {behind}",
             "its marker is written as soon as the partition takes it; the broker's log says what keeps it",
         ]
     since = "" if transaction.start_ms is None else f", open for {duration_text(max(0, now_ms - transaction.start_ms))}"
     left = "" if transaction.start_ms is None else _left(transaction.start_ms + transaction.timeout_ms - now_ms)
     return [
-        f"{stands}: transaction of {producer}, transactional id {name}{since}{left}; {behind}",
+        f"{stands}: transaction of {producer}, transactional id {whose}{since}{left}; {behind}",
         f"wait for it, or end it and fence its producer: ottla txn abort {quote(name)}",
     ]
 
@@ -48,12 +52,12 @@ def _left(left_ms: int) -> str:
     return f", times out in {duration_text(left_ms)}" if left_ms > 0 else ", which has timed out and is about to be aborted"
 
 
-def why_group_waits(waiting: WaitingGroup, now_ms: int) -> list[str]:
+def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
     """What keeps a group from the end of its partitions, and what to do."""
     group, behind = waiting.group, waiting.behind
     lines = [_of_members(waiting)]
     for held in waiting.held:
-        lines += why_held(held, now_ms)
+        lines += why_held(held, now_ms, clients)
     told = {(held.topic, held.partition) for held in waiting.held}
     owners = {(t, i): m for m in group.members for t, indexes in m.assignment.items() for i in indexes}
     others = [position for position in behind if (position.topic, position.partition) not in told]

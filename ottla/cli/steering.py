@@ -51,13 +51,17 @@ def steering(clock: str, faults_file: Path | None, owner: Owner | None, *, has_d
         return Steering(begin=begin, owner=owner, interception=faults)
     from ottla.control.asking import Steered
     from ottla.control.door import ControlDoor
+    from ottla.control.history import TransactionHistory
+
+    history = TransactionHistory()
 
     return Steering(
         begin=begin,
-        open_door=lambda serving: ControlDoor(Steered(serving=serving, clock=manual, faults=faults)),
+        open_door=lambda serving: ControlDoor(Steered(serving=serving, clock=manual, faults=faults, history=history)),
         owner=owner,
         clock=manual,
         interception=faults,
+        transaction_listener=history,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.commands import Refused
+from ottla.cli.control import bootstrap_of, door_if_any, finds_door
 from ottla.cli.options import PATH, asks, cluster_at
 from ottla.cli.output import printable, show_json, show_table, time_text
 
@@ -20,7 +21,10 @@ HELP = """Shows what became of a transactional id, in order: who took it, its tr
 decisions, the markers, and how each ended.
 
 It is read from the coordinator's log, which keeps everything until it is compacted, and from the partitions; with --data-dir from
-their files, for which no broker need run."""
+their files, for which no broker need run.
+
+A broker of ottla with a control port, named by --ready-file or by --url and --token, also tells which clients have asked for what,
+what they were refused, and who has fenced whom."""
 
 
 @click.command("timeline", help=HELP)
@@ -31,6 +35,7 @@ their files, for which no broker need run."""
 )
 @click.option("--data-dir", type=PATH, metavar="DIR", help="the data directory of ottla or Apache Kafka to read it from")
 @asks
+@finds_door
 def command(
     transactional_id: str,
     mermaid: bool,
@@ -39,14 +44,19 @@ def command(
     bootstrap: str,
     timeout_s: float,
     as_json: bool,
+    url: str | None,
+    token: str | None,
+    ready_file: Path | None,
 ) -> None:
+    from ottla.cli.txn_history import history, merged
     from ottla.client.timeline import timeline
 
     if mermaid and as_json:
         raise click.UsageError("--mermaid and --json both say how to show it; give one of them")
     if data_dir is None:
-        with cluster_at(bootstrap, timeout_s) as cluster:
-            events = timeline(cluster.brokers, transactional_id)[-at_most:]
+        known = history(door_if_any(url, token, ready_file), transactional_id)
+        with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
+            events = merged(timeline(cluster.brokers, transactional_id), known)[-at_most:]
     else:
         events = _in_files(data_dir, transactional_id)[-at_most:]
     if as_json:
@@ -107,15 +117,20 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
     """A sequence of the producer, the coordinator and the partitions."""
     partitions = sorted({partition for event in events if event.kind in ("data", "marker") for partition in event.partitions})
     names = {partition: f"P{at}" for at, partition in enumerate(partitions)}
+    clients = {where: f"K{at}" for at, where in enumerate(dict.fromkeys(e.where for e in events if e.where.startswith("from ")))}
     lines = ["sequenceDiagram", f"    participant C as {_plain(transactional_id)}", "    participant T as coordinator"]
     lines += [f"    participant {name} as {_plain(topic)}:{index}" for (topic, index), name in names.items()]
+    lines += [f"    participant {name} as {_plain(where.removeprefix('from '))}" for where, name in clients.items()]
     for event in events:
         text = _plain(f"{_told(event)} ({_producer(event)})" if _producer(event) else event.what)
         if event.kind == "data":
             lines.append(f"    C->>{names[event.partitions[0]]}: {text}")
         elif event.kind == "marker":
             lines.append(f"    T->>{names[event.partitions[0]]}: {text}")
-        elif event.kind in ("complete", "expire"):
+        elif event.where in clients:
+            # A cross at the arrow's end says that it was refused.
+            lines.append(f"    {clients[event.where]}{'-x' if event.kind == 'refused' else '->>'}T: {text}")
+        elif clients or event.kind in ("complete", "expire", "reason", "refused"):
             lines.append(f"    Note over T: {text}")
         else:
             lines.append(f"    C->>T: {text}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.control import bootstrap_of, door_if_any, finds_door
 from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
 from ottla.cli.output import show_json, show_line
 
@@ -16,27 +19,38 @@ if TYPE_CHECKING:
 @click.command("why", help="Says how far readers of committed records get in a topic, what holds them, and what to do.")
 @click.argument("topic", type=TOPIC_OR_PARTITION, metavar="TOPIC[:P]")
 @asks
-def command(topic: tuple[str, int | None], bootstrap: str, timeout_s: float, as_json: bool) -> None:
+@finds_door
+def command(
+    topic: tuple[str, int | None],
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+    url: str | None,
+    token: str | None,
+    ready_file: Path | None,
+) -> None:
     from ottla.cli.reasons import why_held
+    from ottla.cli.txn_history import holders
     from ottla.client import wall_clock
     from ottla.client.diagnosis import held
 
     name, index = topic
-    with cluster_at(bootstrap, timeout_s) as cluster:
+    door = door_if_any(url, token, ready_file)
+    with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
         partitions = held(cluster.brokers, name, None if index is None else [index])
-    now_ms = wall_clock.now_ms()
+    now_ms, clients = wall_clock.now_ms(), holders(door, partitions)
     if as_json:
-        show_json([document(one, now_ms) for one in partitions])
+        show_json([document(one, now_ms, clients) for one in partitions])
         return
     holding = [one for one in partitions if one.waiting]
     for one in holding if index is None else partitions:
-        for line in why_held(one, now_ms):
+        for line in why_held(one, now_ms, clients):
             show_line(line)
     if index is None and not holding:
         show_line(f"{name} holds nobody: readers of committed records get to the end of each partition")
 
 
-def document(held: Held, now_ms: int) -> dict[str, Any]:
+def document(held: Held, now_ms: int, clients: Mapping[str, str]) -> dict[str, Any]:
     holder, transaction = held.holder, held.transaction
     return {
         "topic": held.topic,
@@ -47,6 +61,7 @@ def document(held: Held, now_ms: int) -> dict[str, Any]:
         "producer_epoch": None if holder is None else holder.producer_epoch,
         "start_offset": None if holder is None else holder.start_offset,
         "transactional_id": None if transaction is None else transaction.transactional_id,
+        "client": None if transaction is None else clients.get(transaction.transactional_id),
         "state": None if transaction is None else transaction.state,
         "open_ms": None if transaction is None or transaction.start_ms is None else now_ms - transaction.start_ms,
         "timeout_ms": None if transaction is None else transaction.timeout_ms,

@@ -11,8 +11,9 @@ import msgspec
 from ottla.broker.serving import Serving
 from ottla.control.clock import ManualClock
 from ottla.control.faults import Faults
+from ottla.control.history import TransactionHistory
 
-_NUMBER = "{number}"
+_NUMBER, _NAME = "{number}", "{name}"
 _DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
 
 
@@ -33,6 +34,7 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
 
     serving: Serving
     faults: Faults
+    history: TransactionHistory
     clock: ManualClock | None = None
     """None where the broker goes by the machine's clock."""
 
@@ -40,8 +42,8 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """``run`` is called on the broker's event loop with its parameters, and gives what is answered as JSON.
 
-    A ``path`` with ``{number}`` stands for many; the number is the third argument of ``run``, which raises `Refused`,
-    `DirectoryError` and whatever else names what a person has to mend.
+    A ``path`` with ``{number}`` or ``{name}`` stands for many; what stands there is the third argument of ``run``, which raises
+    `Refused`, `DirectoryError` and whatever else names what a person has to mend.
     """
 
     method: str
@@ -53,13 +55,18 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
     """Whether others may be asked meanwhile."""
 
-    def number_in(self, path: str) -> int | None:
-        """The number in a path that is one of this command's, -1 where it has none; None for another's path."""
-        if _NUMBER not in self.path:
-            return -1 if path == self.path else None
-        before, _, after = self.path.partition(_NUMBER)
-        middle = path.removeprefix(before).removesuffix(after) if path.startswith(before) and path.endswith(after) else ""
-        return int(middle) if _DIGITS.fullmatch(middle) else None
+    def named_in(self, path: str) -> tuple[int | str, ...] | None:
+        """The number or name in a path that is one of this command's, if there is any in it; None for another's path."""
+        place = next((place for place in (_NUMBER, _NAME) if place in self.path), None)
+        if place is None:
+            return () if path == self.path else None
+        before, _, after = self.path.partition(place)
+        if not (path.startswith(before) and path.endswith(after) and len(path) > len(before) + len(after)):
+            return None
+        middle = path[len(before) : len(path) - len(after)]
+        if place == _NAME:
+            return (middle,)
+        return (int(middle),) if _DIGITS.fullmatch(middle) else None
 
     def parsed(self, raw: bytes) -> Any:
         """Raises `Refused`."""

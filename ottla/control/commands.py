@@ -10,6 +10,7 @@ import msgspec
 
 from ottla.control.asking import Command, NoParameters, Refused, Steered
 from ottla.control.fault_commands import FAULT_COMMANDS
+from ottla.storage.filesystem import described
 
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,16 +41,21 @@ async def _state(steered: Steered, _: NoParameters) -> dict[str, Any]:
 async def _reset(steered: Steered, _: NoParameters) -> None:
     steered.faults.clear()
     await steered.serving.reset()
+    steered.history.clear()
 
 
 async def _snapshot(steered: Steered, parameters: SnapshotParameters) -> None:
     _check_outside(steered, parameters.path)
-    await steered.serving.snapshot(parameters.path)
+    try:
+        await steered.serving.snapshot(parameters.path)
+    except OSError as error:
+        raise Refused(409, f"no snapshot at {parameters.path}: {described(error)}; nothing is left of it") from None
 
 
 async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
     _check_outside(steered, parameters.path)
     await steered.serving.restore(parameters.path)
+    steered.history.clear()
 
 
 def _check_outside(steered: Steered, path: str) -> None:
@@ -57,6 +63,13 @@ def _check_outside(steered: Steered, path: str) -> None:
     directory = steered.serving.directory
     if PurePosixPath(normpath(path)).is_relative_to(normpath(directory)):
         raise Refused(400, f"{path} lies in the broker's own directory; give a path outside of it")
+
+
+async def _history(steered: Steered, _: NoParameters, transactional_id: str) -> Any:
+    view = steered.history.view(transactional_id)
+    if view is None:
+        raise Refused(404, f"nothing is known of a transactional id {transactional_id!r} since the broker's process began")
+    return view
 
 
 async def _time(steered: Steered, _: NoParameters) -> dict[str, Any]:
@@ -80,6 +93,7 @@ COMMANDS = (
     Command(method="POST", path="/v1/reset", run=_reset),
     Command(method="POST", path="/v1/snapshot", run=_snapshot, parameters=SnapshotParameters),
     Command(method="POST", path="/v1/restore", run=_restore, parameters=SnapshotParameters),
+    Command(method="GET", path="/v1/transactions/{name}/history", run=_history),
     *FAULT_COMMANDS,
 )
 """`door` adds what it does itself: to hold the event loop, and to let it go on."""

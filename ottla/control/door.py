@@ -141,21 +141,21 @@ class ControlDoor:
         shown = str(environ.get("HTTP_AUTHORIZATION", ""))
         if not hmac.compare_digest(shown.encode(), f"{SCHEME}{self.token}".encode()):
             raise Refused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
-        method, path = str(environ["REQUEST_METHOD"]), str(environ["PATH_INFO"])
+        method, path = str(environ["REQUEST_METHOD"]), _path(environ)
         raw = _body(environ)
         if path in self._own:
             return self._asked_itself(method, path, raw)
-        command, numbers = _command(method, path)
+        command, named = _command(method, path)
         parameters = command.parsed(raw)
         if command.waits:
             if not self._may_wait.acquire(blocking=False):
                 raise Refused(409, f"{MAX_WAITING} questions wait for something already; ask again when one of them is answered")
             try:
-                return self._on_loop(command, parameters, numbers)
+                return self._on_loop(command, parameters, named)
             finally:
                 self._may_wait.release()
         with self._turn:
-            return self._on_loop(command, parameters, numbers)
+            return self._on_loop(command, parameters, named)
 
     def _asked_itself(self, method: str, path: str, raw: bytes) -> Any:
         if method != "POST":
@@ -166,10 +166,10 @@ class ControlDoor:
             self._own[path]()
         return {}
 
-    def _on_loop(self, command: Command, parameters: Any, numbers: tuple[int, ...]) -> Any:
+    def _on_loop(self, command: Command, parameters: Any, named: tuple[int | str, ...]) -> Any:
         if self._pause.is_held:
             raise Refused(409, "the broker is paused; resume it first (POST /v1/resume)")
-        done = asyncio.run_coroutine_threadsafe(_run(command, self._steered, parameters, numbers), self._loop)
+        done = asyncio.run_coroutine_threadsafe(_run(command, self._steered, parameters, named), self._loop)
         try:
             answer = done.result(COMMAND_TIMEOUT_S)
         except TimeoutError:
@@ -177,20 +177,25 @@ class ControlDoor:
         return {} if answer is None else answer
 
 
-async def _run(command: Command, steered: Steered, parameters: Any, numbers: tuple[int, ...]) -> Any:
-    return await command.run(steered, parameters, *numbers)
+async def _run(command: Command, steered: Steered, parameters: Any, named: tuple[int | str, ...]) -> Any:
+    return await command.run(steered, parameters, *named)
 
 
-def _command(method: str, path: str) -> tuple[Command, tuple[int, ...]]:
+def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
     """Raises `Refused`."""
-    at_path = [(command, number) for command in COMMANDS if (number := command.number_in(path)) is not None]
-    for command, number in at_path:
+    at_path = [(command, named) for command in COMMANDS if (named := command.named_in(path)) is not None]
+    for command, named in at_path:
         if command.method == method:
-            return command, () if number < 0 else (number,)
+            return command, named
     if at_path:
         raise Refused(405, f"{path} is asked by {' or '.join(command.method for command, _ in at_path)}")
     known = ", ".join(sorted({command.path for command in COMMANDS} | {PAUSE, RESUME}))
     raise Refused(404, f"there is no {path}; there are {known}")
+
+
+def _path(environ: WSGIEnvironment) -> str:
+    """WSGI decodes a path's bytes as Latin-1 (PEP 3333); names of Kafka are UTF-8."""
+    return str(environ["PATH_INFO"]).encode("latin-1").decode(errors="replace")
 
 
 def _body(environ: WSGIEnvironment) -> bytes:

@@ -6,7 +6,7 @@ import http.client
 import json
 from contextlib import closing
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 TIMEOUT_S = 90.0
 """Longer than the door itself waits for the broker."""
@@ -28,6 +28,13 @@ class Remote:
     def get(self, path: str) -> Any:
         """Raises `ControlError`."""
         return self._ask("GET", path, None)
+
+    def history(self, transactional_id: str) -> dict[str, Any]:
+        """What has happened to a transactional id. Raises `ControlError`."""
+        # What a terminal hands on that is no UTF-8 is an id that no client can have, and is asked for all the same.
+        name = quote(transactional_id, safe="", errors="surrogatepass")
+        shown: dict[str, Any] = self.get(f"/v1/transactions/{name}/history")
+        return shown
 
     def post(self, path: str, parameters: Any = None) -> Any:
         """Raises `ControlError`."""

@@ -62,7 +62,7 @@ def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator
         elif name.endswith(LOG_SUFFIX):
             yield from log_entries(file, topic, partition, _base_offset(file, name), with_records=with_records)
         elif name.endswith(snapshot.SUFFIX):
-            yield from _producers(file)
+            yield from _producers(file, parse_file_name(name, snapshot.SUFFIX))
         elif (suffix := PurePath(name).suffix) in _READERS:
             yield from _READERS[suffix](file, parse_file_name(name, suffix) or 0)
         else:
@@ -133,7 +133,10 @@ def _whole(file: File) -> bytes | None:
 _TOO_LARGE: Final[Entry] = {"kind": "unsound", "reason": f"it has more than {MAX_WHOLE_BYTES >> 20} MiB"}
 
 
-def _producers(file: File) -> Iterator[Entry]:
+def _producers(file: File, offset: int | None) -> Iterator[Entry]:
+    if offset is not None and file.size > snapshot.max_size_bytes(offset):
+        yield {"kind": "unsound", "reason": f"it has more entries than a log has batches below offset {offset:,}"}
+        return
     raw = _whole(file)
     if raw is None:
         yield _TOO_LARGE

@@ -165,7 +165,7 @@ def _partition(
                 notes.append(f"{path}/{name}: {torn_bytes} bytes at the end are no whole batch and will be cut")
         size_bytes, next_offset = size_bytes + size, sound.next_offset
     for offset in snapshot.offsets(fs, path):
-        entries = snapshot.decode(fs.read_file(snapshot.path_of(path, offset)) or b"") or []
+        entries = snapshot.read(fs, path, offset) or []
         highest = max([highest, *(as_allotted(e.producer_id) for e in entries)])
     epochs = LeaderEpochs(fs, path)
     epochs.load()

@@ -10,6 +10,7 @@ from typing import Any, cast
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.interception import Interception
+from ottla.broker.transaction_history import TransactionListener
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS, SimulatedEnv
@@ -33,10 +34,12 @@ class SimulatedBroker:
         seed: int = 1,
         now_ms: int = START_MS,
         interception: Interception | None = None,
+        transaction_listener: TransactionListener | None = None,
     ) -> None:
         self._settings = {"log.dirs": DATA_DIR, **(settings or {})}
         self._features = features or {}
         self.interception = interception
+        self.transaction_listener = transaction_listener
         self.fs: Filesystem = MemoryFilesystem() if fs is None else fs
         self._rng = random.Random(seed)
         self._loop = asyncio.new_event_loop()
@@ -46,7 +49,11 @@ class SimulatedBroker:
     def start(self) -> SimulatedBroker:
         self.env = self.env_type(self.fs, self._rng, self.env.steady_ms() + 5)
         self.broker = BrokerServer(
-            cast(Any, self.env), BrokerConfig(self._settings), self._features, interception=self.interception
+            cast(Any, self.env),
+            BrokerConfig(self._settings),
+            self._features,
+            interception=self.interception,
+            transaction_listener=self.transaction_listener,
         )
         self._loop.run_until_complete(self.broker.start())
         self.env.settle()

@@ -89,6 +89,25 @@ def decode(raw: bytes) -> list[ProducerEntry] | None:
     return list(entries.values())
 
 
+def max_size_bytes(offset: int) -> int:
+    """The largest snapshot that can be true: each entry stands for a batch or a marker, at an offset of its own below this one."""
+    return _HEAD.size + offset * _ENTRY.size
+
+
+def read(fs: Filesystem, directory: str, offset: int) -> list[ProducerEntry] | None:
+    """The producers in the snapshot at an offset; None where it is not sound.
+
+    A file that is too large to be true is not read: it may take any amount of memory.
+    """
+    path = path_of(directory, offset)
+    file = fs.open(path)
+    try:
+        size_bytes = file.size
+    finally:
+        file.close()
+    return decode(fs.read_file(path) or b"") if size_bytes <= max_size_bytes(offset) else None
+
+
 def offsets(fs: Filesystem, directory: str) -> list[int]:
     """Offsets of the snapshots in a directory, ascending."""
     parsed = (parse_file_name(name, SUFFIX) for name in fs.list_dir(directory))
@@ -107,7 +126,7 @@ def load_newest(fs: Filesystem, directory: str, state: ProducerState, at_most: i
     for offset in reversed(offsets(fs, directory)):
         if offset > at_most:
             continue
-        entries = decode(fs.read_file(path_of(directory, offset)) or b"")
+        entries = read(fs, directory, offset)
         if entries is not None:
             state.replace(entries)
             return offset

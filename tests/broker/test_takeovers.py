@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -94,7 +94,7 @@ def test_a_producer_that_recovers_has_fenced_nobody(simulated: SimulatedBroker, 
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    remembered = Takeovers()
+    remembered = Takeovers(cast(Any, None))
     for number in range(takeovers.MAX_BEGUN + 5):
         remembered.begun(f"id-{number}", ProducerIdAndEpoch(1, 0))
     assert len(remembered._begun) == takeovers.MAX_BEGUN

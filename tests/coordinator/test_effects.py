@@ -27,7 +27,7 @@ def test_a_decision_is_counted_and_its_markers_are_sent() -> None:
     world.now_ms += 25
     decided = end(world, who, commit=True)
     bumped = RememberLastEpoch(ID, who.producer_id, who.epoch + 1, who.epoch)
-    assert decided.effects == [bumped, CountDecision("commit", 25), SendMarkers(ID)]
+    assert decided.effects == [bumped, CountDecision(ID, "commit", 25), SendMarkers(ID)]
     assert end(world, who, commit=True).effects == decided.effects, "asking changes nothing"
 
 
@@ -35,11 +35,11 @@ def test_whoever_is_fenced_or_late_is_aborted_the_same_way() -> None:
     world = World()
     world.add(world.init())
     assert world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_id).effects[1:] == [
-        CountDecision("fenced", 0),
+        CountDecision(ID, "fenced", 0),
         SendMarkers(ID),
     ]
     assert world.shard.abort_timed_out(ID, world.now_ms, world.new_id).effects[1:] == [
-        CountDecision("timeout", 0),
+        CountDecision(ID, "timeout", 0),
         SendMarkers(ID),
     ]
 

@@ -128,6 +128,15 @@ def test_a_producer_snapshot(directory: Path) -> None:
     assert kinds(path) == ["unsound"]
 
 
+def test_a_producer_snapshot_that_is_too_large_to_be_true(directory: Path) -> None:
+    (path,) = (directory / "t-0").glob("*.snapshot")
+    with path.open("r+b") as file:
+        file.truncate(200 << 20)
+    (entry,) = dumped(path)
+    assert entry["kind"] == "unsound"
+    assert "more entries than a log has batches below offset" in entry["reason"]
+
+
 def test_checkpoints_and_properties_are_text(directory: Path) -> None:
     assert {"kind": "line", "text": "t 0 4"} in dumped(directory / "recovery-point-offset-checkpoint")
     assert any(entry["text"].startswith("cluster.id=") for entry in dumped(directory / "meta.properties"))

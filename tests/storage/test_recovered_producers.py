@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from ottla.protocol.errors import KafkaError
 from ottla.storage import snapshot
@@ -118,3 +119,28 @@ def test_the_last_entry_of_a_producer_is_its_newest(logs: Logs) -> None:
     assert alone.open_txns == {1: 0}
     (_, _, last_sequence, last_offset, *_) = struct.unpack(">qhiqiqiq", raw[-46:])
     assert (last_sequence, last_offset) == (2, 2)
+
+
+@pytest.mark.parametrize("padding", [0, 256 << 20])
+def test_a_snapshot_that_is_too_large_to_be_true_is_not_read(logs: Logs, monkeypatch: pytest.MonkeyPatch, padding: int) -> None:
+    """Its CRC says nothing of who has made it, and a sparse file of 256 MiB costs its maker nothing."""
+    log = logs.new()
+    busy(log)
+    before, path = state(log), snapshot.path_of(logs.directory, log.log_end_offset)
+    log.close()
+    count = log.log_end_offset + 1
+    entries = struct.pack(">i", count) + b"".join(struct.pack(">qhiqiqiq", pid, 0, 0, 0, 0, 0, 0, -1) for pid in range(count))
+    Path(path).write_bytes(struct.pack(">hI", 1, crc32c(entries)) + entries)
+    assert len(snapshot.decode(Path(path).read_bytes()) or ()) == count
+    with Path(path).open("r+b") as file:
+        file.truncate(Path(path).stat().st_size + padding)
+    read: list[str] = []
+    whole = logs.fs.read_file
+
+    def read_file(name: str) -> bytes | None:
+        read.append(name)
+        return whole(name)
+
+    monkeypatch.setattr(logs.fs, "read_file", read_file)
+    assert state(logs.open(clean=True)[0]) == before
+    assert path not in read

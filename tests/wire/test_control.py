@@ -251,6 +251,50 @@ def test_what_is_wrong_is_said_in_a_line(broker: Broker, method: str, path: str,
     assert ask(broker, "GET", "/v1/state")[1]["unexpected_errors"] == 0
 
 
+def test_the_history_of_a_transactional_id(broker: Broker, tmp_path: Path) -> None:
+    """What a person asks whose producer was fenced, and whose consumer waits."""
+    ready_file = tmp_path / "ready.json"
+    ready_file.write_text(json.dumps(broker.ready))
+    where = ("--ready-file", str(ready_file))
+    broker.create_topic("orders")
+    name = "shop/zürich 1"
+    first = producer(broker, name, **{"client.id": "first"})
+    write(first, b"paid")
+    first.begin_transaction()
+    first.produce("orders", b"held")
+    assert first.flush(10) == 0
+    first.produce("orders", b"late")
+    second = producer(broker, name, **{"client.id": "second"})
+    with pytest.raises(KafkaException):
+        first.commit_transaction(10)
+    second.begin_transaction()
+    second.produce("orders", b"open")
+    assert second.flush(10) == 0
+
+    history = broker.history(name)
+    assert (history["holder"]["client_id"], history["holder"]["client_host"]) == ("second", "127.0.0.1")
+    (fenced,) = [event for event in history["events"] if event["kind"] == "fenced"]
+    assert fenced["client_id"] == "second"
+    assert any(event["client_id"] == "first" and "error" in event for event in history["events"] if event["kind"] == "request")
+    why = ottla("txn", "why", "orders", *where)
+    assert f"transactional id {name} from client second at 127.0.0.1, open for " in why
+    kinds = [event["kind"] for event in json.loads(ottla("txn", "timeline", name, "--json", *where))]
+    assert {"request", "refused", "fenced", "reason", "init", "data", "decide", "marker", "complete"} <= set(kinds)
+    assert "from client first at 127.0.0.1" in ottla("txn", "timeline", name, *where)
+    assert "participant K0 as client first at 127.0.0.1" in ottla("txn", "timeline", name, "--mermaid", *where)
+    # Without the door it is what Kafka's logs have.
+    logged = json.loads(ottla("txn", "timeline", name, "--json", "--bootstrap", broker.bootstrap))
+    assert {event["kind"] for event in logged}.isdisjoint({"request", "refused", "fenced"})
+    with pytest.raises(ControlError, match="nothing is known of a transactional id 'nobody'"):
+        broker.history("nobody")
+    assert "there is no transactional id" in ottla("txn", "timeline", b"\xff".decode(errors="surrogateescape"), *where, code=2)
+    assert "there is no" in ottla("txn", "why", "orders", "--ready-file", str(tmp_path / "none"), code=2)
+    second.abort_transaction(10)
+    broker.reset()
+    with pytest.raises(ControlError, match="nothing is known"):
+        broker.history(name)
+
+
 def test_yaml_is_taken_as_well(broker: Broker) -> None:
     status, added = ask(broker, "POST", "/v1/faults", "- api: Fetch\n  delay_ms: 5\n- {api: Produce, error: 6, times: 2}\n")
     assert (status, [one["fault"]["api"] for one in added]) == (200, ["Fetch", "Produce"])

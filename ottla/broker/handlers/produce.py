@@ -27,9 +27,11 @@ from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
 from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, verify
 from ottla.broker.handlers.common import topic_name
+from ottla.broker.handlers.refused_batch import report_refused
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.transaction_history import TransactionListener
 from ottla.broker.verification import Verification
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
@@ -45,6 +47,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import (
+    HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -86,6 +89,7 @@ class Ports(Protocol):
     counters: Counters
     inflating: InflatingMemory
     verification: Verification
+    transaction_listener: TransactionListener | None
 
 
 def handle(
@@ -196,6 +200,8 @@ def _append_at_once(
             return None
         return _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
     except KafkaError as error:
+        if transactional_id and ports.transaction_listener is not None:
+            report_refused(ports.transaction_listener, ports.clock, context, transactional_id, data, partition, error.code)
         return _refused(data.index, error, partition)
 
 
@@ -231,6 +237,8 @@ def _append_in_steps(
             # The topic's configs have changed during the check, so check the batch again. The client's allowance is charged once.
             allowance.left_bytes = left_bytes
     except KafkaError as error:
+        if transactional_id and ports.transaction_listener is not None:
+            report_refused(ports.transaction_listener, ports.clock, context, transactional_id, data, partition, error.code)
         return _refused(data.index, error, partition)
 
 
@@ -356,7 +364,7 @@ def _refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pac
 def _producer_of(ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData) -> int | None:
     """The producer id of a transactional batch, `_UNCOUNTED` where its partition does not exist; None for other batches."""
     records = data.records
-    if records is None or len(records) < 61 or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
+    if records is None or len(records) < HEADER_BYTES or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
         return None
     if context.version < IDS_FROM and ports.partitions.find(topic.name, data.index) is None:
         return _UNCOUNTED

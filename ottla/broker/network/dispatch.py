@@ -13,6 +13,7 @@ from ottla.broker.budgets import SMALL_BYTES
 from ottla.broker.handlers.registry import SERVED, declaration
 from ottla.broker.later import Later
 from ottla.broker.network.answers import merged
+from ottla.broker.network.reported import reported
 from ottla.broker.services import Services
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
@@ -110,6 +111,9 @@ class Dispatcher:
             connection_id=self._connection_id,
             listener=self._listener,
         )
+        listener = self._services.transaction_listener
+        if listener is not None:
+            api = reported(api, listener)
         return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at)
 
     def decode(self, route: Route, frame: memoryview) -> Any:

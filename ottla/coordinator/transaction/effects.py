@@ -25,6 +25,7 @@ class RememberEarlyCommit(Effect, frozen=True):
 class CountDecision(Effect, frozen=True):
     """Count a decided transaction by its ``outcome`` (commit, abort, fenced or timeout) and the time that it was open, in ms."""
 
+    transactional_id: str
     outcome: str
     open_ms: int
 

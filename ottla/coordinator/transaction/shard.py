@@ -318,7 +318,7 @@ class TransactionShard:
     def _decided(self, response: T, prepared: TxnMetadata, reason: str) -> Result[T]:
         """A result with a Prepare record and the effects of a decision. Once the record is in the log, the outcome is final."""
         result = self._result(response, prepared)
-        result.effects.append(CountDecision(reason, prepared.update_ms - prepared.start_ms))
+        result.effects.append(CountDecision(prepared.transactional_id, reason, prepared.update_ms - prepared.start_ms))
         result.effects.append(SendMarkers(prepared.transactional_id))
         return result
 

@@ -125,7 +125,7 @@ class Directory:
         directory = f"{self.path}/{topic}-{partition}"
         for offset in reversed(snapshot.offsets(self.fs, directory)):
             if log_start <= offset <= at_most:
-                entries = snapshot.decode(self.fs.read_file(snapshot.path_of(directory, offset)) or b"")
+                entries = snapshot.read(self.fs, directory, offset)
                 if entries is not None:
                     return offset, {e.producer_id: e.txn_first_offset for e in entries if e.txn_first_offset >= 0}
         return log_start, {}

@@ -1,0 +1,43 @@
+"""Reports a batch that Produce has refused to whoever learns what happens to transactional ids.
+
+A batch that was appended is in its partition's log and is not reported.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.api import RequestContext
+from ottla.broker.env import Clock
+from ottla.broker.partitions import Partition
+from ottla.broker.transaction_history import Happened, Kind, TransactionListener
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.produce import PartitionProduceData
+from ottla.protocol.records import HEADER_BYTES, read_header
+
+
+def report_refused(
+    listener: TransactionListener,
+    clock: Clock,
+    context: RequestContext,
+    transactional_id: str,
+    data: PartitionProduceData,
+    partition: Partition | None,
+    code: Code,
+) -> None:
+    records = data.records or b""
+    header = read_header(records) if len(records) >= HEADER_BYTES else None
+    listener.happened(
+        Happened(
+            time_ms=clock.now_ms(),
+            kind=Kind.REQUEST,
+            transactional_id=transactional_id,
+            producer_id=-1 if header is None else header.producer_id,
+            producer_epoch=-1 if header is None else header.producer_epoch,
+            error=code,
+            api="Produce",
+            version=context.version,
+            client_id=context.client_id,
+            client_host=context.client_host,
+            partitions=() if partition is None else ((partition.log.topic, partition.log.partition),),
+            partition_count=1,
+        )
+    )

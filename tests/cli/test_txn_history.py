@@ -1,0 +1,98 @@
+"""What a broker's door adds to a timeline, and to why readers wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.cli.reasons import why_held
+from ottla.cli.txn_history import holder_text, merged
+from ottla.cli.txn_timeline import diagram
+from ottla.client.timeline import Event
+from tests.cli.test_reasons import NOW_MS, held, holder, transaction
+
+CLIENT = {"client_id": "c", "client_host": "127.0.0.1"}
+LOGGED = [
+    Event(10, "init", "a producer takes the id", "log at 0", (7, 0)),
+    Event(20, "begin", "a transaction begins", "log at 1", (7, 0), [("t", 0)]),
+    Event(40, "decide", "abort is decided", "log at 2", (7, 1), [("t", 0)]),
+    Event(41, "marker", "abort marker", "t:0 at 1", (7, 1), [("t", 0)]),
+]
+KNOWN: dict[str, Any] = {
+    "transactional_id": "orders",
+    "holder": {**CLIENT, "client_id": "d", "since_ms": 45},
+    "forgotten": 0,
+    "events": [
+        {"time_ms": 10, "kind": "request", "api": "InitProducerId", **CLIENT, "new_producer_id": 7, "new_producer_epoch": 0},
+        {"time_ms": 40, "kind": "decided", "outcome": "fenced", "producer_id": 7, "producer_epoch": 1},
+        {"time_ms": 41, "kind": "markers", "outcome": "abort", "producer_id": 7, "producer_epoch": 1},
+        {
+            "time_ms": 45,
+            "kind": "fenced",
+            "producer_id": 7,
+            "producer_epoch": 0,
+            "new_producer_id": 7,
+            "new_producer_epoch": 2,
+            **CLIENT,
+            "client_id": "d",
+        },
+        {"time_ms": 45, "kind": "request", "api": "InitProducerId", **CLIENT, "client_id": "d"},
+        {
+            "time_ms": 50,
+            "kind": "request",
+            "api": "EndTxn",
+            "outcome": "commit",
+            **CLIENT,
+            "producer_id": 7,
+            "producer_epoch": 0,
+            "error": "PRODUCER_FENCED",
+        },
+        {
+            "time_ms": 60,
+            "kind": "request",
+            "api": "AddPartitionsToTxn",
+            **CLIENT,
+            "partitions": [{"topic": "t", "partition": 0}],
+            "partition_count": 3,
+        },
+    ],
+}
+
+
+def test_requests_stand_before_what_they_have_brought_about() -> None:
+    events = merged(LOGGED, KNOWN)
+    assert [event.kind for event in events] == [
+        "request",
+        "init",
+        "begin",
+        "reason",
+        "decide",
+        "marker",
+        "request",
+        "fenced",
+        "refused",
+        "request",
+    ]
+    assert events[0].where == "from client c at 127.0.0.1"
+    assert events[7].what == "is fenced by producer 7 epoch 2, client d at 127.0.0.1, which has taken the id over"
+    assert (events[8].what, events[8].producer) == ("EndTxn commit is refused: PRODUCER_FENCED", (7, 0))
+    assert events[9].what == "AddPartitionsToTxn t:0 and 2 more partitions"
+
+
+def test_without_a_door_it_is_the_logs_alone() -> None:
+    assert merged(LOGGED, None) == LOGGED
+    assert holder_text(None) == holder_text({"holder": None}) == ""
+    assert holder_text({"holder": {"client_id": "", "client_host": "127.0.0.1"}}) == "client (without an id) at 127.0.0.1"
+
+
+def test_each_client_is_drawn() -> None:
+    drawn = diagram("orders", merged(LOGGED, KNOWN))
+    assert "participant K0 as client c at 127.0.0.1" in drawn
+    assert "participant K1 as client d at 127.0.0.1" in drawn
+    assert "K0-xT: EndTxn commit is refused: PRODUCER_FENCED (7 epoch 0)" in drawn
+    assert "T->>P0: abort marker" in drawn
+    assert "Note over T: abort is decided" in drawn
+
+
+def test_whoever_holds_readers_is_named() -> None:
+    stands, _ = why_held(held(holder=holder(), transaction=transaction()), NOW_MS, {"checkout-1": "client c at 127.0.0.1"})
+    assert "transactional id checkout-1 from client c at 127.0.0.1, open for 42.0 s, times out in 18.0 s;" in stands

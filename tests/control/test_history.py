@@ -1,0 +1,260 @@
+"""What has happened to a transactional id: who has asked, what was refused, who was fenced, what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.broker.transaction_history import PARTITIONS_KEPT, Happened, Kind
+from ottla.control.history import CLIENT_ID_CHARACTERS, EVENTS_OF_ONE_ID, TransactionHistory
+from ottla.protocol.errors import Code
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.protocol.records import build_batch
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS
+from tests.raw import create
+
+ID = "orders"
+Events = list[dict[str, Any]]
+
+
+class World:
+    """A broker with a history, and a topic ``t``."""
+
+    def __init__(self, **settings: str) -> None:
+        self.history = TransactionHistory()
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        self.broker = SimulatedBroker(given, transaction_listener=self.history).start().with_coordinators()
+        with self.broker.connect() as client:
+            create(client, "t", 30)  # type: ignore[arg-type]
+
+    def events(self, *kinds: str) -> Events:
+        view = self.history.view(ID)
+        assert view is not None
+        return [event for event in view.events if not kinds or event["kind"] in kinds]
+
+    def init(self, client: SimulatedClient, timeout_ms: int = 60_000) -> tuple[int, int]:
+        answer = client.call(InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=timeout_ms), 5)
+        while answer.error_code == Code.CONCURRENT_TRANSACTIONS:
+            self.broker.sleep(10)
+            answer = client.call(InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=timeout_ms), 5)
+        assert answer.error_code == 0
+        return answer.producer_id, answer.producer_epoch
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.broker.close()
+    assert made.broker.bugs == 0
+
+
+def add(client: SimulatedClient, who: tuple[int, int], *partitions: int, topic: str = "t") -> Any:
+    return client.call(
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=ID,
+            v3_and_below_producer_id=who[0],
+            v3_and_below_producer_epoch=who[1],
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))],
+        ),
+        3,
+    )
+
+
+def end(client: SimulatedClient, who: tuple[int, int], *, commit: bool = True) -> Any:
+    request = EndTxnRequest(transactional_id=ID, producer_id=who[0], producer_epoch=who[1], committed=commit)
+    return client.call(request, 3)
+
+
+def test_a_transaction_from_one_end_to_the_other(world: World) -> None:
+    with world.broker.connect("checkout") as client:
+        who = world.init(client)
+        add(client, who, 0, 1)
+        assert end(client, who).error_code == 0
+    events = world.events()
+    assert [(e["kind"], e.get("api", "")) for e in events] == [
+        ("request", "InitProducerId"),
+        ("request", "AddPartitionsToTxn"),
+        ("decided", ""),
+        ("markers", ""),
+        ("completed", ""),
+        ("request", "EndTxn"),
+    ]
+    assert {e["client_id"] for e in events if e["kind"] == "request"} == {"checkout"}
+    assert all("error" not in e for e in events)
+    init, added, decided, markers, _, ended = events
+    assert (init["new_producer_id"], init["new_producer_epoch"]) == who
+    assert init["time_ms"] >= START_MS
+    assert added["partitions"] == [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
+    assert (decided["outcome"], decided["producer_id"], ended["outcome"]) == ("commit", who[0], "commit")
+    assert markers["partition_count"] == 2
+
+
+def test_the_holder_is_who_has_got_the_id_last(world: World) -> None:
+    with world.broker.connect("first") as client:
+        world.init(client)
+    with world.broker.connect("second") as client:
+        world.init(client)
+        client.call(InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=0), 5)
+    view = world.history.view(ID)
+    assert view is not None
+    assert view.holder is not None
+    assert (view.holder.client_id, bool(view.holder.client_host)) == ("second", True)
+    assert view.events[-1]["error"] == "INVALID_TRANSACTION_TIMEOUT"
+
+
+def test_who_fenced_whom_and_what_the_fenced_one_was_refused(world: World) -> None:
+    with world.broker.connect("first") as client, world.broker.connect("second") as other:
+        who = world.init(client)
+        add(client, who, 0)
+        successor = world.init(other)
+        assert end(client, who).error_code == Code.PRODUCER_FENCED
+    (fenced,) = world.events("fenced")
+    assert (fenced["client_id"], fenced["producer_epoch"], fenced["new_producer_epoch"]) == ("second", who[1], successor[1])
+    assert [e["outcome"] for e in world.events("decided")] == ["fenced"]
+    refused = [(e["client_id"], e["api"], e["error"]) for e in world.events("request") if "error" in e]
+    assert refused == [("second", "InitProducerId", "CONCURRENT_TRANSACTIONS"), ("first", "EndTxn", "PRODUCER_FENCED")]
+
+
+def test_a_time_out_is_told(world: World) -> None:
+    with world.broker.connect("slow") as client:
+        who = world.init(client, timeout_ms=1_000)
+        add(client, who, 0)
+        world.broker.sleep(2_000)
+        assert end(client, who).error_code != 0
+    assert [e["outcome"] for e in world.events("decided")] == ["timeout"]
+    assert world.events("completed")[0]["outcome"] == "abort"
+    assert "error" in world.events("request")[-1]
+
+
+def test_offsets_name_their_group(world: World) -> None:
+    with world.broker.connect("mover") as client:
+        producer_id, epoch = world.init(client)
+        client.call(
+            AddOffsetsToTxnRequest(transactional_id=ID, producer_id=producer_id, producer_epoch=epoch, group_id="billing"), 3
+        )
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name="t",
+                partitions=[TxnOffsetCommitRequestPartition(partition_index=i, committed_offset=1) for i in (0, 99)],
+            )
+        ]
+        client.call(
+            TxnOffsetCommitRequest(
+                transactional_id=ID, group_id="billing", producer_id=producer_id, producer_epoch=epoch, topics=topics
+            ),
+            3,
+        )
+        assert end(client, (producer_id, epoch), commit=False).error_code == 0
+    added, committed = world.events("request")[1:3]
+    assert (added["api"], added["group_id"]) == ("AddOffsetsToTxn", "billing")
+    assert (committed["api"], committed["group_id"], committed["error"]) == (
+        "TxnOffsetCommit",
+        "billing",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+    )
+    (markers,) = world.events("markers")
+    assert (markers["partitions"][0]["topic"], markers["outcome"]) == (OFFSETS_TOPIC, "abort")
+
+
+def test_a_refused_batch_is_told_and_one_that_is_taken_is_not(world: World) -> None:
+    def produce(client: SimulatedClient, who: tuple[int, int], sequence: int) -> int:
+        batch = build_batch(
+            [(None, b"v")], START_MS, producer_id=who[0], producer_epoch=who[1], base_sequence=sequence, transactional=True
+        )
+        data = [PartitionProduceData(index=0, records=bytes(batch))]
+        topic_data = [TopicProduceData(name="t", partition_data=data)]
+        answer = client.call(ProduceRequest(transactional_id=ID, acks=-1, topic_data=topic_data), 12)
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    with world.broker.connect("first") as client, world.broker.connect("second") as other:
+        who = world.init(client)
+        assert produce(client, who, 0) == 0
+        world.init(other)
+        assert produce(client, who, 1) == Code.INVALID_PRODUCER_EPOCH
+    (refused,) = [e for e in world.events("request") if e["api"] == "Produce"]
+    assert (refused["client_id"], refused["error"], refused["producer_epoch"]) == ("first", "INVALID_PRODUCER_EPOCH", who[1])
+    assert refused["partitions"] == [{"topic": "t", "partition": 0}]
+
+
+def test_one_of_many_partitions_is_wrong(world: World) -> None:
+    with world.broker.connect() as client:
+        who = world.init(client)
+        add(client, who, *range(30), 31)
+    event = world.events("request")[-1]
+    assert event["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert (len(event["partitions"]), event["partition_count"]) == (PARTITIONS_KEPT, 31)
+
+
+def test_a_commit_whose_answer_waits_for_the_disk_is_told_with_it() -> None:
+    world = World(ottla_durability="power")
+    with world.broker.connect("careful") as client:
+        who = world.init(client)
+        add(client, who, 0)
+        assert end(client, who).error_code == 0
+    assert [e["api"] for e in world.events("request")][-1] == "EndTxn"
+    world.broker.close()
+    assert world.broker.bugs == 0
+
+
+# what is kept
+
+
+def happened(transactional_id: str = ID, **fields: Any) -> Happened:
+    return Happened(**{"time_ms": 1, "kind": Kind.REQUEST, "transactional_id": transactional_id, "api": "EndTxn", **fields})
+
+
+def test_a_busy_id_pushes_out_its_own_events_only() -> None:
+    history = TransactionHistory()
+    history.happened(happened("quiet"))
+    for at in range(EVENTS_OF_ONE_ID + 7):
+        history.happened(happened("busy", time_ms=at))
+    quiet, busy = history.view("quiet"), history.view("busy")
+    assert quiet is not None
+    assert busy is not None
+    assert (len(quiet.events), quiet.forgotten) == (1, 0)
+    assert (len(busy.events), busy.forgotten, busy.events[0]["time_ms"]) == (EVENTS_OF_ONE_ID, 7, 7)
+
+
+def test_all_together_have_a_limit_in_bytes() -> None:
+    history = TransactionHistory(max_bytes=100_000)
+    for at in range(1_000):
+        history.happened(happened(f"id-{at}"))
+        assert history.size_bytes <= 100_000
+    assert history.view("id-0") is None
+    assert history.view("id-999") is not None
+    for _ in range(1_000):
+        history.happened(happened("id-999", partitions=(("t" * 249, 1),) * PARTITIONS_KEPT))
+        assert history.size_bytes <= 100_000
+    assert history.view("id-999") is not None
+    history.clear()
+    assert history.size_bytes == 0
+
+
+def test_an_id_that_is_larger_than_the_limit_is_not_kept() -> None:
+    history = TransactionHistory(max_bytes=10_000)
+    history.happened(happened("x" * 32_000))
+    assert (history.view("x" * 32_000), history.size_bytes) == (None, 0)
+
+
+def test_a_long_client_id_is_cut() -> None:
+    history = TransactionHistory()
+    history.happened(happened(client_id="c" * 32_000, client_host="127.0.0.1"))
+    view = history.view(ID)
+    assert view is not None
+    assert view.events[0]["client_id"] == "c" * CLIENT_ID_CHARACTERS + "..."
+    assert history.view("other") is None
