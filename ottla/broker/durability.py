@@ -86,7 +86,7 @@ class GroupCommit:
     def wrote(self, log: Log) -> None:
         """Note that a log has grown."""
         path = log.active.log.path
-        if path not in self._dirty:
+        if path not in self._dirty and not self.has_failed:
             self._dirty[path] = _RANK.get(log.topic, 0)
             if self._newest.get(log) != path:
                 self._newest[log] = path
@@ -94,8 +94,15 @@ class GroupCommit:
 
     def wrote_file(self, path: str, directory: str) -> None:
         """Note that a file was replaced as a whole."""
+        if self.has_failed:
+            return
         self._dirty[path] = 0
         self._new_directories.add(directory)
+
+    def is_synced(self, log: Log) -> bool:
+        """Whether the active segment of a log is on the disk as far as it was written."""
+        path = log.active.log.path
+        return path not in self._dirty and (self._round is None or path not in self._round.paths)
 
     def stop(self) -> None:
         """Begin no further round and call no waiter, because the directory is about to be closed and may then get another broker.

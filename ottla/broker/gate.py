@@ -38,6 +38,10 @@ class Gate:
         """
         return 0 if self.group_commit is None else self.group_commit.lossy_rounds
 
+    def is_synced(self, log: Log) -> bool:
+        """Whether everything written to a log is as durable as promised."""
+        return self.group_commit is None or self.group_commit.is_synced(log)
+
     def wrote_file(self, path: str, directory: str) -> None:
         """Note that a file was replaced as a whole. Later answers and effects depend on the file as well."""
         if self.group_commit is not None:

@@ -190,7 +190,7 @@ class Housekeeping:
 
         Raises KAFKA_STORAGE_ERROR with nothing changed.
         """
-        partition_log.check_online()
+        partition_log.check_writable()
         directory = self._directory
         try:
             path = directory.delete_records(partition_log, before_offset)

@@ -155,13 +155,15 @@ class Transactions:
             self._retry_after_ms.clear()
 
     def runtime_of(self, shard: TransactionShard) -> Runtime | None:
-        """The runtime of a shard; None where the shard's topic was deleted, and perhaps created again.
+        """The runtime of a shard; None where the shard's log is offline, or its topic was deleted and perhaps created again.
 
-        Code that continues with a shard after a wait must call this again: a decision of the old shard must not be appended to the
-        log of a new topic.
+        Code that continues with a shard after a wait must ask again: a decision must not go to a new topic's log, nor be acted on
+        where an offline log may have lost it.
         """
         opened = self._shards.get(shard.partition)
-        return opened[1] if opened is not None and opened[0] is shard else None
+        if opened is None or opened[0] is not shard or opened[1].partition.log.is_offline:
+            return None
+        return opened[1]
 
     def set_version(self, transaction_version: int) -> None:
         """Use another finalized level of ``transaction.version`` from now on."""
@@ -180,7 +182,16 @@ class Transactions:
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
         index = self.partition_of(transactional_id)
-        return self._shards.get(index) or self._open(index)
+        opened = self._shards.get(index)
+        if opened is not None and opened[1].partition.log.is_offline:
+            # No record can be written any more, so the shard's state in memory must not be used either.
+            del self._shards[index]
+            opened = None
+        return opened or self._open(index)
+
+    def is_synced(self, transactional_id: str) -> bool:
+        """Whether every record of a transactional id is as durable as promised."""
+        return self._gate.is_synced(self._shard(transactional_id)[1].partition.log)
 
     def shards(self) -> list[TransactionShard]:
         return [shard for shard, _ in self._shards.values()]

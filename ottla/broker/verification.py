@@ -38,9 +38,6 @@ OFFSET_COMMIT_CODES = {
 """The errors of TxnOffsetCommit (GroupCoordinatorService.handleOperationException)."""
 
 
-_Added = tuple[ProducerIdAndEpoch, TopicPartition]
-
-
 class Verification(Protocol):
     """Asks a transaction's coordinator, in this broker or elsewhere, whether a partition belongs to the transaction."""
 
@@ -52,11 +49,13 @@ class Verification(Protocol):
         then: Callable[[KafkaError | None], None],
         *,
         implicit_add: bool,
+        has_waited: bool = False,
     ) -> None:
         """Check that the client has added a partition to its transaction or, with ``implicit_add``, add the partition.
 
         ``implicit_add`` is for transaction version 2. ``then`` is called with None or with the coordinator's error, possibly before
-        the call returns. The error is TRANSACTION_ABORTABLE where the partition is not part of the transaction.
+        the call returns. The error is TRANSACTION_ABORTABLE where the partition is not part of the transaction. ``has_waited``: the
+        caller has waited for an answer about this transaction before, so that an addition of before is durable by now.
         """
         ...
 
@@ -85,8 +84,6 @@ class LocalVerification:
         self._transactions = transactions
         self._cluster_state = cluster_state
         self._gate = gate
-        self._unsynced: set[_Added] = set()
-        """What was added to transactions by records that are not on the disk yet."""
 
     def join(
         self,
@@ -96,6 +93,7 @@ class LocalVerification:
         then: Callable[[KafkaError | None], None],
         *,
         implicit_add: bool,
+        has_waited: bool = False,
     ) -> None:
         began_ms = self._clock.monotonic_ms()
         refusal, was_added = None, False
@@ -106,10 +104,12 @@ class LocalVerification:
             refusal = error
         finally:
             self._counters.verification_ms.add(self._clock.monotonic_ms() - began_ms)
-        if self._gate.is_always_open or refusal is not None:
+        is_settled = was_added is False and (has_waited or not implicit_add)
+        if self._gate.is_always_open or refusal is not None or is_settled or self._transactions.is_synced(transactional_id):
             then(refusal)
         else:
-            self._answer_when_synced((identity, partition), then, was_added=was_added)
+            # Whether the wait has brought the record to the disk shows when the caller asks again.
+            self._gate.answer(lambda _: then(None))
 
     def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> bool:
         """Whether the partition was not part of the transaction and has been added. Raises the coordinator's `KafkaError`."""
@@ -123,23 +123,6 @@ class LocalVerification:
                 raise KafkaError(code, "the partition is not part of the transaction")
         return False
 
-    def _answer_when_synced(self, added: _Added, then: Callable[[KafkaError | None], None], *, was_added: bool) -> None:
-        """Give the answer when the record that added a partition is on the disk, also to a client that asks a second time.
-
-        Where the disk has failed instead, the append that follows is refused by the log.
-        """
-
-        def answer(_: bool) -> None:
-            self._unsynced.discard(added)
-            then(None)
-
-        if was_added:
-            self._unsynced.add(added)
-        if added in self._unsynced:
-            self._gate.answer(answer)
-        else:
-            then(None)
-
 
 def join_transaction(
     verification: Verification,
@@ -148,11 +131,12 @@ def join_transaction(
     partition: TopicPartition,
     *,
     implicit_add: bool,
+    has_waited: bool,
 ) -> Pause | None:
     """`Verification.join` for a handler that works in steps. None where the partition is part of the transaction now.
 
-    A `Pause` ends when the coordinator has answered. The handler then has to ask again, because much may have changed meanwhile.
-    It must not wait between an answer of None and its append. Raises the coordinator's error.
+    A `Pause` ends when the coordinator has answered. The handler then has to ask again, with ``has_waited``, because much may have
+    changed meanwhile. It must not wait between an answer of None and its append. Raises the coordinator's error.
     """
     answers: list[KafkaError | None] = []
     pause = Pause()
@@ -161,7 +145,7 @@ def join_transaction(
         answers.append(refusal)
         pause.end()
 
-    verification.join(transactional_id, identity, partition, answered, implicit_add=implicit_add)
+    verification.join(transactional_id, identity, partition, answered, implicit_add=implicit_add, has_waited=has_waited)
     if not answers:
         return pause
     if answers[0] is not None:

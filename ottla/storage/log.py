@@ -110,7 +110,7 @@ class Log:
 
         A retry of one of the producer's last five batches is not appended: the result has the offsets of the stored batch.
         """
-        self._check_sound()
+        self.check_writable()
         if header.producer_id >= 0:
             duplicate = self.producers.find_duplicate(header)
             if duplicate is not None:
@@ -197,7 +197,7 @@ class Log:
         return Appended(offset, offset, now_ms)
 
     def _segment_for(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int) -> Segment:
-        self._check_sound()
+        self.check_writable()
         if abs(now_ms - self._checked_ms) >= FILE_CHECK_MS:
             self._checked_ms = now_ms
             for newest in self.segments[-1:]:
@@ -213,7 +213,8 @@ class Log:
         if self.offline_reason is not None:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{self.name} is offline: {self.offline_reason}")
 
-    def _check_sound(self) -> None:
+    def check_writable(self) -> None:
+        """Raises KAFKA_STORAGE_ERROR where the log is offline, or its directory takes no writes after a failed sync."""
         if self.offline_reason is not None:
             self.check_online()
         if self.is_failed:

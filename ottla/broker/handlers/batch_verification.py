@@ -28,10 +28,19 @@ class BeforeTheLog(KafkaError):
     """An error from before the log was asked, so that the answer has no log start offset."""
 
 
-def verify(ports: Ports, context: RequestContext, transactional_id: str, partition: Partition, header: BatchHeader) -> Pause | None:
+def verify(
+    ports: Ports,
+    context: RequestContext,
+    transactional_id: str,
+    partition: Partition,
+    header: BatchHeader,
+    *,
+    has_waited: bool,
+) -> Pause | None:
     """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
 
-    None where the batch may be appended now, else a `Pause` as `join_transaction` gives it. Raises `KafkaError`.
+    None where the batch may be appended now, else a `Pause` as `join_transaction` gives it, which also says what ``has_waited`` is.
+    Raises `KafkaError`.
     """
     # The epoch is checked first: where the transactional id has expired, a fenced producer must still get INVALID_PRODUCER_EPOCH,
     # and not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
@@ -43,7 +52,9 @@ def verify(ports: Ports, context: RequestContext, transactional_id: str, partiti
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     try:
-        return join_transaction(ports.verification, transactional_id, identity, key, implicit_add=implicit_add)
+        return join_transaction(
+            ports.verification, transactional_id, identity, key, implicit_add=implicit_add, has_waited=has_waited
+        )
     except KafkaError as error:
         if not implicit_add:
             partition.log.producers.note_unverified(header, ports.clock.now_ms())

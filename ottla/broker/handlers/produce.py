@@ -27,6 +27,7 @@ from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
 from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, verify
 from ottla.broker.handlers.common import topic_name
+from ottla.broker.handlers.produce_refusals import ACKS, IDS_FROM, transactional_producer_of, whole_refusal
 from ottla.broker.handlers.refused_batch import report_refused
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.live_config import LiveConfig
@@ -47,20 +48,17 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import (
-    HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     check_produced,
     correct_timestamps,
     produced_crc,
-    read_header,
 )
 from ottla.protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
 from ottla.storage.steps import Pace, Pause, Steps, begun
 
 ZSTD_FROM = 7
-IDS_FROM = 13
 PARTITION_WORK = 15
 WORK_BYTES_SHIFT = 8
 """The cost of one partition in the units of `Pace`: `PARTITION_WORK`, and one unit for each 256 bytes of its batch and of the
@@ -74,9 +72,6 @@ _WITHOUT_START = {
     Code.KAFKA_STORAGE_ERROR,
 }
 """Errors of a log whose answer has no log start offset (ReplicaManager.appendRecordsToLeader)."""
-_ACKS = (-1, 0, 1)
-_UNCOUNTED = -2
-"""Stands for the producer id of a transactional batch to an unknown partition, which `_refusal` does not count."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The only client id that may write to internal topics, as in Kafka."""
 
@@ -95,34 +90,49 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Steps[ProduceResponse | None] | None:
-    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1 and request.acks in _ACKS:
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1 and request.acks in ACKS:
         answered = _one(ports, context, request)
+        if isinstance(answered, Pause):
+            return begun(_one_after(answered, ports, context, request))
         if answered is not None:
             return answered if request.acks else None
     return begun(_in_steps(ports, context, request))
 
 
-def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
-    """Handle a request with one batch without a generator, which is faster; None where that takes steps."""
+def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Pause | None:
+    """Handle a request with one batch without a generator, which is faster.
+
+    None where the batch must be checked in steps, a `Pause` as `join_transaction` gives it.
+    """
     topic = request.topic_data[0]
     data = topic.partition_data[0]
     allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
-    if request.transactional_id is None and _producer_of(ports, context, topic, data) is not None:
+    if request.transactional_id is None and transactional_producer_of(ports, context, topic, data) is not None:
         answer: PartitionProduceResponse | Pause | None = PartitionProduceResponse(
             index=data.index, error_code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, base_offset=-1
         )
     else:
         answer = _append_at_once(ports, context, request.transactional_id, topic, data, allowance)
-    if answer is None or isinstance(answer, Pause):
-        return None
+    return _response_of_one(topic, answer) if isinstance(answer, PartitionProduceResponse) else answer
+
+
+def _response_of_one(topic: TopicProduceData, answer: PartitionProduceResponse) -> ProduceResponse:
     return ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])])
+
+
+def _one_after(pause: Pause, ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
+    topic = request.topic_data[0]
+    data = topic.partition_data[0]
+    allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
+    answer = yield from _append_after(pause, ports, context, request.transactional_id, topic, data, allowance)
+    return _response_of_one(topic, answer) if request.acks else None
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
     """Handle one partition after the other. A small request ends within the first step."""
     pace = Pace()
     allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
-    refused = yield from _refusal(ports, context, request, pace)
+    refused = yield from whole_refusal(ports, context, request, pace)
     responses = []
     waiting: list[_Waiting] = []
     work = 0
@@ -144,7 +154,9 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
             else:
                 answer = _append_at_once(ports, context, request.transactional_id, topic, data, allowance)
                 if answer is None:
-                    answer = yield from _append_in_steps(ports, context, request.transactional_id, topic, data, allowance)
+                    answer = yield from _append_in_steps(
+                        ports, context, request.transactional_id, topic, data, allowance, has_waited=False
+                    )
                 if isinstance(answer, Pause):
                     waiting.append(_Waiting(topic=topic, data=data, answers=answers, position=len(answers), pause=answer))
                     answer = PartitionProduceResponse(index=index, error_code=Code.UNKNOWN_SERVER_ERROR, base_offset=-1)
@@ -153,11 +165,9 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
         if answers:
             responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     for batch in waiting:
-        answer = batch.pause
-        while isinstance(answer, Pause):
-            yield answer
-            answer = yield from _append_in_steps(ports, context, request.transactional_id, batch.topic, batch.data, allowance)
-        batch.answers[batch.position] = answer
+        batch.answers[batch.position] = yield from _append_after(
+            batch.pause, ports, context, request.transactional_id, batch.topic, batch.data, allowance
+        )
     return ProduceResponse(responses) if request.acks else None
 
 
@@ -174,6 +184,23 @@ class _Waiting(msgspec.Struct, kw_only=True):
     pause: Pause
 
 
+def _append_after(
+    pause: Pause,
+    ports: Ports,
+    context: RequestContext,
+    transactional_id: str | None,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    allowance: Allowance,
+) -> Steps[PartitionProduceResponse]:
+    """Append a batch once the coordinator of its transaction has answered. The batch is checked again then."""
+    answer: PartitionProduceResponse | Pause = pause
+    while isinstance(answer, Pause):
+        yield answer
+        answer = yield from _append_in_steps(ports, context, transactional_id, topic, data, allowance, has_waited=True)
+    return answer
+
+
 def _append_at_once(
     ports: Ports,
     context: RequestContext,
@@ -187,6 +214,7 @@ def _append_at_once(
     None for a batch that takes long to check, a `Pause` as `join_transaction` gives it.
     """
     partition: Partition | None = None
+    left_bytes = allowance.left_bytes
     try:
         partition = _partition(ports, context, topic, data.index)
         if len(data.records or b"") > CRC_AT_ONCE_BYTES:
@@ -198,7 +226,10 @@ def _append_at_once(
         max_timestamp_ms = check_records(batch, header, rules, allowance) if is_looked_at else header.max_timestamp_ms
         if max_timestamp_ms is None:
             return None
-        return _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+        appended = _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms, has_waited=False)
+        if isinstance(appended, Pause):
+            allowance.left_bytes = left_bytes
+        return appended
     except KafkaError as error:
         if transactional_id and ports.transaction_listener is not None:
             report_refused(ports.transaction_listener, ports.clock, context, transactional_id, data, partition, error.code)
@@ -212,6 +243,8 @@ def _append_in_steps(
     topic: TopicProduceData,
     data: PartitionProduceData,
     allowance: Allowance,
+    *,
+    has_waited: bool,
 ) -> Steps[PartitionProduceResponse | Pause]:
     """Check the records of a batch in steps, then verify and append the batch in one synchronous call.
 
@@ -230,7 +263,9 @@ def _append_in_steps(
             partition = _partition(ports, context, topic, data.index)
             if partition.log.config == config:
                 rules = _rules(ports, partition)
-                appended = _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms)
+                appended = _append(
+                    ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms, has_waited=has_waited
+                )
                 if isinstance(appended, Pause):
                     allowance.left_bytes = left_bytes
                 return appended
@@ -272,13 +307,15 @@ def _append(
     header: BatchHeader,
     rules: Rules,
     max_timestamp_ms: int,
+    *,
+    has_waited: bool,
 ) -> PartitionProduceResponse | Pause:
     """Verify and append a batch whose records were checked. A `Pause` as `verify` gives it. Raises `KafkaError`."""
     if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
         header = correct_timestamps(batch, max_timestamp_ms)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
-        pause = verify(ports, context, transactional_id, partition, header)
+        pause = verify(ports, context, transactional_id, partition, header, has_waited=has_waited)
         if pause is not None:
             return pause
     appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
@@ -341,34 +378,6 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
         record_errors=[BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message) for at, message in errors],
         error_message=error.message,
     )
-
-
-def _refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[Code]:
-    """The error for the whole request, NONE where it may be handled."""
-    if request.acks not in _ACKS:
-        return Code.INVALID_REQUIRED_ACKS
-    producers = set()
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            producer_id = _producer_of(ports, context, topic, data)
-            if producer_id is not None:
-                if request.transactional_id is None:
-                    return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-                producers.add(producer_id)
-            if pace.is_over(1):
-                yield None
-    producers.discard(_UNCOUNTED)
-    return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
-
-
-def _producer_of(ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData) -> int | None:
-    """The producer id of a transactional batch, `_UNCOUNTED` where its partition does not exist; None for other batches."""
-    records = data.records
-    if records is None or len(records) < HEADER_BYTES or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
-        return None
-    if context.version < IDS_FROM and ports.partitions.find(topic.name, data.index) is None:
-        return _UNCOUNTED
-    return read_header(records).producer_id
 
 
 def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse | None:

@@ -125,9 +125,17 @@ def _commit(
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
         shard, runtime = ports.groups.shard(request.group_id)
-        while (pause := _verify(ports, context, request, shard.partition)) is not None:
+        has_waited = False
+        partitions = {where: ports.partitions.find(*where) for where in offsets}
+        while (pause := _verify(ports, context, request, shard.partition, has_waited=has_waited)) is not None:
             yield pause
+            has_waited = True
             shard, runtime = ports.groups.shard(request.group_id)
+        if has_waited:
+            # A topic may have been deleted meanwhile, and another one created under its name: that must not get these offsets.
+            gone = {where for where, partition in partitions.items() if ports.partitions.find(*where) is not partition}
+            codes = dict.fromkeys(gone, Code.UNKNOWN_TOPIC_OR_PARTITION)
+            offsets = {where: offset for where, offset in offsets.items() if where not in gone}
         result = shard.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
@@ -138,14 +146,17 @@ def _commit(
             transactional=True,
             has_newest_rules=context.version >= IDS_FROM,
         )
-        codes = runtime.execute_transactional(result, request.producer_id, request.producer_epoch)
+        committed = runtime.execute_transactional(result, request.producer_id, request.producer_epoch)
+        codes |= committed
     except KafkaError as error:
-        codes = dict.fromkeys(offsets, _code(error.code, context.version))
+        codes |= dict.fromkeys(offsets, _code(error.code, context.version))
     for where, answer in answers:
         answer.error_code = codes[where]
 
 
-def _verify(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int) -> Pause | None:
+def _verify(
+    ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest, index: int, *, has_waited: bool
+) -> Pause | None:
     """None where the offsets may be appended now, else a `Pause` as `join_transaction` gives it. Raises `KafkaError`."""
     entry = ports.partitions.get(OFFSETS_TOPIC, index).log.producers.entries.get(request.producer_id)
     if entry is not None:
@@ -156,7 +167,12 @@ def _verify(ports: Ports, context: RequestContext, request: TxnOffsetCommitReque
     identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     return join_transaction(
-        ports.verification, request.transactional_id, identity, (OFFSETS_TOPIC, index), implicit_add=implicit_add
+        ports.verification,
+        request.transactional_id,
+        identity,
+        (OFFSETS_TOPIC, index),
+        implicit_add=implicit_add,
+        has_waited=has_waited,
     )
 
 

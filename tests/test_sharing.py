@@ -1,0 +1,12 @@
+"""Where several processes share the tests, those of one group run in one process (tests/conftest.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.xdist_group("sharing")
+def test_groups_are_known_to_whoever_shares_the_tests_out(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist writes a test's group into its id. Without that each process starts what only one of them needs."""
+    is_shared = getattr(request.config.option, "loadgroup", False)
+    assert request.node.nodeid.endswith("@sharing") == is_shared
