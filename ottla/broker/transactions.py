@@ -155,11 +155,7 @@ class Transactions:
             self._retry_after_ms.clear()
 
     def runtime_of(self, shard: TransactionShard) -> Runtime | None:
-        """The runtime of a shard; None where the shard's log is offline, or its topic was deleted and perhaps created again.
-
-        Code that continues with a shard after a wait must ask again: a decision must not go to a new topic's log, nor be acted on
-        where an offline log may have lost it.
-        """
+        """The runtime of a shard, to be asked for after each wait; None where the log is offline or the topic was deleted."""
         opened = self._shards.get(shard.partition)
         if opened is None or opened[0] is not shard or opened[1].partition.log.is_offline:
             return None
