@@ -113,8 +113,8 @@ def _assign_rest(
     """Members below their share take turns to get a partition, partition by partition.
 
     A partition may lack a member when all members below their share have that partition already. Then the following partitions get
-    no further members either, as in Kafka. No partition is left without any member: the shares add up to more than those few
-    members could hold.
+    no further members either, as in Kafka. No partition is left without members, because that would leave more room than those few
+    members have.
     """
     with_room = [member_id for member_id, partitions in held.items() if len(partitions) < shares[member_id]]
     turn = 0
